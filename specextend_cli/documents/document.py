@@ -1,0 +1,90 @@
+"""A document as the rest of the program sees it: one string, and where its pages and blocks lie in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Characters [start, end) of the text come from page `number` (1-based, as printed by a viewer)."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A heading or a paragraph: characters [start, end) of the text."""
+
+    kind: Literal["heading", "paragraph"]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One repair: on `page`, the characters `before` became `after` ("" when they were removed)."""
+
+    kind: str
+    page: int
+    before: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What happened between the file and the text.
+
+    `pages` counts the pages asked for; `empty` lists those without text and `failed` those that could not be read
+    (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined", "ligature", ...);
+    `edits` lists the same repairs one by one, so that they can be shown. `warnings` are complete sentences for the
+    user.
+    """
+
+    pages: int
+    empty: tuple[int, ...] = ()
+    failed: tuple[int, ...] = ()
+    changes: Counter[str] = field(default_factory=Counter)
+    warnings: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text and its structure. `pages` and `blocks` are sorted and do not overlap; `text` is what the model sees.
+
+    `pages` lists the pages that have text and covers the text without gaps; `title` is the file's own, or "".
+    """
+
+    name: str
+    kind: str
+    text: str
+    pages: tuple[Page, ...]
+    blocks: tuple[Block, ...]
+    extraction: Extraction
+    title: str = ""
+
+    def pages_of(self, start: int, end: int) -> tuple[int, ...]:
+        """Numbers of the pages that characters [start, end) touch."""
+        first = max(bisect_right([page.start for page in self.pages], start) - 1, 0)
+        numbers = []
+        for page in self.pages[first:]:
+            if page.start >= end:
+                break
+            if page.end > start:
+                numbers.append(page.number)
+        return tuple(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Characters [start, end) of a document: `tokens` target tokens when encoded on their own."""
+
+    start: int
+    end: int
+    tokens: int

@@ -1,0 +1,40 @@
+"""A line of a page and where it stands: what readers produce and the cleaning works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HYPHEN = "\x02"
+"""Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text. `left`, `right`, `base` (baseline above the page's foot) and `size` share one unit.
+
+    In a PDF the unit is the point. A text file is a grid of characters: columns across, rows counted downward from 0
+    (so `base` is negative), and `size` 1.
+    """
+
+    text: str
+    page: int
+    left: float
+    right: float
+    base: float
+    size: float = 1.0
+    bold: bool = False
+
+    @property
+    def em(self) -> float:
+        """Width of an average character."""
+        return (self.right - self.left) / max(len(self.text), 1)
+
+
+def grid(text: str, page: int) -> list[Line]:
+    """The lines of one page of plain text; blank ones only leave their gap."""
+    lines = []
+    for row, raw in enumerate(text.split("\n")):
+        expanded = raw.rstrip().expandtabs(8)
+        if body := expanded.lstrip():
+            lines.append(Line(raw.strip(), page, len(expanded) - len(body), len(expanded), -row))
+    return lines

@@ -1,0 +1,18 @@
+"""The golden back end: scaled-dot-product attention under one explicit mask. Slow, obvious, the standard of the rest."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from specextend_cli.engine.attention.function import positions_mask
+
+
+def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+    """See `Backend`. Materializes the [n, T] mask."""
+    n, total = q.shape[2], k.shape[2]
+    tree = positions_mask(n, q.device) if tree_mask is None else tree_mask
+    mask = torch.ones(n, total, dtype=torch.bool, device=q.device)
+    mask[:, total - tree.shape[1] :] = tree
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)

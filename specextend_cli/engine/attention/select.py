@@ -1,0 +1,23 @@
+"""Which back end a machine gets."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import torch
+
+from specextend_cli.engine.attention.flash_attn import flash_attn
+from specextend_cli.engine.attention.function import Backend
+from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.reference import reference
+
+BACKENDS: dict[str, Backend] = {"reference": reference, "torch": hybrid, "flash_attn": flash_attn}
+
+
+def backend_for(device: torch.device, name: str = "auto") -> Backend:
+    """The named back end, or the fastest there is for a device. ValueError for an unknown name."""
+    if name == "auto":
+        name = "flash_attn" if device.type == "cuda" and find_spec("flash_attn") else "torch"
+    if name not in BACKENDS:
+        raise ValueError(f"unknown attention back end {name!r}; there are: {', '.join(BACKENDS)}")
+    return BACKENDS[name]

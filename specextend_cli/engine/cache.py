@@ -1,0 +1,123 @@
+"""The key-value cache: one buffer for all layers, written by index, kept along a path, gathered into a working set.
+
+transformers' dynamic cache concatenates on every step and its static cache cannot drop rejected rows. Here a forward
+first reserves rows, the layers fill them and see a view of everything up to their end; what is accepted is moved to
+the front of the reserved rows in one gather over all layers, and the rest is simply forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+_ROUND = 256  # rows; capacities are rounded up so that a few tokens more do not move the buffer
+
+
+class _BufferLayer(CacheLayerMixin):
+    """One layer's window on the shared buffer."""
+
+    def __init__(self, cache: KVCache, index: int) -> None:
+        super().__init__()
+        self.cache = cache
+        self.index = index
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to do: the buffer exists."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write the reserved rows; return views [1, heads, end, d] of all keys and values so far."""
+        cache = self.cache
+        keys, values = cache.buffer[:, self.index]
+        keys[:, cache.start : cache.end] = key_states[0]
+        values[:, cache.start : cache.end] = value_states[0]
+        return keys[None, :, : cache.end], values[None, :, : cache.end]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Keys visible to the current forward, and their offset."""
+        return self.cache.end, 0
+
+    def get_seq_length(self) -> int:
+        """Committed rows."""
+        return self.cache.length
+
+    def get_max_length(self) -> int:
+        """No maximum: the buffer grows."""
+        return -1
+
+
+class KVCache(Cache):
+    """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim].
+
+    Rows [0, length) are committed. A forward's rows lie in [start, end), behind them until `keep`, `commit` or
+    `rollback` decides.
+    """
+
+    def __init__(
+        self, config: PreTrainedConfig, *, capacity: int, dtype: torch.dtype, device: torch.device | str
+    ) -> None:
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        layers = config.num_hidden_layers
+        self.buffer = torch.empty(2, layers, heads, _rounded(capacity), head_dim, dtype=dtype, device=device)
+        self.length = self.start = self.end = 0
+        super().__init__(layers=[_BufferLayer(self, index) for index in range(layers)])
+
+    @property
+    def capacity(self) -> int:
+        """Rows there is memory for, per layer and head."""
+        return self.buffer.shape[3]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.buffer.numel() * self.buffer.element_size()
+
+    def reserve(self, rows: int) -> None:
+        """Room for a forward of `rows` tokens behind those already reserved."""
+        self.start, self.end = self.end, self.end + rows
+        if self.end > self.capacity:
+            larger = _rounded(max(self.end, self.capacity + self.capacity // 2))
+            buffer = self.buffer.new_empty(*self.buffer.shape[:3], larger, self.buffer.shape[4])
+            buffer[..., : self.start, :] = self.buffer[..., : self.start, :]
+            self.buffer = buffer
+
+    def commit(self) -> None:
+        """Every reserved row stays."""
+        self.length = self.start = self.end
+
+    def keep(self, path: Sequence[int]) -> None:
+        """Of the rows behind the committed ones, those at the ascending offsets `path` stay, the rest is forgotten."""
+        moved = next((i for i, row in enumerate(path) if row != i), len(path))  # what is in place needs no copy
+        if moved < len(path):
+            rows = torch.tensor(path[moved:], device=self.buffer.device) + self.length
+            at = self.length + moved
+            self.buffer[..., at : at + len(rows), :] = self.buffer.index_select(3, rows)
+        self.length = self.start = self.end = self.length + len(path)
+
+    def rollback(self, length: int | None = None) -> None:
+        """Forget every row behind the committed ones, or behind `length` of them."""
+        self.length = self.start = self.end = self.length if length is None else length
+
+    def rows(self, start: int, end: int) -> Tensor:
+        """A view [2, layers, kv_heads, end - start, head_dim]."""
+        return self.buffer[..., start:end, :]
+
+    def gather(self, positions: Tensor) -> Tensor:
+        """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""
+        return self.buffer.index_select(3, positions)
+
+    def append(self, rows: Tensor) -> None:
+        """Commit rows [2, layers, kv_heads, n, head_dim] computed elsewhere."""
+        self.reserve(rows.shape[3])
+        self.rows(self.start, self.end).copy_(rows)
+        self.commit()
+
+
+def _rounded(rows: int) -> int:
+    return -(-max(rows, 1) // _ROUND) * _ROUND

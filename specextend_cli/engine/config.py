@@ -1,0 +1,91 @@
+"""What a caller chooses: plain frozen data with derived facts as properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
+Positions: TypeAlias = Literal["compact", "absolute"]
+Scope: TypeAlias = Literal["output", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the target's logits become a token. Temperature 0 is greedy.
+
+    `scope` is what repetition penalty and n-gram blocking look back on: the `output` alone, or `all` of the sequence,
+    prompt included, as transformers does. Summaries quote their source, so `output` is the default.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram: int = 0
+    scope: Scope = "output"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or self.repetition_penalty <= 0 or self.top_k < 0 or self.no_repeat_ngram < 0:
+            raise ValueError(f"sampling parameters out of range: {self}")
+        if not 0 < self.top_p <= 1 or not 0 <= self.min_p <= 1:
+            raise ValueError(f"top_p must lie in (0, 1] and min_p in [0, 1]: {self}")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is always taken."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """Bounds of a draft tree (OPT-Tree, arXiv 2406.17276; SpecExtend uses 50 nodes, depth 10, threshold 0.7).
+
+    `nodes` counts the root; `width` is how many nodes one draft forward expands; growth stops at `depth`, or when
+    one more level would raise the expected accepted length by less than `threshold` tokens.
+    """
+
+    nodes: int = 32
+    depth: int = 8
+    width: int = 6
+    threshold: float = 0.15
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.depth < 0 or self.width < 1:
+            raise ValueError(f"a tree has at least its root: {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Which committed positions a drafter's attention may see (SpecExtend, section 4: cross-model retrieval).
+
+    `full` shows all; `streaming` the first `sinks` and the newest tokens (StreamingLLM); `retrieval` the `top_k`
+    chunks of `chunk` tokens that the target attends to most, with sinks and the newest `recent` tokens always there.
+    Streaming and retrieval see the same number of tokens, `size`, so that they can be compared.
+
+    Chosen anew every `every` verification steps (0: once, after prefill); `adaptive` chooses anew, besides, when the
+    accepted length falls below its running mean. `positions` re-indexes the visible keys densely (`compact`, for
+    heads trained on short inputs) or leaves them where they were (`absolute`). `layers` are those of the target whose
+    attention is averaged (negative ones count from the last).
+    """
+
+    policy: Policy = "retrieval"
+    chunk: int = 32
+    top_k: int = 32
+    recent: int = 64
+    sinks: int = 4
+    every: int = 4
+    adaptive: bool = False
+    positions: Positions = "absolute"
+    layers: tuple[int, ...] = (-1,)
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1 or self.top_k < 0 or self.recent < 1 or self.sinks < 0 or self.every < 0 or not self.layers:
+            raise ValueError(f"retrieval parameters out of range: {self}")
+
+    @property
+    def size(self) -> int:
+        """Tokens in a working set, right after it was chosen."""
+        return self.sinks + self.top_k * self.chunk + self.recent

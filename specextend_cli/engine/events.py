@@ -1,0 +1,78 @@
+"""What the decoding loop tells its consumers: the panel, the JSON lines and the benchmark read this one stream.
+
+Times are seconds of wall clock. *Accepted length* is the number of tokens a verification step emits, bonus token
+included, so that plain decoding has 1.0 (the paper's code leaves the bonus out).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Reason: TypeAlias = Literal["eos", "length", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilling:
+    """`done` of `total` prompt tokens have been read; `seconds` since prefill began."""
+
+    done: int
+    total: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """The whole prompt of `tokens` tokens is in the target's cache (and in the drafter's)."""
+
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Tokens committed by one step, in order.
+
+    `nodes` is the size of the verified tree, its root included: 1 is plain decoding, 0 only for the first token, which
+    comes from prefill and is no step of its own. `length` is the committed sequence, prompt included, after the step.
+    `plain_seconds` is what one plain step costs at this length by this run's own measurements (0.0: not known yet).
+    """
+
+    tokens: tuple[int, ...]
+    length: int
+    nodes: int
+    draft_seconds: float
+    verify_seconds: float
+    plain_seconds: float
+
+    @property
+    def accepted(self) -> int:
+        """Tokens this step emitted, bonus included."""
+        return len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The drafter's working set was chosen anew.
+
+    `hit` is the share of the target's attention mass, at the last accepted token, that fell on the set in use *until
+    now*: how well the earlier choice aged. `spans` are the new set's half-open position ranges within `length`
+    committed positions; `changed` counts positions that were not in the old set.
+    """
+
+    hit: float
+    spans: tuple[tuple[int, int], ...]
+    length: int
+    changed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Decoding ended after `tokens` new tokens."""
+
+    reason: Reason
+    tokens: int
+
+
+Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | Finished

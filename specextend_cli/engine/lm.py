@@ -1,0 +1,99 @@
+"""A stock transformers model behind the one call the engine makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specextend_cli.engine.attention import NAME, Pass, backend_for, register
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.errors import ModelError
+
+
+class Output(NamedTuple):
+    """`logits` [kept, vocabulary]; `features` [n, sum of the asked layers' widths] or None."""
+
+    logits: Tensor
+    features: Tensor | None
+
+
+class LanguageModel:
+    """A causal language model with our attention and our cache, batch 1. No modelling code of its own."""
+
+    def __init__(self, model: PreTrainedModel, *, backend: str = "auto") -> None:
+        check_supported(model)
+        register()
+        model.set_attn_implementation(NAME)
+        self.model = model.eval()
+        self.config = model.config
+        self.device = model.device
+        self.dtype = model.dtype
+        self.backend = backend_for(self.device, backend)
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the output head."""
+        return int(self.config.vocab_size)
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return int(self.config.num_hidden_layers)
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache with room for `capacity` tokens before it has to grow."""
+        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: KVCache,
+        *,
+        this_pass: Pass | None = None,
+        logits_to_keep: int = 0,
+        features: Sequence[int] = (),
+    ) -> Output:
+        """Run tokens [n] at positions [n]; their keys go behind the cache's reserved rows, uncommitted.
+
+        `logits_to_keep` 0 keeps the logits of every token, otherwise of the last ones. `features` names hidden states
+        as transformers numbers them: i is the input of layer i.
+        """
+        cache.reserve(tokens.shape[0])
+        out = self.model(
+            input_ids=tokens[None],
+            position_ids=positions[None],
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=logits_to_keep,
+            output_hidden_states=bool(features),
+            this_pass=this_pass or Pass(self.backend),
+        )
+        states = torch.cat([out.hidden_states[i][0] for i in features], -1) if features else None
+        return Output(out.logits[0], states)
+
+
+def check_supported(model: PreTrainedModel) -> None:
+    """ModelError unless the model is a decoder with full attention in every layer, reachable through the hooks."""
+    config = model.config
+    name = type(model).__name__
+
+    def refuse(why: str) -> None:
+        raise ModelError(f"{name} is not supported", why=why, fix="specextend presets list shows the pairs that are")
+
+    if config.is_encoder_decoder:
+        refuse("it is an encoder-decoder; speculative decoding here needs a decoder-only model")
+    layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if layer_types != {"full_attention"} or getattr(config, "sliding_window", None):
+        refuse("it attends through a sliding window or a linear layer; only full attention is exact here")
+    if getattr(config, "attn_logit_softcapping", None):
+        refuse("it caps its attention logits, which the flash kernels here cannot")
+    if getattr(config, "kv_lora_rank", None):
+        refuse("its attention keeps a compressed cache (MLA)")
+    if not getattr(model, "_supports_attention_backend", False):
+        refuse("its transformers implementation does not take a registered attention function")

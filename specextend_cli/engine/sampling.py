@@ -1,0 +1,135 @@
+"""From logits to one chosen token per tree node.
+
+A tree node is a batch row whose sequence is the committed tokens followed by the node's ancestors and itself, so
+processors that look back (repetition penalty, n-gram blocking) are as exact in a tree as in a chain.
+
+Sampling draws by exponential races with noise that depends on (seed, position) alone: argmax(p / e) with e ~ Exp(1)
+draws from p, and noise that drafting never sees leaves that distribution untouched. Every node at one position shares
+its noise, so sampled output, too, equals plain decoding token for token, whatever the drafter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers.generation.logits_process import TemperatureLogitsWarper
+
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.tree import DraftTree
+
+
+class Sampler:
+    """Chooses tokens for one sequence. Feed it every committed token through `commit`."""
+
+    def __init__(self, config: Sampling, prompt: Sequence[int], device: torch.device) -> None:
+        self.config = config
+        self.device = device
+        self.emitted = 0
+        self._looks_back = config.repetition_penalty != 1.0 or config.no_repeat_ngram > 0
+        self._context = torch.tensor(prompt if config.scope == "all" else [], dtype=torch.long).to(device)
+        self._warpers = _warpers(config)
+        self._generator = torch.Generator(device)
+        self._noise: dict[int, Tensor] = {}
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Tokens that now belong to the output."""
+        self.emitted += len(tokens)
+        self._noise = {position: noise for position, noise in self._noise.items() if position >= self.emitted}
+        if self._looks_back:
+            self._context = torch.cat((self._context, torch.tensor(tokens, dtype=torch.long).to(self.device)))
+
+    def choose(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
+        """One token [n] for each row of logits [n, vocabulary].
+
+        Row i belongs to node i of `tree`, whose root is committed already; without a tree there is one row, the
+        prompt's last.
+        """
+        logits = logits.float()
+        if self._looks_back:
+            logits = self._penalize(logits, tree)
+        if self.config.greedy:
+            return logits.argmax(-1)
+        probabilities = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # warpers ignore the ids
+        depths = [0] if tree is None else tree.depths.tolist()
+        noise = {depth: self._exponential(self.emitted + depth, logits.shape[-1]) for depth in set(depths)}
+        return torch.stack([(row / noise[d]).argmax() for row, d in zip(probabilities, depths, strict=True)])
+
+    def _exponential(self, position: int, vocabulary: int) -> Tensor:
+        if position not in self._noise:
+            # Weyl's constant spreads neighbouring positions; manual_seed then mixes the bits.
+            self._generator.manual_seed((self.config.seed * 0x9E3779B97F4A7C15 + position) & (2**63 - 1))
+            noise = torch.empty(vocabulary, device=self.device)
+            self._noise[position] = noise.exponential_(generator=self._generator)
+        return self._noise[position]
+
+    def _penalize(self, logits: Tensor, tree: DraftTree | None) -> Tensor:
+        rows, valid = self._sequences(len(logits), tree)
+        if self.config.repetition_penalty != 1.0 and rows.shape[1]:
+            # Padding points at the row's last token, so that every write to one entry writes the same value.
+            ids = torch.where(valid, rows, rows[:, -1:])
+            seen = logits.gather(1, ids)
+            penalty = self.config.repetition_penalty
+            logits = logits.scatter(1, ids, torch.where(seen < 0, seen * penalty, seen / penalty))
+        if self.config.no_repeat_ngram:
+            banned = _repeats(rows, valid, self.config.no_repeat_ngram)
+            logits = logits.masked_fill(_as_mask(banned, rows, logits.shape[1]), -torch.inf)
+        return logits
+
+    def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor]:
+        """Tokens [n, w] that each row has behind it, right-aligned, and which of them are real [n, w] bool."""
+        committed = self._context.expand(n, -1)
+        valid = torch.ones_like(committed, dtype=torch.bool)
+        if tree is None or n == 1:
+            return committed, valid
+        # The root is the context's last token; what each row adds are its other ancestors, in order of depth. A
+        # stable descending sort of the ancestor mask would left-align them; flipping twice aligns them to the right.
+        ancestors = tree.mask[:, 1:]
+        order = ancestors.long().argsort(dim=1, stable=True)
+        own = tree.tokens[1:].expand(n, -1).gather(1, order)
+        own_valid = ancestors.gather(1, order)
+        width = committed.shape[1] + own.shape[1]
+        rows = torch.cat((committed, own), 1)
+        valid = torch.cat((valid, own_valid), 1)
+        # Close the gap between the committed tokens and the ancestors so that n-grams run across it.
+        depth = own_valid.sum(1, keepdim=True)
+        column = torch.arange(width, device=self.device).expand(n, -1)
+        source = torch.where(column >= width - depth, column, column - (own.shape[1] - depth))
+        filled = source >= 0
+        return rows.gather(1, source.clamp(min=0)), filled & valid.gather(1, source.clamp(min=0))
+
+
+def _warpers(config: Sampling) -> LogitsProcessorList:
+    """transformers' own truncations, in its order."""
+    chosen = LogitsProcessorList()
+    if not config.greedy and config.temperature != 1.0:
+        chosen.append(TemperatureLogitsWarper(config.temperature))
+    if config.top_k:
+        chosen.append(TopKLogitsWarper(config.top_k))
+    if config.top_p < 1.0:
+        chosen.append(TopPLogitsWarper(config.top_p))
+    if config.min_p > 0.0:
+        chosen.append(MinPLogitsWarper(config.min_p))
+    return chosen
+
+
+def _repeats(rows: Tensor, valid: Tensor, n: int) -> Tensor:
+    """Columns [rows, w] whose token would complete an n-gram that its row already holds."""
+    banned = torch.zeros_like(valid)
+    width = rows.shape[1]
+    if width < n:
+        return banned
+    tail = rows[:, width - n + 1 :]  # the last n-1 tokens: what a new n-gram would begin with
+    starts = rows.unfold(1, n, 1)[..., : n - 1] if n > 1 else rows[:, :, None][..., :0]
+    same = (starts == tail[:, None]).all(-1) & valid.unfold(1, n, 1).all(-1)
+    tail_valid = valid[:, width - n + 1 :].all(-1, keepdim=True)
+    banned[:, n - 1 :] = same & tail_valid
+    return banned
+
+
+def _as_mask(columns: Tensor, rows: Tensor, vocabulary: int) -> Tensor:
+    """Vocabulary mask [rows, vocabulary] of the tokens that stand in the marked columns."""
+    mask = torch.zeros(rows.shape[0], vocabulary, dtype=torch.int8, device=rows.device)
+    return mask.scatter_reduce(1, rows, columns.to(torch.int8), "amax").bool()

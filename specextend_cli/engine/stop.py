@@ -1,0 +1,38 @@
+"""When decoding ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from specextend_cli.engine.events import Reason
+
+
+@dataclass
+class Stop:
+    """Ends at an `eos` token, after `max_tokens`, or when `until(tokens)` names a cut in the new tokens.
+
+    `until` gets each step's tokens and returns how many of them to keep, or None to go on: stop strings need text,
+    which the engine does not know.
+    """
+
+    max_tokens: int
+    eos: frozenset[int] = frozenset()
+    until: Callable[[Sequence[int]], int | None] | None = None
+    count: int = field(default=0, init=False)
+
+    def __call__(self, new: list[int]) -> tuple[list[int], Reason | None]:
+        """The part of `new` that is emitted, and why it ends there, if it does. The end token itself is emitted."""
+        reason: Reason | None = None
+        at = next((i for i, token in enumerate(new) if token in self.eos), None)
+        if at is not None:
+            new, reason = new[: at + 1], "eos"
+        if self.count + len(new) >= self.max_tokens:
+            cut = self.max_tokens - self.count
+            reason = reason if len(new) <= cut and reason else "length"
+            new = new[:cut]
+        cut_text = self.until(new) if self.until else None
+        if cut_text is not None:
+            new, reason = new[:cut_text], "stop"
+        self.count += len(new)
+        return new, reason

@@ -1,0 +1,78 @@
+"""The model whose words count: prefill, verification of a tree, and where it looked while it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.tree import DraftTree
+
+
+class Target:
+    """One sequence at a time; `begin` forgets the last one.
+
+    `score_layers` are the layers whose attention `attention_from` averages (negative ones count from the last).
+    """
+
+    def __init__(self, lm: LanguageModel, *, score_layers: Sequence[int] = (-1,)) -> None:
+        self.lm = lm
+        self.score_layers = frozenset(layer % lm.layers for layer in score_layers)
+        self.cache: KVCache = lm.new_cache(0)
+        self._queries: dict[int, Tensor] = {}
+
+    @property
+    def length(self) -> int:
+        """Committed tokens whose keys are in the cache: all of the sequence but its last token."""
+        return self.cache.length
+
+    def begin(self, capacity: int) -> None:
+        """Start a new sequence with room for `capacity` tokens; memory is kept when it suffices."""
+        if self.cache.capacity < capacity:
+            self.cache = self.lm.new_cache(0)  # the old buffer goes before the new one comes
+            self.cache = self.lm.new_cache(capacity)
+        self.cache.rollback(0)
+
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
+        """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
+        this_pass = Pass(self.lm.backend, record=self.score_layers, record_last=True)
+        positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
+        out = self.lm.forward(tokens, positions, self.cache, this_pass=this_pass, logits_to_keep=1, features=features)
+        self.cache.commit()
+        self._queries = this_pass.queries
+        return out
+
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
+        """The target's logits [n, vocabulary] at every node, in one forward. Commits nothing; `record` keeps queries."""
+        mask = None if len(tree) == 1 else tree.mask
+        this_pass = Pass(self.lm.backend, tree_mask=mask, record=self.score_layers if record else frozenset())
+        out = self.lm.forward(
+            tree.tokens, self.length + tree.depths, self.cache, this_pass=this_pass, features=features
+        )
+        self._queries = this_pass.queries
+        return out
+
+    def keep(self, path: Sequence[int]) -> None:
+        """Commit the accepted nodes of the tree just verified, root first."""
+        self.cache.keep(path)
+
+    @torch.inference_mode()
+    def attention_from(self, node: int) -> Tensor:
+        """Where the recorded node looked: attention over the committed positions, [length] float32, summing to 1.
+
+        The row that eager attention would show at the accepted node, mean over heads and over `score_layers`
+        (SpecExtend, section 4), but computed after acceptance from that node's query alone: 1/n of the work, and no
+        layer has to leave the fast path. The accepted node must be the last committed one.
+        """
+        rows = []
+        for layer, queries in self._queries.items():
+            keys = self.cache.buffer[0, layer, :, : self.length]
+            scale = self.lm.model.get_decoder().layers[layer].self_attn.scaling
+            grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])
+            logits = torch.matmul(grouped, keys.transpose(1, 2)).float() * scale
+            rows.append(logits.softmax(-1).mean((0, 1)))
+        return torch.stack(rows).mean(0)

@@ -1,0 +1,63 @@
+"""What can go wrong, said once: what happened, why, what to do, and the exit code it ends with."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line. Frozen: scripts depend on them."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    INPUT = 3
+    MODEL = 4
+    FIT = 5
+    PARTIAL = 6
+    TIMEOUT = 124
+    SIGINT = 130
+    SIGPIPE = 141
+    SIGTERM = 143
+
+
+class SpecextendError(Exception):
+    """An error with a name: `what` happened, `why`, and what to `fix`. Raised anywhere, rendered once, in `cli`."""
+
+    exit = Exit.INTERNAL
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+
+
+class UsageError(SpecextendError):
+    """The command line, the configuration or a preset says something that cannot be done."""
+
+    exit = Exit.USAGE
+
+
+class InputError(SpecextendError):
+    """A document is missing, locked, empty, or not what it claims to be."""
+
+    exit = Exit.INPUT
+
+
+class ModelError(SpecextendError):
+    """A model is absent, offline, gated, damaged, or of an unsupported architecture."""
+
+    exit = Exit.MODEL
+
+
+class FitError(SpecextendError):
+    """The job does not fit: context, memory, disk, or what `--strict` demands."""
+
+    exit = Exit.FIT
+
+
+class PartialError(SpecextendError):
+    """Some of the work was done and some could not be."""
+
+    exit = Exit.PARTIAL

@@ -1,0 +1,248 @@
+"""GGUF to the layout that transformers reads, once, without torch: bf16 safetensors, config, tokenizer, chat template.
+
+Loading a GGUF through transformers dequantizes it in Python at every start; converted, it is memory-mapped instead.
+Only Llama-architecture files with a byte-level BPE vocabulary are taken: that is what the embedded pair is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models import store
+from specextend_cli.models.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from gguf import GGUFReader
+
+VERSION = 1
+"""Part of every cache key: raise it when the converted files change."""
+
+_CONTROL = 3  # GGUF's token_type of special tokens
+_LAYER_NAMES = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_OTHER_NAMES = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+
+
+def convert(file: Path, directory: Path, *, progress: Progress = silent) -> Path:
+    """Write `directory` in transformers' layout from the GGUF `file`; returns `directory`.
+
+    Raises ModelError where the file is not a GGUF of a supported kind, FitError where the disk is too small. Two
+    processes may convert at once: the second waits and takes the first one's result.
+    """
+    # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
+    return store.build(directory, lambda into: _convert(file, into, progress), need=4 * _size(file), progress=progress)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise ModelError(f"cannot read {file}", why=str(error)) from error
+
+
+def _convert(file: Path, into: Path, progress: Progress) -> None:
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(file)
+        facts = {name: field.contents() for name, field in reader.fields.items()}
+        config = _config(facts, tied=all(tensor.name != "output.weight" for tensor in reader.tensors))
+        tokenizer = _tokenizer(facts)
+        shapes = {_name(tensor.name): tuple(map(int, tensor.shape[::-1])) for tensor in reader.tensors}
+        write_bf16(into / "model.safetensors", shapes, _tensors(reader, config), progress=progress)
+    except (ValueError, LookupError, TypeError) as error:
+        raise ModelError(
+            f"cannot convert {file.name}", why=f"it is not a GGUF that this program reads: {error}"
+        ) from error
+    _write_json(into / "config.json", config)
+    _write_json(into / "generation_config.json", _token_ids(facts))
+    _write_json(into / "tokenizer.json", tokenizer)
+    _write_json(into / "tokenizer_config.json", _tokenizer_config(facts))
+
+
+# Weights
+
+
+def _name(name: str) -> str:
+    """transformers' name of the tensor that GGUF calls `name`."""
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name]
+    block, number, part, kind = name.split(".")
+    if block != "blk" or kind != "weight" or part not in _LAYER_NAMES:
+        raise ValueError(f"the tensor {name} is none of a Llama's")
+    return f"model.layers.{int(number)}.{_LAYER_NAMES[part]}.weight"
+
+
+def _tensors(reader: GGUFReader, config: dict[str, Any]) -> Iterator[npt.NDArray[np.float32]]:
+    """The tensors in the file's order, dequantized, rows as transformers wants them."""
+    from gguf import dequantize
+
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    for tensor in reader.tensors:
+        array = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
+        part = tensor.name.split(".")[-2]
+        yield _unpermute(array, heads[part]) if part in heads else array
+
+
+def _unpermute(array: npt.NDArray[np.float32], heads: int) -> npt.NDArray[np.float32]:
+    """Undo llama.cpp's order of the rows of q and k, [heads * head_dim, hidden].
+
+    It stores the two halves of each head, which RoPE rotates against each other, interleaved; transformers wants one
+    half after the other.
+    """
+    rows, columns = array.shape
+    return array.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def to_bf16(array: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """The bit patterns of `array` in bfloat16, rounded to nearest, ties to even. Finite values only."""
+    if not np.isfinite(array).all():
+        raise ValueError("a tensor has values that are not finite")
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def write_bf16(
+    file: Path,
+    shapes: dict[str, tuple[int, ...]],
+    arrays: Iterator[npt.NDArray[np.float32]],
+    *,
+    progress: Progress = silent,
+) -> None:
+    """Write a safetensors file tensor by tensor: names and shapes beforehand, contents in the same order.
+
+    numpy has no bfloat16, so safetensors.numpy cannot; and one tensor at a time keeps the memory small.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    total = 0
+    for name, shape in shapes.items():
+        start, total = total, total + 2 * int(np.prod(shape))
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, total]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    done = 0
+    with file.open("wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
+        for (name, shape), array in zip(shapes.items(), arrays, strict=True):
+            if array.shape != shape:
+                raise ValueError(f"{name} has the shape {array.shape} instead of {shape}")
+            done += out.write(to_bf16(array).astype("<u2", copy=False).tobytes())
+            progress("converting", done, total)
+
+
+# Configuration and tokenizer
+
+
+def _config(facts: dict[str, Any], *, tied: bool) -> dict[str, Any]:
+    if (architecture := facts["general.architecture"]) != "llama":
+        raise ValueError(f"its architecture is {architecture}, not llama")
+    heads, hidden = facts["llama.attention.head_count"], facts["llama.embedding_length"]
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "dtype": "bfloat16",
+        "hidden_act": "silu",
+        "hidden_size": hidden,
+        "intermediate_size": facts["llama.feed_forward_length"],
+        "max_position_embeddings": facts["llama.context_length"],
+        "num_attention_heads": heads,
+        "num_hidden_layers": facts["llama.block_count"],
+        "num_key_value_heads": facts.get("llama.attention.head_count_kv", heads),
+        "head_dim": facts.get("llama.rope.dimension_count", hidden // heads),
+        # Stored in single precision: 1e-5 comes back as 9.999999747378752e-06.
+        "rms_norm_eps": float(f"{facts['llama.attention.layer_norm_rms_epsilon']:.6g}"),
+        "rope_parameters": {"rope_type": "default", "rope_theta": facts.get("llama.rope.freq_base", 10000.0)},
+        "tie_word_embeddings": tied,
+        "vocab_size": len(facts["tokenizer.ggml.tokens"]),
+        **_token_ids(facts),
+    }
+
+
+def _token_ids(facts: dict[str, Any]) -> dict[str, int]:
+    names = {"bos": "bos", "eos": "eos", "padding": "pad"}
+    ids = {ours: facts.get(f"tokenizer.ggml.{theirs}_token_id") for theirs, ours in names.items()}
+    return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
+
+
+def _tokenizer(facts: dict[str, Any]) -> dict[str, Any]:
+    """tokenizer.json: byte-level BPE, its pre-tokenizer by GGUF's name for it.
+
+    There is no unknown token: the few bytes outside the vocabulary (control characters, unassigned planes) are
+    dropped, as in the original tokenizer.
+    """
+    if (kind := facts["tokenizer.ggml.model"]) != "gpt2":
+        raise ValueError(f"its vocabulary is of the kind {kind}, not byte-level BPE")
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    pre_tokenizers = {
+        "gpt-2": byte_level,
+        "smollm": {
+            "type": "Sequence",
+            "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level],
+        },
+    }
+    if (pre := facts["tokenizer.ggml.pre"]) not in pre_tokenizers:
+        raise ValueError(f"its pre-tokenizer is {pre}, not {' or '.join(pre_tokenizers)}")
+    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": number, "content": token, **flags}
+            for number, (token, type_) in enumerate(zip(tokens, types, strict=True))
+            if type_ == _CONTROL
+        ],
+        "normalizer": None,
+        "pre_tokenizer": pre_tokenizers[pre],
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": {token: number for number, token in enumerate(tokens)},
+            "merges": [merge.split(" ") for merge in facts["tokenizer.ggml.merges"]],
+        },
+    }
+
+
+def _tokenizer_config(facts: dict[str, Any]) -> dict[str, Any]:
+    tokens = facts["tokenizer.ggml.tokens"]
+    named = {key.removesuffix("_id"): tokens[number] for key, number in _token_ids(facts).items()}
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": facts["llama.context_length"],
+        "clean_up_tokenization_spaces": False,
+        "chat_template": facts.get("tokenizer.chat_template", ""),
+        **named,
+    }
+
+
+def _write_json(file: Path, data: dict[str, Any]) -> None:
+    file.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

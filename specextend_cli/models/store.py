@@ -1,0 +1,172 @@
+"""A cache of directories, each built once: whole or not at all, whatever is killed and however many build at a time.
+
+`build(directory, fill)` lets `fill` write into a temporary directory beside the final one and renames it when it is
+complete. A lock file keeps a second process waiting, and whatever a killed one left is swept under the same lock. A
+manifest of sizes and SHA-256 sums makes later damage visible.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models.progress import Progress, silent
+
+MANIFEST = "manifest.json"
+
+
+def cache_root() -> Path:
+    """The user's cache directory of this program."""
+    return Path(platformdirs.user_cache_dir("specextend"))
+
+
+def build(directory: Path, fill: Callable[[Path], None], *, need: int = 0, progress: Progress = silent) -> Path:
+    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact.
+
+    `need` is what it will take on disk, in bytes: less free space is a FitError before anything is written, and so is
+    a disk that fills up on the way. Nothing is left behind when `fill` fails.
+    """
+    with full_disk_is_a_fit_error(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(directory, progress):
+            _sweep(directory)
+            if problem(directory) is None:
+                return directory
+            if (free := shutil.disk_usage(directory.parent).free) < need:
+                raise _too_small(directory, f"{free / 1e6:,.0f} MB are free and {need / 1e6:,.0f} MB are needed")
+            temporary = Path(tempfile.mkdtemp(prefix=_temporary_prefix(directory), dir=directory.parent))
+            try:
+                fill(temporary)
+                _write_manifest(temporary)
+                shutil.rmtree(directory, ignore_errors=True)
+                temporary.rename(directory)
+                _sync(directory.parent)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
+    return directory
+
+
+def problem(directory: Path, *, verify: bool = False) -> str | None:
+    """What is wrong with a built directory, or None: sizes are always compared, contents only with `verify`."""
+    if not directory.is_dir():
+        return "it is not there"
+    try:
+        files = json.loads((directory / MANIFEST).read_text())["files"]
+        for name, expected in files.items():
+            path = directory / name
+            if not path.is_file():
+                return f"{name} is missing"
+            if (size := path.stat().st_size) != expected["bytes"]:
+                return f"{name} has {size:,} bytes instead of {expected['bytes']:,}"
+            if verify and sha256(path) != expected["sha256"]:
+                return f"{name} does not match its SHA-256 sum"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return f"its {MANIFEST} cannot be read"
+    return None
+
+
+def remove(directory: Path) -> int:
+    """Delete a built directory and what killed builds left of it; returns the bytes freed."""
+    if not directory.parent.is_dir():
+        return 0
+    freed = size_on_disk(directory)
+    with _lock(directory, silent):
+        _sweep(directory)
+        if directory.exists():
+            shutil.rmtree(directory)
+    return freed
+
+
+def size_on_disk(directory: Path) -> int:
+    """Bytes of all files under `directory`, links followed; 0 when it is not there."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 sum of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def full_disk_is_a_fit_error(directory: Path) -> Iterator[None]:
+    """Turn "no space left" and "quota exceeded" into a FitError, and a read-only cache into a ModelError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _too_small(directory, error.strerror or "no space left") from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise ModelError(
+                f"cannot write the model cache {directory.parent}",
+                why=str(error),
+                fix=f"make {directory.parent} writable, or set XDG_CACHE_HOME to a directory that is",
+            ) from error
+        raise
+
+
+def _too_small(directory: Path, why: str) -> FitError:
+    return FitError(
+        f"the disk is too full for {directory}",
+        why=why,
+        fix="free some space there, or set XDG_CACHE_HOME to a directory on another disk",
+    )
+
+
+@contextlib.contextmanager
+def _lock(directory: Path, progress: Progress) -> Iterator[None]:
+    lock = FileLock(directory.parent / f".{directory.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        progress("waiting for another process", 0, 0)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _temporary_prefix(directory: Path) -> str:
+    return f".{directory.name}.building-"
+
+
+def _sweep(directory: Path) -> None:
+    """Delete the temporary directories of killed builds. Under the lock, so that no living build owns one."""
+    for leftover in directory.parent.glob(f"{_temporary_prefix(directory)}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _write_manifest(directory: Path) -> None:
+    files = {
+        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+    (directory / MANIFEST).write_text(json.dumps({"files": files}, indent=1) + "\n")
+    for name in (*files, MANIFEST):
+        _sync(directory / name)
+    _sync(directory)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,119 @@
+"""What the summarizing pipeline tells its consumers, interleaved with the engine's own events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from specextend_cli.engine import events as engine
+from specextend_cli.engine.meter import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known)."""
+
+    name: str
+    done: float = 0
+    total: float = 0
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done to one document, known before any model is loaded.
+
+    `chunks` are the map prompts' sizes in target tokens; one chunk means one pass. `levels` counts the passes over
+    text: 1 for one pass, 2 for map and reduce, more when the notes themselves must be reduced.
+    """
+
+    document: str
+    pages: int
+    tokens: int
+    chunks: tuple[int, ...]
+    levels: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Writing of part `number` of `parts` at `level` begins (1-based; the last level writes the summary).
+
+    `pages` are the first and last page it reads, `tokens` the size of its prompt, `final` whether its text is the
+    summary itself.
+    """
+
+    number: int
+    parts: int
+    level: int
+    levels: int
+    pages: tuple[int, int]
+    tokens: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to notes."""
+
+    delta: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A part is done and stored; `reused` when an earlier run had already written it."""
+
+    number: int
+    parts: int
+    level: int
+    text: str
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something the user should know, as one sentence."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which of the document was read. `dropped` tokens were in no prompt: 0, or the output says so."""
+
+    pages: int
+    empty: tuple[int, ...]
+    failed: tuple[int, ...]
+    tokens: int
+    dropped: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every page with text and every token of it was read."""
+        return not self.failed and not self.dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The result for one document."""
+
+    document: str
+    text: str
+    plan: Plan
+    coverage: Coverage
+    notes: tuple[str, ...]
+    meter: Meter
+    seconds: float
+    preset: str
+    drafter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summarized:
+    """The last event of a document."""
+
+    summary: Summary
+
+
+Event: TypeAlias = Stage | Plan | Part | Text | Noted | Warned | Summarized | engine.Event

@@ -1,0 +1,99 @@
+"""Numbers as people read them, and small charts made of block characters. Everything here returns strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+BINS = 6
+
+
+def format_count(number: float) -> str:
+    """8192 -> "8,192"."""
+    return f"{number:,.0f}"
+
+
+def format_seconds(seconds: float) -> str:
+    """0.42 -> "0.4 s", 42 -> "42 s", 90 -> "1:30", 5400 -> "1:30:00"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02}"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def format_clock(seconds: float) -> str:
+    """Elapsed time in a fixed shape that does not jitter: 75 -> "1:15"."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def format_bytes(number: float) -> str:
+    """1_300_000_000 -> "1.3 GB" (decimal units, as disks and downloads are sold)."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            value = number / size
+            return f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+    return f"{number:.0f} B"
+
+
+def format_amount(number: float, unit: str) -> str:
+    """A quantity in its own unit; bytes are scaled."""
+    return format_bytes(number) if unit == "bytes" else f"{format_count(number)} {unit}".rstrip()
+
+
+def format_percent(share: float) -> str:
+    """0.814 -> "81%"; "100%" and "0%" mean exactly that."""
+    if 0 < share < 1:
+        return f"{min(max(round(share * 100), 1), 99)}%"
+    return f"{share * 100:.0f}%"
+
+
+def format_speedup(speedup: float) -> str:
+    """1.92 -> "1.9×", 0.97 -> "0.97×": near one, the second digit is the one that matters."""
+    return f"{speedup:.2f}×" if speedup < 1.095 else f"{speedup:.1f}×"
+
+
+def format_numbers(numbers: Iterable[int]) -> str:
+    """(31, 88, 89, 90) -> "31, 88-90"."""
+    runs = (
+        [number for _, number in run]
+        for _, run in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
+    )
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def format_pages(first: int, last: int) -> str:
+    """"page 4" or "pages 4-9"."""
+    return f"page {first}" if first == last else f"pages {first}-{last}"
+
+
+def block(share: float) -> str:
+    """The block character whose height shows `share` of one."""
+    return BLOCKS[min(int(share * len(BLOCKS)), len(BLOCKS) - 1)]
+
+
+def histogram(lengths: Mapping[int, int]) -> list[tuple[str, float]]:
+    """Accepted lengths in the bins "1" ... "6+", each with its share of all steps."""
+    total = sum(lengths.values()) or 1
+    counts = [0] * BINS
+    for length, count in lengths.items():
+        counts[min(length, BINS) - 1] += count
+    return [(f"{size}+" if size == BINS else str(size), count / total) for size, count in enumerate(counts, start=1)]
+
+
+def density(spans: Sequence[tuple[int, int]], length: int, cells: int) -> list[float]:
+    """How much of each of `cells` equal parts of `length` positions the sorted half-open `spans` cover, 0 to 1."""
+    covered = [0.0] * cells
+    if not length:
+        return covered
+    width = length / cells
+    for start, end in spans:
+        for cell in range(int(start / width), min(int((end - 1) / width) + 1, cells)):
+            covered[cell] += max(min(end, (cell + 1) * width) - max(start, cell * width), 0.0)
+    return [min(amount / width, 1.0) for amount in covered]

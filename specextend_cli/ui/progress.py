@@ -1,0 +1,165 @@
+"""Where a run stands: the pipeline's events folded into one state, which the panel and the plain lines both read."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from specextend_cli.engine.events import Event as EngineEvent
+from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.meter import Meter
+from specextend_cli.summarize.events import Coverage, Event, Noted, Part, Plan, Stage, Summarized, Summary, Text, Warned
+from specextend_cli.ui.figures import (
+    format_amount,
+    format_count,
+    format_numbers,
+    format_pages,
+    format_percent,
+    format_seconds,
+    format_speedup,
+)
+from specextend_cli.ui.streams import sanitize
+
+RECENT = 64
+TAIL = 400
+
+
+@dataclass
+class Progress:
+    """Feed it events; read where things stand."""
+
+    document: str
+    clock: Callable[[], float] = time.monotonic
+    meter: Meter = field(default_factory=Meter)
+    recent: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
+    plan: Plan | None = None
+    part: Part | None = None
+    stage: Stage | None = None
+    prefilling: Prefilling | None = None
+    retrieved: Retrieved | None = None
+    summary: Summary | None = None
+    saved: int = 0
+    part_tokens: int = 0
+    tail: str = ""
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def add(self, event: Event) -> None:
+        """Take one event in."""
+        match event:
+            case Stage():
+                self.stage = event
+            case Plan():
+                self.plan = event
+            case Part():
+                self.part, self.stage, self.prefilling, self.part_tokens, self.tail = event, None, None, 0, ""
+            case Text():
+                self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
+            case Noted():
+                self.saved += 1
+            case Summarized():
+                self.summary = event.summary
+            case Warned():
+                pass
+            case _:
+                self._engine(event)
+
+    def _engine(self, event: EngineEvent) -> None:
+        self.stage = None
+        self.meter.add(event)
+        match event:
+            case Prefilling():
+                self.prefilling = event
+            case Prefilled():
+                self.prefilling = None
+            case Step():
+                self.part_tokens += event.accepted
+                if event.nodes:
+                    self.recent.append(event.accepted)
+            case Retrieved():
+                self.retrieved = event
+            case _:
+                pass
+
+    @property
+    def seconds(self) -> float:
+        """Time since the document was begun."""
+        return self.clock() - self.started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of prefill at its speed so far."""
+        if self.prefilling is None or not self.prefilling.done:
+            return None
+        return self.prefilling.seconds * (self.prefilling.total - self.prefilling.done) / self.prefilling.done
+
+    @property
+    def share(self) -> float | None:
+        """How much of the stage or of prefill is done; None where that cannot be known."""
+        if self.stage is not None:
+            return min(self.stage.done / self.stage.total, 1.0) if self.stage.total else None
+        if self.prefilling is not None:
+            return self.prefilling.done / self.prefilling.total
+        return None
+
+
+def format_stage(stage: Stage) -> str:
+    """ "41.2 MB of 93.0 MB", "12 pages" or nothing."""
+    if stage.total:
+        return f"{format_amount(stage.done, '' if stage.unit == 'pages' else stage.unit)} of " + format_amount(
+            stage.total, stage.unit
+        )
+    return format_amount(stage.done, stage.unit) if stage.done else ""
+
+
+def format_prefill(progress: Progress) -> str:
+    """ "8,192/61,440 · 12 s left"."""
+    if progress.prefilling is None:
+        return ""
+    text = f"{format_count(progress.prefilling.done)}/{format_count(progress.prefilling.total)}"
+    left = progress.seconds_left
+    return text if left is None else f"{text} · {format_seconds(left)} left"
+
+
+def format_part(part: Part) -> str:
+    """ "part 3/12 · pages 20-31 · level 1 of 2"; the number is left out where there is only one part."""
+    pieces = [f"part {part.number}/{part.parts}"] if part.parts > 1 else []
+    pieces.append(format_pages(*part.pages))
+    if part.levels > 1:
+        pieces.append(f"level {part.level} of {part.levels}")
+    return " · ".join(pieces)
+
+
+def format_coverage(coverage: Coverage) -> str:
+    """ "52 pages read; 4 without text (31, 88-90); 0 tokens dropped"."""
+    read = coverage.pages - len(coverage.empty) - len(coverage.failed)
+    pieces = [f"{format_count(read)} page{'' if read == 1 else 's'} read"]
+    if coverage.empty:
+        pieces.append(f"{len(coverage.empty)} without text ({format_numbers(coverage.empty)})")
+    if coverage.failed:
+        pieces.append(f"{len(coverage.failed)} unreadable ({format_numbers(coverage.failed)})")
+    pieces.append(f"{format_count(coverage.dropped)} tokens dropped")
+    return "; ".join(pieces)
+
+
+def format_speed(meter: Meter) -> Iterable[str]:
+    """Speed and what explains it, one figure a piece; what was not measured is left out."""
+    if not meter.steps:
+        return
+    yield f"{meter.tokens_per_second:.0f} tok/s" if meter.tokens_per_second >= 10 else (
+        f"{meter.tokens_per_second:.1f} tok/s"
+    )
+    if meter.speedup is not None:
+        yield f"{format_speedup(meter.speedup)} plain"
+    yield f"accepted {meter.accepted_length:.1f}"
+    if meter.hit is not None:
+        yield f"hits {format_percent(meter.hit)}"
+
+
+def format_done(summary: Summary) -> str:
+    """The one line a finished document leaves behind."""
+    tokens = f"{format_count(summary.meter.tokens)} tokens in {format_seconds(summary.seconds)}"
+    return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage)))
