@@ -7,7 +7,6 @@ end took apart, and replace characters that only a printer needs. `tidy` applies
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -20,23 +19,39 @@ Pages = Sequence[Sequence[Line]]
 Repaired = tuple[list[list[Line]], list[Edit]]
 Repair = Callable[[Pages], Repaired]
 
+
+def tidy(pages: Pages) -> Repaired:
+    """All repairs of printed pages, in the order that lets each see what it needs."""
+    return _all(pages, (characters, rows, running_lines, side_headings, note_marks, hyphens))
+
+
+def _all(pages: Pages, repairs: Iterable[Repair]) -> Repaired:
+    edits: list[Edit] = []
+    for repair in repairs:
+        pages, made = repair(pages)
+        edits += made
+    return [list(page) for page in pages], edits
+
+
 # --------------------------------------------------------------------------------------------------- characters
 
-_CHARACTERS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+_LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+_CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("overstrike", re.compile(r"[^\n]\x08"), ""),
     (
         "escape sequence",
         re.compile(
-            r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-            r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # OSC and its kin: titles, links
+            r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movement
+            r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
             r"|\x1b[ -/]*[0-~]"
         ),
         "",
     ),
-    ("control character", re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff](?<!{HYPHEN})|{HYPHEN}(?!$)"), ""),
+    ("control character", re.compile(rf"[\x00\x01\x03-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]|{HYPHEN}(?!$)"), ""),
     ("soft hyphen", re.compile("\u00ad"), ""),
     (
-        # Marks of direction and tags can make a terminal or a reader show other text than the model sees. Joiners
-        # stay inside words of scripts (and emoji) that need them.
+        # Marks of direction and tags can make a terminal show other text than the model sees. Joiners stay inside
+        # words of the scripts (and in the emoji) that need them.
         "invisible character",
         re.compile(
             "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -45,10 +60,304 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], s
         "",
     ),
     ("unreadable character", re.compile("[\ud800-\udfff]"), "\ufffd"),
-    ("ligature", re.compile("[\ufb00-\ufb06]"), lambda match: _LIGATURES[ord(match[0]) - 0xFB00]),
-    ("dot leader", re.compile(r"\s*(?:(?:[.·…_]){5,}|(?:\s[.·…]){3,})[\s.·…]*"), " … "),
-    ("white space", re.compile(r"[\u2028\u2029\x85\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"), " "),
-    ("white space", re.compile(r"[ \t]{3,}|\t"), "  "),  # columns of a table, kept apart
-    ("white space", re.compile(r"(?<=\S)[ ]{2}(?=\S)(?<=[^|] {2})"), "  "),
+    *(("ligature", re.compile(chr(0xFB00 + place)), letters) for place, letters in enumerate(_LIGATURES)),
+    ("dot leader", re.compile(r"\s*(?:[.·…_]{5,}[\s.·…_]*|(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$)"), " … "),
+    ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),
+    ("white space", re.compile("(?<![ \t])  (?![ \t])"), " "),
+    ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # columns of a table stay apart
 )
-_LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+_SUSPECT = re.compile("[^ -~‘’“”–—•]|  |[._]{5}|[.] [.]")
+
+
+def characters(pages: Pages) -> Repaired:
+    """Controls, escape sequences, invisible characters, ligatures, dot leaders and runs of white space."""
+    edits: list[Edit] = []
+
+    def repaired(line: Line) -> Line:
+        text = line.text
+        if not _SUSPECT.search(text):
+            return line
+        text = plain_characters(text, line.page, edits)
+        return replace(line, text=text.strip())
+
+    fixed = [[repaired(line) for line in page] for page in pages]
+    return [[line for line in page if line.text] for page in fixed], edits
+
+
+def plain_characters(text: str, page: int, edits: list[Edit]) -> str:
+    """One line without controls, invisible characters, ligatures and runs of spaces; what changed goes to `edits`."""
+    for kind, pattern, substitute in _CHARACTERS:
+
+        def change(match: re.Match[str], kind: str = kind, substitute: str = substitute) -> str:
+            edits.append(Edit(kind, page, match[0], substitute))
+            return substitute
+
+        text = pattern.sub(change, text)
+    return text
+
+
+# --------------------------------------------------------------------------------------------------------- rows
+
+
+def rows(pages: Pages) -> Repaired:
+    """Pieces of one printed line (words after a raised note mark, a bullet and its item, cells) become one line."""
+    edits: list[Edit] = []
+    fixed: list[list[Line]] = []
+    for page in pages:
+        kept: list[Line] = []
+        for line in page:
+            if kept and (gap := _beside(kept[-1], line)) is not None:
+                left = kept.pop()
+                joint = (
+                    "  " if gap > 1.5 * left.size else "" if gap < 0.1 * left.size and line.text[0] in ").,;:" else " "
+                )
+                edits.append(
+                    Edit("row joined", line.page, f"{left.text}\n{line.text}", f"{left.text}{joint}{line.text}")
+                )
+                line = _side_by_side(left, line, joint)
+            kept.append(line)
+        fixed.append(kept)
+    return fixed, edits
+
+
+def _beside(a: Line, b: Line) -> float | None:
+    """The space between `a` and `b` when b goes on to the right of a on the same baseline, else None."""
+    gap = b.left - a.right
+    if gap < -0.3 * a.size or a.text.endswith(HYPHEN):
+        return None
+    if gap > a.size:
+        level = abs(a.base - b.base) < 0.1 * a.size and abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
+    elif _NOTE_NUMBER.fullmatch(a.text):
+        level = 0 <= a.base - b.base < 0.8 * b.size
+    else:
+        level = abs(a.base - b.base) < 0.45 * min(a.size, b.size)
+    return gap if level else None
+
+
+def _side_by_side(a: Line, b: Line, joint: str) -> Line:
+    size, base = max((a.size, a.base), (b.size, b.base))
+    return replace(a, text=f"{a.text}{joint}{b.text}", right=b.right, size=size, base=base, bold=a.bold and b.bold)
+
+
+# ------------------------------------------------------------------------------------------------- running lines
+
+_EDGE = 3
+_ROMAN = re.compile(r"\b[ivxlc]{1,7}\b", re.IGNORECASE)
+_FOLIO = re.compile(r"(?:page|p\.?|seite)?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
+
+
+def running_lines(pages: Pages) -> Repaired:
+    """Running heads and feet and page numbers: lines that return, but for digits, at the edge of several pages."""
+    heights = _Heights(pages)
+    returning: defaultdict[tuple[str, str], list[tuple[int, Line]]] = defaultdict(list)
+    for index, page in enumerate(pages):
+        for where, line in _edge_lines(page):
+            returning[where, _modulo_digits(line.text)].append((index, line))
+    gone: dict[int, set[int]] = defaultdict(set)  # page index -> ids of its lines to remove
+    bands: defaultdict[str, list[Line]] = defaultdict(list)
+    for (where, key), found in returning.items():
+        steady = _steady([line for _, line in found])
+        places = {line.page for line in steady}
+        if len(places) < heights.enough(steady) or (_FOLIO.fullmatch(key) and not _counts_up(steady)):
+            continue
+        title = steady[0] if steady[0].size > 1.2 * heights.body and not _FOLIO.fullmatch(key) else None
+        members = {id(line) for line in steady if line is not title}
+        for index, line in found:
+            if id(line) in members:
+                gone[index].add(id(line))
+                bands[where].append(line)
+    for index, page in enumerate(pages):
+        for where, line in _edge_lines(page):
+            if heights.in_band(line, bands[where]):
+                gone[index].add(id(line))
+    edits = [
+        Edit(_running_kind(line, page), line.page, line.text)
+        for index, page in enumerate(pages)
+        for line in page
+        if id(line) in gone[index]
+    ]
+    return [[line for line in page if id(line) not in gone[index]] for index, page in enumerate(pages)], edits
+
+
+class _Heights:
+    """How many pages there are, the size of their body text, and what counts as often."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = sum(1 for page in pages if page)
+        sizes = Counter[float]()
+        for page in pages:
+            for line in page:
+                sizes[line.size] += len(line.text)
+        self.body = sizes.most_common(1)[0][0] if sizes else 1.0
+
+    def enough(self, lines: Sequence[Line]) -> float:
+        # On a grid of characters a line has no height on paper to prove itself by: it must return more often.
+        return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
+
+    def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
+        """Whether `line` stands where most pages have a running line: then it is one, whatever it says."""
+        if line.size == 1 or len(line.text) > 120:
+            return False
+        near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]
+        return len({other.page for other in near}) > 0.6 * self.pages
+
+
+def _edge_lines(page: Sequence[Line]) -> Iterable[tuple[str, Line]]:
+    """The highest and the lowest lines of a page. Files may hold them anywhere: a foot often comes first."""
+    highest = sorted(page, key=lambda line: -line.base)
+    yield from (("top", line) for line in highest[:_EDGE])
+    yield from (("bottom", line) for line in highest[max(len(highest) - _EDGE, _EDGE) :])
+
+
+def _modulo_digits(text: str) -> str:
+    return re.sub(r"\d+", "#", _ROMAN.sub("#", " ".join(text.split()))).casefold().strip("-–—•|[]() ")
+
+
+def _steady(lines: Sequence[Line]) -> list[Line]:
+    """Those of the lines that stand at one height (left and right pages may differ a little)."""
+    if not lines or lines[0].size == 1:
+        return list(lines)
+    middle = median(line.base for line in lines)
+    return [line for line in lines if abs(line.base - middle) < 4]
+
+
+def _counts_up(lines: Sequence[Line]) -> bool:
+    """Whether the numbers keep step with the pages (as roman numerals need not be proven to)."""
+    offsets = Counter(
+        int(number[0]) - line.page if (number := re.search(r"\d+", line.text)) else None for line in lines
+    )
+    return offsets.most_common(1)[0][1] >= 0.5 * len(lines)
+
+
+def _running_kind(line: Line, page: Sequence[Line]) -> str:
+    if _FOLIO.fullmatch(_modulo_digits(line.text)):
+        return "page number"
+    heights = [other.base for other in page]
+    return "running head" if line.base > (max(heights) + min(heights)) / 2 else "running foot"
+
+
+# ------------------------------------------------------------------------------------------------- side headings
+
+
+def side_headings(pages: Pages) -> Repaired:
+    """Headings set in the margin, which files often hold at the end of the page, go above the lines they stand by."""
+    edits: list[Edit] = []
+    fixed = []
+    for page in pages:
+        side = _side_lines(page)
+        beside = {id(line) for line in side}
+        body = [line for line in page if id(line) not in beside]
+        if len(body) < 5 or not side:
+            fixed.append(list(page))
+            continue
+        for group in _stacks(side):
+            below = [line for line in body if line.base <= group[0].base + 0.6 * group[0].size]
+            place = body.index(max(below, key=lambda line: line.base)) if below else len(body)
+            body[place:place] = group
+        if body != list(page):
+            edits += [Edit("side heading", line.page, line.text, line.text) for line in side]
+        fixed.append(body)
+    return fixed, edits
+
+
+def _side_lines(page: Sequence[Line]) -> list[Line]:
+    """Lines in bold or large type that end before the body begins: before the left edge and in the size of most text."""
+    lefts, sizes = Counter[float](), Counter[float]()
+    for line in page:
+        lefts[round(line.left / 4) * 4.0] += len(line.text)
+        sizes[line.size] += len(line.text)
+    if not lefts:
+        return []
+    margin, body = lefts.most_common(1)[0][0] - 2, sizes.most_common(1)[0][0]
+    return [
+        line
+        for line in page
+        if line.right < margin and (line.bold or line.size > 1.15 * body) and sum(map(str.isalpha, line.text)) > 2
+    ]
+
+
+def _stacks(lines: Sequence[Line]) -> Iterable[list[Line]]:
+    """Lines that stand closely one below the other, together."""
+    stack: list[Line] = []
+    for line in sorted(lines, key=lambda line: -line.base):
+        if stack and stack[-1].base - line.base > 1.6 * line.size:
+            yield stack
+            stack = []
+        stack.append(line)
+    if stack:
+        yield stack
+
+
+# --------------------------------------------------------------------------------------------------- note marks
+
+_NOTE_MARK = re.compile("(?:(?<=[^\\W\\d_]{3})|(?<=[.,;:)\\]”’\"'?!]))[⁰¹²³⁴-⁹]+")
+_NOTE_NUMBER = re.compile("^([⁰¹²³⁴-⁹]+)\\s*")
+_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+
+
+def note_marks(pages: Pages) -> Repaired:
+    """Raised numbers after words go: "grants⁶" would be read as a name or a figure. A note keeps its own number."""
+    edits: list[Edit] = []
+
+    def repaired(line: Line) -> Line:
+        text = _NOTE_NUMBER.sub(lambda match: match[1].translate(_DIGITS) + " ", line.text)
+        for match in _NOTE_MARK.finditer(text):
+            edits.append(Edit("note mark", line.page, match[0]))
+        text = _NOTE_MARK.sub("", text)
+        return line if text == line.text else replace(line, text=text)
+
+    return [[repaired(line) for line in page] for page in pages], edits
+
+
+# ------------------------------------------------------------------------------------------------------ hyphens
+
+_WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
+_LAST = re.compile(rf"([^\W\d_]+(?:-[^\W\d_]+)*)[-\N{{HYPHEN}}{HYPHEN}]$")
+_NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
+# Ends of words that are words themselves: "account" and "able" stand alone too, and yet make "accountable".
+_ENDINGS = frozenset("able age ally ance ant ate ion ions less man men ness out ship some ward wards ways work".split())
+
+
+def hyphens(pages: Pages) -> Repaired:
+    """Words cut at the end of a line become whole; the document's own words tell "third-party" from "govern-ment"."""
+    words = _vocabulary(pages)
+    edits: list[Edit] = []
+    fixed = [list(page) for page in pages]
+    places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
+    for (p, i), (q, j) in zip(places, places[1:], strict=False):
+        here, there = fixed[p][i], fixed[q][j]
+        last, first = _LAST.search(here.text), _NEXT.match(there.text)
+        if last is None or first is None or not (first[1][0].islower() or here.text.endswith(HYPHEN)):
+            continue
+        whole = _whole(last[1], first[1], words)
+        moved = there.text[first.start() : first.end()].rstrip()
+        edits.append(Edit("hyphen joined", here.page, f"{last[1]}-\n{first[1]}", whole))
+        fixed[p][i] = replace(here, text=here.text[: last.start()] + whole + moved[len(first[1]) :])
+        fixed[q][j] = replace(there, text=there.text[first.end() :])
+    return [[replace(line, text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
+
+
+def _vocabulary(pages: Pages) -> Counter[str]:
+    """The words of the document, lower case, without the halves around line ends."""
+    words = Counter[str]()
+    cut = False
+    for page in pages:
+        for line in page:
+            found = [match[0].lower() for match in _WORD.finditer(line.text)]
+            now_cut = _LAST.search(line.text) is not None
+            words.update(found[1 if cut else 0 : len(found) - 1 if now_cut else len(found)])
+            cut = now_cut
+    return words
+
+
+def _whole(head: str, tail: str, words: Counter[str]) -> str:
+    joined, hyphened = head + tail, f"{head}-{tail}"
+    if not tail[0].islower():
+        return hyphened
+    seen_joined, seen_hyphened = words[joined.lower()], words[hyphened.lower()]
+    if seen_joined or seen_hyphened:
+        return hyphened if seen_hyphened > seen_joined else joined
+    if "-" in head or "-" in tail or head.lower() in ("self", "non", "co") or len(head) == 1:
+        return hyphened
+    both = min(len(head), len(tail)) > 2 and words[head.lower()] and words[tail.lower()]
+    return hyphened if both and tail.lower() not in _ENDINGS else joined

@@ -86,7 +86,7 @@ def scan(
     todo = _with_context(asked, count)
     crashes = 0
     while todo:
-        for answer in _read(path, reader, password, todo, limits):
+        for answer in _read(path, reader, password, tuple(todo), limits):
             number = todo.pop(0)
             _keep(found, number, answer)
             if progress and number in asked:
@@ -199,9 +199,7 @@ def _worker(
     }
     command = [sys.executable, "-c", _START, json.dumps(sys.path)]
     # Warnings of the readers go nowhere: a damaged font can write thousands of lines. The answers say what failed.
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             yield _answers(process, json.dumps(job).encode() + b"\n", limits)
         finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import logging
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from specextend_cli.documents.line import HYPHEN
 
 MAX_CHARACTERS = 2_000_000
 MAX_OUTLINE = 5_000
-_NOTE_MARK = re.compile(r"(?:(?<=[^\W\d_])|(?<=[.,;:)\]”’\"'?!])|^[ ]*)(\d{1,3})(?!\w*\d)", re.MULTILINE)
+_NOTE_MARK = re.compile(r"(?:(?<=[^\W\d_])|(?<=[.,;:)\]”’\"'?!])|^[ ]*)(\d{1,3})(?!\d)", re.MULTILINE)
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -135,15 +136,18 @@ class _Glyphs:
         from pypdfium2 import raw
 
         self._raw, self._page = raw, page.raw
-        self._box, self._x, self._y = raw.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
+        self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._name, self._flags = ctypes.create_string_buffer(128), ctypes.c_int()
 
     def at(self, position: int) -> _Glyph:
         index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         self._raw.FPDFText_GetLooseCharBox(self._page, index, self._box)
         self._raw.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
-        box = self._box
-        return _Glyph(box.left, box.right, self._y.value, abs(box.top - box.bottom))
+        self._raw.FPDFText_GetMatrix(self._page, index, self._matrix)
+        scale = math.hypot(self._matrix.c, self._matrix.d)
+        size = self._raw.FPDFText_GetFontSize(self._page, index) * scale
+        return _Glyph(self._box.left, self._box.right, self._y.value, size)
 
     def bold(self, position: int) -> bool:
         index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)

@@ -15,14 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models import store
 from specextend_cli.models.progress import Progress, silent
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
-
-VERSION = 1
-"""Part of every cache key: raise it when the converted files change."""
 
 _CONTROL = 3  # GGUF's token_type of special tokens
 _LAYER_NAMES = {
@@ -43,24 +39,11 @@ _OTHER_NAMES = {
 }
 
 
-def convert(file: Path, directory: Path, *, progress: Progress = silent) -> Path:
-    """Write `directory` in transformers' layout from the GGUF `file`; returns `directory`.
+def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
+    """Write the model of the GGUF `file` into the directory `into`, in transformers' layout.
 
-    Raises ModelError where the file is not a GGUF of a supported kind, FitError where the disk is too small. Two
-    processes may convert at once: the second waits and takes the first one's result.
+    Raises ModelError where the file is not a GGUF of a supported kind.
     """
-    # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
-    return store.build(directory, lambda into: _convert(file, into, progress), need=4 * _size(file), progress=progress)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError as error:
-        raise ModelError(f"cannot read {file}", why=str(error)) from error
-
-
-def _convert(file: Path, into: Path, progress: Progress) -> None:
     from gguf import GGUFReader
 
     try:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,8 +30,15 @@ def cache_root() -> Path:
     return Path(platformdirs.user_cache_dir("specextend"))
 
 
-def build(directory: Path, fill: Callable[[Path], None], *, need: int = 0, progress: Progress = silent) -> Path:
-    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact.
+def build(
+    directory: Path,
+    fill: Callable[[Path], None],
+    *,
+    need: int = 0,
+    verify: bool = False,
+    progress: Progress = silent,
+) -> Path:
+    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
 
     `need` is what it will take on disk, in bytes: less free space is a FitError before anything is written, and so is
     a disk that fills up on the way. Nothing is left behind when `fill` fails.
@@ -40,13 +46,13 @@ def build(directory: Path, fill: Callable[[Path], None], *, need: int = 0, progr
     with full_disk_is_a_fit_error(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
         with _lock(directory, progress):
-            _sweep(directory)
-            if problem(directory) is None:
+            temporary = _sweep(directory)
+            if problem(directory, verify=verify) is None:
                 return directory
             if (free := shutil.disk_usage(directory.parent).free) < need:
                 raise _too_small(directory, f"{free / 1e6:,.0f} MB are free and {need / 1e6:,.0f} MB are needed")
-            temporary = Path(tempfile.mkdtemp(prefix=_temporary_prefix(directory), dir=directory.parent))
             try:
+                temporary.mkdir()
                 fill(temporary)
                 _write_manifest(temporary)
                 shutil.rmtree(directory, ignore_errors=True)
@@ -142,14 +148,12 @@ def _lock(directory: Path, progress: Progress) -> Iterator[None]:
         lock.release()
 
 
-def _temporary_prefix(directory: Path) -> str:
-    return f".{directory.name}.building-"
-
-
-def _sweep(directory: Path) -> None:
-    """Delete the temporary directories of killed builds. Under the lock, so that no living build owns one."""
-    for leftover in directory.parent.glob(f"{_temporary_prefix(directory)}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+def _sweep(directory: Path) -> Path:
+    """Delete what a killed build left. Under the lock, so that no living build owns it. Returns the path, now free."""
+    temporary = directory.with_name(f".{directory.name}.building")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    return temporary
 
 
 def _write_manifest(directory: Path) -> None:

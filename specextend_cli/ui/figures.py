@@ -59,6 +59,11 @@ def format_speedup(speedup: float) -> str:
     return f"{speedup:.2f}×" if speedup < 1.095 else f"{speedup:.1f}×"
 
 
+def is_slower(speedup: float) -> bool:
+    """Whether plain decoding would have been faster, by more than rounding."""
+    return speedup < 0.995
+
+
 def format_numbers(numbers: Iterable[int]) -> str:
     """(31, 88, 89, 90) -> "31, 88-90"."""
     runs = (
@@ -69,7 +74,7 @@ def format_numbers(numbers: Iterable[int]) -> str:
 
 
 def format_pages(first: int, last: int) -> str:
-    """"page 4" or "pages 4-9"."""
+    """ "page 4" or "pages 4-9"."""
     return f"page {first}" if first == last else f"pages {first}-{last}"
 
 

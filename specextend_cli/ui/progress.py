@@ -40,6 +40,7 @@ class Progress:
     prefilling: Prefilling | None = None
     retrieved: Retrieved | None = None
     summary: Summary | None = None
+    read: tuple[int, int] | None = None
     saved: int = 0
     part_tokens: int = 0
     tail: str = ""
@@ -56,6 +57,8 @@ class Progress:
                 self.plan = event
             case Part():
                 self.part, self.stage, self.prefilling, self.part_tokens, self.tail = event, None, None, 0, ""
+                first, last = self.read or event.pages
+                self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
             case Text():
                 self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
             case Noted():
@@ -115,13 +118,15 @@ def format_stage(stage: Stage) -> str:
     return format_amount(stage.done, stage.unit) if stage.done else ""
 
 
-def format_prefill(progress: Progress) -> str:
-    """ "8,192/61,440 · 12 s left"."""
+def format_prefill(progress: Progress, *, brief: bool = False) -> str:
+    """ "8,192/61,440 · 12 s left"; `brief` is "12 s left"."""
     if progress.prefilling is None:
         return ""
-    text = f"{format_count(progress.prefilling.done)}/{format_count(progress.prefilling.total)}"
-    left = progress.seconds_left
-    return text if left is None else f"{text} · {format_seconds(left)} left"
+    count = f"{format_count(progress.prefilling.done)}/{format_count(progress.prefilling.total)}"
+    if progress.seconds_left is None:
+        return count
+    left = f"{format_seconds(progress.seconds_left)} left"
+    return left if brief else f"{count} · {left}"
 
 
 def format_part(part: Part) -> str:
@@ -133,10 +138,15 @@ def format_part(part: Part) -> str:
     return " · ".join(pieces)
 
 
-def format_coverage(coverage: Coverage) -> str:
-    """ "52 pages read; 4 without text (31, 88-90); 0 tokens dropped"."""
-    read = coverage.pages - len(coverage.empty) - len(coverage.failed)
-    pieces = [f"{format_count(read)} page{'' if read == 1 else 's'} read"]
+def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> str:
+    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped".
+
+    `span` is the first and the last page that was read; without it, or where it has gaps, pages are counted.
+    """
+    if span is not None and span[1] - span[0] + 1 == coverage.pages:
+        pieces = [f"{format_pages(*span)} read"]
+    else:
+        pieces = [f"{format_count(coverage.pages)} page{'' if coverage.pages == 1 else 's'} read"]
     if coverage.empty:
         pieces.append(f"{len(coverage.empty)} without text ({format_numbers(coverage.empty)})")
     if coverage.failed:
@@ -149,8 +159,10 @@ def format_speed(meter: Meter) -> Iterable[str]:
     """Speed and what explains it, one figure a piece; what was not measured is left out."""
     if not meter.steps:
         return
-    yield f"{meter.tokens_per_second:.0f} tok/s" if meter.tokens_per_second >= 10 else (
-        f"{meter.tokens_per_second:.1f} tok/s"
+    yield (
+        f"{meter.tokens_per_second:.0f} tok/s"
+        if meter.tokens_per_second >= 10
+        else (f"{meter.tokens_per_second:.1f} tok/s")
     )
     if meter.speedup is not None:
         yield f"{format_speedup(meter.speedup)} plain"
@@ -159,7 +171,7 @@ def format_speed(meter: Meter) -> Iterable[str]:
         yield f"hits {format_percent(meter.hit)}"
 
 
-def format_done(summary: Summary) -> str:
+def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
     """The one line a finished document leaves behind."""
     tokens = f"{format_count(summary.meter.tokens)} tokens in {format_seconds(summary.seconds)}"
-    return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage)))
+    return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span)))

@@ -31,7 +31,7 @@ def fold(paragraph: str, width: int) -> list[str]:
     """Lines of at most `width` cells, broken at spaces where there are any. The last one keeps its trailing space."""
     lines = []
     while cell_len(paragraph.rstrip()) > width:
-        fits = set_cell_size(paragraph, width + 1).rstrip("\0")
+        fits = set_cell_size(paragraph, width + 1)
         space = fits.rfind(" ", 1)
         cut = space if space > 0 and paragraph[:space].strip() else len(set_cell_size(paragraph, width).rstrip())
         cut = max(cut, 1)

@@ -1,0 +1,9 @@
+"""Sources of draft trees."""
+
+from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.drafters.blend import BlendDrafter
+from specextend_cli.engine.drafters.lm import LMDrafter
+from specextend_cli.engine.drafters.ngram import NgramDrafter
+from specextend_cli.engine.drafters.none import NoDrafter
+
+__all__ = ["BlendDrafter", "Drafter", "LMDrafter", "NgramDrafter", "NoDrafter"]

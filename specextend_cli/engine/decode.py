@@ -1,0 +1,104 @@
+"""The decoding loop: prefill, then draft, verify, accept, until it is time to stop. Plain decoding is the same loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+
+import torch
+
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Retrieval, Sampling
+from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.retrieval import Trigger, spans
+from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import root
+from specextend_cli.engine.verify import accept
+
+
+@torch.inference_mode()
+def decode(
+    target: Target,
+    drafter: Drafter,
+    prompt: Sequence[int],
+    *,
+    stop: Stop,
+    sampling: Sampling | None = None,
+    retrieval: Retrieval | None = None,
+    budget: Budget | None = None,
+    prefill_chunk: int = 1024,
+) -> Iterator[Event]:
+    """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
+
+    Losslessness: whatever the drafter, the tokens are those of plain decoding; the same tokens in float32, and the same
+    up to rounding between a tree's and a single token's matrix products in half precision.
+    """
+    if not prompt:
+        raise ValueError("the prompt is empty")
+    retrieval = retrieval or Retrieval()
+    budget = budget or Budget()
+    device = target.lm.device
+    sampler = Sampler(sampling or Sampling(), prompt, device)
+    trigger = Trigger(retrieval)
+
+    capacity = len(prompt) + stop.max_tokens + budget.shape.nodes + 1
+    target.begin(capacity)
+    drafter.begin(capacity)
+
+    started = perf_counter()
+    for at in range(0, len(prompt), prefill_chunk):
+        yield Prefilling(at, len(prompt), perf_counter() - started)
+        piece = prompt[at : at + prefill_chunk]
+        out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
+        drafter.observe(piece, out.features)
+    emitted = sampler.choose(out.logits).tolist()
+    sampler.commit(emitted)
+    drafter.observe(emitted, None)
+    yield Prefilled(len(prompt), perf_counter() - started)
+    if drafter.retrieves:
+        yield _retrieve(target, drafter, -1)
+
+    new, reason = stop(emitted)
+    yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
+    last = emitted[-1]
+    while reason is None:
+        length = target.length
+        began = perf_counter()
+        shape = budget.next_shape(length)
+        drafted = shape.nodes > 1
+        tree = drafter.propose(shape) if drafted else root(last, device)
+        tree = budget.cut(tree, perf_counter() - began, length)
+        verifying = perf_counter()
+        recorded = drafter.retrieves and trigger.could_be_due()
+        out = target.verify(tree, features=drafter.feature_layers, record=recorded)
+        verdict = accept(tree, sampler.choose(out.logits, tree))
+        target.keep(verdict.path)
+        sampler.commit(verdict.tokens)
+        drafter.observe(verdict.tokens, out.features[verdict.path] if out.features is not None else None)
+        last = verdict.tokens[-1]
+        draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
+        budget.learn(tree, len(verdict.tokens), draft_seconds, verify_seconds, length, drafted=drafted)
+
+        new, reason = stop(verdict.tokens)
+        plain = budget.costs.plain(length)
+        yield Step(tuple(new), target.length + 1, len(tree), draft_seconds, verify_seconds, plain)
+        if trigger.due(len(verdict.tokens)) and recorded and reason is None:
+            yield _retrieve(target, drafter, verdict.path[-1])
+    yield Finished(reason, stop.count)
+
+
+def _retrieve(target: Target, drafter: Drafter, node: int) -> Retrieved:
+    """Let the drafter choose its working set by where the target's `node`, just accepted, looked."""
+    began = perf_counter()
+    scores = target.attention_from(node)
+    old = drafter.visible()
+    hit = float(scores[old].sum())
+    drafter.retrieve(scores)
+    new = drafter.visible()
+    was = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
+    was[old] = True
+    changed = int((~was[new]).sum())
+    return Retrieved(min(hit, 1.0), spans(new), len(scores), changed, perf_counter() - began)

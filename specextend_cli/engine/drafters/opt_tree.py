@@ -1,0 +1,68 @@
+"""Growing a draft tree level by level where the drafter is most sure of itself (OPT-Tree, arXiv 2406.17276)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.tree import DraftTree
+
+Expand: TypeAlias = Callable[[Tensor, int, Tensor], Tensor]
+"""(tokens [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of what follows each.
+
+Called with one level at a time; a level's w tokens take the next w slots of the drafter's cache, and `tree_mask` says
+which slots each of them may see, itself included.
+"""
+
+
+def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape) -> DraftTree:
+    """The `shape.nodes` likeliest nodes around `token`, whose successors have log-probabilities `first` [vocabulary].
+
+    A node's score is the product of the drafter's probabilities along its path; the sum of the best scores is the
+    expected accepted length. A further level is drafted while it may raise that sum by more than the threshold.
+    """
+    device = first.device
+    width = min(shape.width, first.shape[-1])
+    tokens = [torch.tensor([token], device=device)]
+    parents = [torch.zeros(1, dtype=torch.long, device=device)]
+    scores = [torch.ones(1, device=device)]
+    if shape.depth == 0 or shape.nodes == 1:
+        return DraftTree(tokens[0], parents[0], scores[0])
+
+    best, ids = first.float().topk(width)
+    level_scores, level_tokens, level = best.exp(), ids, torch.arange(1, width + 1, device=device)
+    tokens.append(level_tokens)
+    parents.append(torch.zeros(width, dtype=torch.long, device=device))
+    scores.append(level_scores)
+    count = 1 + width
+    ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # frontier x slots already in the cache
+    expected = _expected(scores, shape.nodes) if shape.threshold else 0.0
+
+    for depth in range(1, shape.depth):
+        own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
+        ancestors = torch.cat((ancestors, own), 1)
+        best, ids = expand(level_tokens, depth, ancestors).float().topk(width)
+        children = level_scores[:, None] * best.exp()
+        tokens.append(ids.flatten())
+        parents.append(level.repeat_interleave(width))
+        scores.append(children.flatten())
+        # The next frontier: the likeliest children of this level. All of them stay candidates for the tree itself.
+        level_scores, chosen = children.flatten().topk(min(width, children.numel()))
+        level_tokens, level = ids.flatten()[chosen], count + chosen
+        ancestors = ancestors[chosen // width]
+        count += children.numel()
+        if shape.threshold:
+            grown = _expected(scores, shape.nodes)
+            if grown - expected < shape.threshold:
+                break
+            expected = grown
+    return DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores)).best(shape.nodes)
+
+
+def _expected(scores: list[Tensor], nodes: int) -> float:
+    every = torch.cat(scores)
+    return float(every.topk(min(nodes, len(every))).values.sum())

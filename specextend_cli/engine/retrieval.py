@@ -1,0 +1,78 @@
+"""Cross-model retrieval: the target's attention chooses what a drafter's attention may see (SpecExtend, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.config import Retrieval
+
+
+def working_set(config: Retrieval, length: int, scores: Tensor | None, device: torch.device | str = "cpu") -> Tensor:
+    """Ascending positions [m] of the first `length` committed ones that stay visible; m <= config.size for short sets.
+
+    `scores` [>= length] is the target's attention over the committed positions; without scores, retrieval falls back
+    to streaming. A chunk's score is its mean attention. Chunks are cut from the start, so that a position stays in
+    the same chunk as the sequence grows.
+    """
+    if config.policy == "full" or length <= config.size:
+        return torch.arange(length, device=device)
+    if config.policy == "streaming" or scores is None:
+        recent = torch.arange(length - (config.size - config.sinks), length, device=device)
+        return torch.cat((torch.arange(config.sinks, device=device), recent))
+    scores = scores[:length]
+    seen = torch.zeros(length, dtype=torch.bool, device=device)
+    seen[: config.sinks] = True
+    seen[length - config.recent :] = True
+    # Only what sinks and recent tokens leave out competes for the top-k, so that no chunk is chosen twice.
+    whole = (length - config.recent) // config.chunk
+    means = scores[: whole * config.chunk].reshape(whole, config.chunk).mean(-1)
+    chosen = means.topk(min(config.top_k, whole)).indices
+    seen[: whole * config.chunk].reshape(whole, config.chunk)[chosen] = True
+    return seen.nonzero().squeeze(-1)
+
+
+def spans(positions: Tensor) -> tuple[tuple[int, int], ...]:
+    """Half-open ranges of ascending positions."""
+    if not len(positions):
+        return ()
+    breaks = ((positions[1:] - positions[:-1]) > 1).nonzero().squeeze(-1) + 1
+    pieces = torch.tensor_split(positions, breaks.cpu())
+    return tuple((int(piece[0]), int(piece[-1]) + 1) for piece in pieces)
+
+
+@dataclass
+class Trigger:
+    """When to choose anew: every n steps, or by need, when drafts begin to fail.
+
+    By need means that the accepted length, averaged over the last few steps, fell below `drop` of its running mean:
+    the text has moved on to another part of the document. Never twice within `rest` steps.
+    """
+
+    config: Retrieval
+    drop: float = 0.75
+    rest: int = 3
+    _since: int = field(default=0, init=False)
+    _steps: int = field(default=0, init=False)
+    _mean: float = field(default=0.0, init=False)
+    _recent: float = field(default=0.0, init=False)
+
+    def due(self, accepted: int) -> bool:
+        """Count one verification step of `accepted` emitted tokens; whether the set should be chosen anew now."""
+        self._steps += 1
+        self._since += 1
+        self._mean += (accepted - self._mean) / self._steps
+        self._recent += (accepted - self._recent) / min(self._steps, 4)
+        by_clock = self.config.every > 0 and self._since >= self.config.every
+        by_need = self.config.adaptive and self._since >= self.rest and self._recent < self.drop * self._mean
+        if by_clock or by_need:
+            self._since = 0
+            return True
+        return False
+
+    def could_be_due(self) -> bool:
+        """Whether `due` may say yes after the next step, so that its queries must be recorded."""
+        soon = self._since + 1
+        return (0 < self.config.every <= soon) or (self.config.adaptive and soon >= self.rest)

@@ -1,0 +1,161 @@
+"""Snapshots of Hugging Face Hub repositories, resolved here: a cached one costs no network call.
+
+`from_pretrained` with a repository's name asks the Hub even when everything is cached, so it is given a path instead.
+Files stay in the standard Hub cache, shared with every other program. Only weights, configuration and tokenizer are
+fetched, never code.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models import store
+from specextend_cli.models.preset import HubSource
+from specextend_cli.models.progress import Progress, silent, watching
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
+
+_FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
+_SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
+
+
+def cached(source: HubSource) -> Path | None:
+    """The snapshot directory when all that loading needs is on disk, else None. Never uses the network."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(source.repo, "config.json", revision=source.revision)
+    directory = Path(config).parent if isinstance(config, str) else None
+    return directory if directory is not None and complete(directory) else None
+
+
+def complete(directory: Path) -> bool:
+    """Whether a directory holds a configuration, a tokenizer and every file of its weights."""
+    tokenizer = any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
+    return (directory / "config.json").is_file() and tokenizer and bool(weight_files(directory))
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The files of a directory's weights, safetensors preferred; none when one of them is missing."""
+    for stem, suffix in _FORMATS:
+        single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
+        if index.is_file():
+            files = sorted({directory / name for name in json.loads(index.read_text())["weight_map"].values()})
+        else:
+            files = [single]
+        if all(file.is_file() for file in files):
+            return files
+    return []
+
+
+def obtain(source: HubSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
+    """The snapshot directory, fetched where it is not complete on disk.
+
+    `name` is what the user calls the preset. ModelError: offline, gated, no such repository or revision, no network.
+    FitError: the disk is too full.
+    """
+    if (directory := cached(source)) is not None:
+        return directory
+    if offline:
+        raise ModelError(
+            f"the model {source} is not on this machine",
+            why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
+            fix=f"specextend models pull {name}",
+        )
+    return _download(source, name, progress)
+
+
+def remove(source: HubSource) -> int:
+    """Delete the repository, all revisions, from the Hub cache; returns the bytes freed."""
+    folder = repository_folder(source)
+    freed = size_on_disk(source)
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    return freed
+
+
+def size_on_disk(source: HubSource) -> int:
+    """Bytes of the repository in the Hub cache, whatever the revision, unfinished downloads included."""
+    return store.size_on_disk(repository_folder(source) / "blobs")
+
+
+def repository_folder(source: HubSource) -> Path:
+    """Where the Hub cache keeps the repository."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{source.repo.replace('/', '--')}"
+
+
+def wanted(files: list[str]) -> list[str]:
+    """Which of a repository's files to fetch: top-level configuration and tokenizer, and one format of weights."""
+    top = [file for file in files if "/" not in file]
+    small = [file for file in top if file.endswith(_SMALL)]
+    for stem, suffix in _FORMATS:
+        if weights := [file for file in top if file.startswith(stem) and file.endswith(suffix)]:
+            return small + weights
+    return small
+
+
+def _download(source: HubSource, name: str, progress: Progress) -> Path:
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # The HTTP library's own base class: huggingface_hub has changed libraries, and its errors derive from theirs.
+    http_error = HfHubHTTPError.__bases__[0]
+    try:
+        with store.full_disk_is_a_fit_error(repository_folder(source)):
+            siblings: list[RepoSibling] = (
+                HfApi().model_info(source.repo, revision=source.revision, files_metadata=True).siblings or []
+            )
+            sizes = {file.rfilename: file.size or 0 for file in siblings}
+            names = wanted(list(sizes))
+            total = sum(sizes[file] for file in names)
+            _check_space(source, total - size_on_disk(source))
+            with watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
+                directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=names))
+    except (http_error, OSError) as error:
+        raise _explain(source, name, error) from error
+    if not complete(directory):
+        raise ModelError(
+            f"{source.repo} is not a model that this program can load",
+            why="it lacks a config.json, a tokenizer, or weights as safetensors or pytorch_model.bin",
+        )
+    return directory
+
+
+def _check_space(source: HubSource, need: int) -> None:
+    folder = repository_folder(source)
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if (free := shutil.disk_usage(existing).free) < need:
+        raise FitError(
+            f"the disk is too full for {source.repo}",
+            why=f"{free / 1e9:.1f} GB are free and {need / 1e9:.1f} GB are needed",
+            fix="free some space, or set HF_HUB_CACHE to a directory on another disk",
+        )
+
+
+def _explain(source: HubSource, name: str, error: Exception) -> ModelError:
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    response = getattr(error, "response", None)
+    if isinstance(error, GatedRepoError):
+        return ModelError(
+            f"{source.repo} is gated: its owner asks you to accept a licence first",
+            why="this machine's Hugging Face account has not been granted access, or no one is logged in",
+            fix=f"accept it at https://huggingface.co/{source.repo}, then: hf auth login && specextend models pull {name}",
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return ModelError(f"{source.repo} has no revision {source.revision}", why=first, fix="correct the preset's revision")
+    if isinstance(error, RepositoryNotFoundError) or getattr(response, "status_code", 0) in (401, 403):
+        return ModelError(
+            f"{source.repo} does not exist on the Hugging Face Hub, or is private",
+            why=first,
+            fix=f"check its name; if it is private: hf auth login && specextend models pull {name}",
+        )
+    what = "the Hugging Face Hub refused" if isinstance(error, HfHubHTTPError) else "cannot reach the Hugging Face Hub for"
+    return ModelError(f"{what} {source.repo}", why=first, fix=f"check the network, then: specextend models pull {name}")

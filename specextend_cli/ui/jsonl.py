@@ -1,0 +1,82 @@
+"""Events and results as JSON: one line an event, or one object a document.
+
+Keys are stable: new ones may be added, none changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from specextend_cli import __version__
+from specextend_cli.engine.meter import Meter
+from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
+
+
+def format_event(event: Event) -> str:
+    """One event as one line: `{"event": "step", ...}`; the last one carries the whole result."""
+    values = summary_record(event.summary) if isinstance(event, Summarized) else _record(event)
+    return json.dumps({"event": type(event).__name__.lower(), **values}, ensure_ascii=False)
+
+
+def format_json(value: Any) -> str:
+    """Any of the records below, for reading."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def summary_record(summary: Summary) -> dict[str, Any]:
+    """The result for one document: its text, and everything needed to judge it."""
+    return {
+        "document": summary.document,
+        "text": summary.text,
+        "coverage": {**_record(summary.coverage), "complete": summary.coverage.complete},
+        "plan": plan_record(summary.plan),
+        "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
+        "notes": list(summary.notes),
+        "preset": summary.preset,
+        "drafter": summary.drafter,
+        "version": __version__,
+    }
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """What will be done to one document."""
+    return _record(plan)
+
+
+def statistics(meter: Meter) -> dict[str, Any]:
+    """A run's figures. Accepted length counts the bonus token: plain decoding has 1.0. Null: not measured."""
+    return {
+        "prompt_tokens": meter.prompt_tokens,
+        "prefill_seconds": round(meter.prefill_seconds, 3),
+        "tokens": meter.tokens,
+        "tokens_per_second": round(meter.tokens_per_second, 2),
+        "speedup": _rounded(meter.speedup),
+        "steps": meter.steps,
+        "nodes": meter.nodes,
+        "accepted_length": round(meter.accepted_length, 3),
+        "accepted_lengths": {str(length): count for length, count in sorted(meter.accepted_lengths.items())},
+        "hit": _rounded(meter.hit),
+        "retrievals": meter.retrievals,
+        "draft_seconds": round(meter.draft_seconds, 3),
+        "verify_seconds": round(meter.verify_seconds, 3),
+        "retrieve_seconds": round(meter.retrieve_seconds, 3),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _record(value: Any) -> dict[str, Any]:
+    """A dataclass as a dictionary of plain values."""
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return _record(value)
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,94 @@
+"""Progress without a terminal: one line on stderr a stage, and one every ten seconds at most in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from specextend_cli.engine.events import Prefilled, Prefilling, Step
+from specextend_cli.summarize.events import Event, Noted, Part, Plan, Stage, Warned
+from specextend_cli.ui.figures import format_count, format_seconds
+from specextend_cli.ui.progress import Progress, format_done, format_part, format_prefill, format_speed, format_stage
+from specextend_cli.ui.streams import Output
+
+EVERY = 10.0
+
+
+class Plain:
+    """Consumes events; writes a line to stderr where something new begins."""
+
+    def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.output = output
+        self.progress = Progress(document, clock)
+        self._clock = clock
+        self._spoke = clock()
+        self._stage = ""
+
+    def add(self, event: Event) -> None:
+        """Take one event in; say so if it is a landmark, or if there was silence for a while."""
+        self.progress.add(event)
+        match event:
+            case Warned():
+                self.output.warn(event.message)
+            case Plan():
+                parts = f", {len(event.chunks)} parts" if len(event.chunks) > 1 else ""
+                self._say(
+                    f"{event.document}: {format_count(event.pages)} pages, {format_count(event.tokens)} tokens{parts}"
+                )
+            case Stage() if event.name != self._stage:
+                self._stage = event.name
+                self._say(event.name)
+            case Part():
+                self._say(format_part(event))
+            case Noted() if event.reused:
+                self._say(f"part {event.number}/{event.parts} was already written")
+            case Prefilled():
+                self._say(f"prefill {format_count(event.tokens)} tokens in {format_seconds(event.seconds)}")
+            case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY:
+                self._say(self._status())
+            case _:
+                pass
+
+    def __enter__(self) -> Plain:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.progress.summary is not None:
+            self._say(f"done · {format_done(self.progress.summary, self.progress.read)}")
+
+    def _status(self) -> str:
+        progress = self.progress
+        if progress.stage is not None:
+            return f"{progress.stage.name} {format_stage(progress.stage)}".rstrip()
+        if progress.prefilling is not None:
+            return f"prefill {format_prefill(progress)}"
+        return " · ".join((f"{format_count(progress.part_tokens)} tokens", *format_speed(progress.meter)))
+
+    def _say(self, line: str) -> None:
+        self._spoke = self._clock()
+        self.output.note(line)
+
+
+class Silent:
+    """Consumes events and keeps quiet, warnings excepted: nobody asks not to be warned."""
+
+    def __init__(self, output: Output, document: str) -> None:
+        self.output = output
+        self.progress = Progress(document)
+
+    def add(self, event: Event) -> None:
+        """Take one event in."""
+        self.progress.add(event)
+        if isinstance(event, Warned):
+            self.output.warn(event.message)
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Nothing to close."""

@@ -1,0 +1,106 @@
+"""Results in the four formats. A writer consumes events and calls `write`; it does not know where that leads.
+
+`write` may be stdout, a file, or the panel of the terminal on which both are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
+
+from specextend_cli.summarize.events import Event, Part, Summarized, Text
+from specextend_cli.ui.jsonl import format_event, format_json, summary_record
+from specextend_cli.ui.markdown import format_footer
+from specextend_cli.ui.streams import Sanitizer
+
+Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
+Write: TypeAlias = Callable[[str], object]
+SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
+
+
+class Writer(Protocol):
+    """Turns the events of one document into what `write` gets."""
+
+    def add(self, event: Event) -> None:
+        """Take one event in."""
+
+
+class TextWriter:
+    """The summary as it is written, then a newline. Model text is data: terminal sequences in it are removed."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+        self._clean = Sanitizer()
+        self._begun = False
+        self._last = "\n"
+
+    def add(self, event: Event) -> None:
+        """Write the summary's text; notes are not part of it."""
+        match event:
+            case Text() if event.final:
+                self._emit(self._clean.feed(event.delta))
+            case Summarized():
+                self._emit(self._clean.close())
+                if self._last != "\n":
+                    self.write("\n")
+            case _:
+                pass
+
+    def _emit(self, text: str) -> None:
+        if not self._begun:
+            text = text.lstrip()
+        if text:
+            self._begun, self._last = True, text[-1]
+            self.write(text)
+
+
+class MarkdownWriter:
+    """The summary, and a footer that says what was read."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+        self._text = TextWriter(write)
+        self._span: tuple[int, int] | None = None
+
+    def add(self, event: Event) -> None:
+        """Write the summary's text; at its end, the footer."""
+        self._text.add(event)
+        match event:
+            case Part():
+                first, last = self._span or event.pages
+                self._span = (min(first, event.pages[0]), max(last, event.pages[1]))
+            case Summarized():
+                self.write(format_footer(event.summary, self._span))
+            case _:
+                pass
+
+
+class JsonWriter:
+    """One JSON object when the document is done."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+
+    def add(self, event: Event) -> None:
+        """Write the result when it is there."""
+        if isinstance(event, Summarized):
+            self.write(format_json(summary_record(event.summary)) + "\n")
+
+
+class JsonLinesWriter:
+    """Every event as a line, when it happens."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+
+    def add(self, event: Event) -> None:
+        """Write the event."""
+        self.write(format_event(event) + "\n")
+
+
+WRITERS: dict[Format, Callable[[Write], Writer]] = {
+    "text": TextWriter,
+    "md": MarkdownWriter,
+    "json": JsonWriter,
+    "jsonl": JsonLinesWriter,
+}
