@@ -10,7 +10,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from specextend_cli.documents.document import Chunk, Document
 
@@ -73,11 +73,11 @@ class _Places:
         self._text = document.text
         inner = (block.start for block in document.blocks if 0 < block.start < len(self._text))
         self._starts = [0, *inner, len(self._text)]
-        counts = (len(encode(self._text[a:b])) for a, b in zip(self._starts, self._starts[1:], strict=False))
+        counts = (len(encode(self._text[a:b])) for a, b in pairwise(self._starts))
         self._before = list(accumulate(counts, initial=0))
         headings = {block.start for block in document.blocks if block.kind == "heading"}
         # A heading stays with what it heads: the place after it, even where another heading follows, is no place.
-        self._paragraphs = [b for a, b in zip(self._starts, self._starts[1:], strict=False) if a not in headings]
+        self._paragraphs = [b for a, b in pairwise(self._starts) if a not in headings]
         self._headings = [place for place in self._paragraphs if place in headings]
 
     def tokens(self, position: int) -> float:

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise, takewhile
 from statistics import median
 
 from specextend_cli.documents.document import Edit
@@ -141,42 +142,45 @@ def _side_by_side(a: Line, b: Line, joint: str) -> Line:
 
 # ------------------------------------------------------------------------------------------------- running lines
 
-_EDGE = 3
-_ROMAN = re.compile(r"\b[ivxlc]{1,7}\b", re.IGNORECASE)
+_EDGE = 4
+_ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
 _FOLIO = re.compile(r"(?:page|p\.?|seite)?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
 
 
 def running_lines(pages: Pages) -> Repaired:
     """Running heads and feet and page numbers: lines that return, but for digits, at the edge of several pages."""
     heights = _Heights(pages)
-    returning: defaultdict[tuple[str, str], list[tuple[int, Line]]] = defaultdict(list)
-    for index, page in enumerate(pages):
-        for where, line in _edge_lines(page):
-            returning[where, _modulo_digits(line.text)].append((index, line))
-    gone: dict[int, set[int]] = defaultdict(set)  # page index -> ids of its lines to remove
+    returning: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
+    for page in pages:
+        for where, lines in _edges(page):
+            for line in lines:
+                returning[where, heights.key(line)].append(line)
+    running: set[int] = set()  # ids of lines
+    titles: set[int] = set()
     bands: defaultdict[str, list[Line]] = defaultdict(list)
     for (where, key), found in returning.items():
-        steady = _steady([line for _, line in found])
-        places = {line.page for line in steady}
-        if len(places) < heights.enough(steady) or (_FOLIO.fullmatch(key) and not _counts_up(steady)):
+        lines = _steady(found)
+        folio = _FOLIO.fullmatch(key) is not None
+        if len({line.page for line in lines}) < heights.enough(lines):
             continue
-        title = steady[0] if steady[0].size > 1.2 * heights.body and not _FOLIO.fullmatch(key) else None
-        members = {id(line) for line in steady if line is not title}
-        for index, line in found:
-            if id(line) in members:
-                gone[index].add(id(line))
-                bands[where].append(line)
-    for index, page in enumerate(pages):
-        for where, line in _edge_lines(page):
-            if heights.in_band(line, bands[where]):
-                gone[index].add(id(line))
-    edits = [
-        Edit(_running_kind(line, page), line.page, line.text)
-        for index, page in enumerate(pages)
-        for line in page
-        if id(line) in gone[index]
-    ]
-    return [[line for line in page if id(line) not in gone[index]] for index, page in enumerate(pages)], edits
+        if not (_counts_up(lines) if folio else sum(map(str.isalpha, key)) > 2):
+            continue
+        if heights.is_large(lines[0]):  # a title that later pages repeat
+            titles.add(id(lines.pop(0)))
+        running.update(map(id, lines))
+        bands[where] += lines
+    fixed, edits = [], []
+    for page in pages:
+        gone: set[int] = set()
+        for where, lines in _edges(page):
+            inward = takewhile(
+                lambda line: id(line) not in titles and (id(line) in running or heights.in_band(line, bands[where])),
+                lines,
+            )
+            gone.update(id(line) for line in _apart(list(inward), lines))
+        edits += [Edit(_running_kind(line, page), line.page, line.text) for line in page if id(line) in gone]
+        fixed.append([line for line in page if id(line) not in gone])
+    return fixed, edits
 
 
 class _Heights:
@@ -194,6 +198,13 @@ class _Heights:
         # On a grid of characters a line has no height on paper to prove itself by: it must return more often.
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
+    def is_large(self, line: Line) -> bool:
+        return line.size > 1.2 * self.body
+
+    def key(self, line: Line) -> str:
+        """What must return: the line but for its digits, which in a title ("Chapter 3") make a difference."""
+        return " ".join(line.text.split()) if self.is_large(line) else _modulo_digits(line.text)
+
     def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
         """Whether `line` stands where most pages have a running line: then it is one, whatever it says."""
         if line.size == 1 or len(line.text) > 120:
@@ -202,15 +213,26 @@ class _Heights:
         return len({other.page for other in near}) > 0.6 * self.pages
 
 
-def _edge_lines(page: Sequence[Line]) -> Iterable[tuple[str, Line]]:
-    """The highest and the lowest lines of a page. Files may hold them anywhere: a foot often comes first."""
+def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
+    """The highest and the lowest lines of a page, from the edge inward, the last only to compare with. In the file a foot often comes first."""
     highest = sorted(page, key=lambda line: -line.base)
-    yield from (("top", line) for line in highest[:_EDGE])
-    yield from (("bottom", line) for line in highest[max(len(highest) - _EDGE, _EDGE) :])
+    yield "top", highest[: _EDGE + 1]
+    yield "bottom", highest[: -_EDGE - 2 : -1]
+
+
+def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
+    """Those of the first `lines` that stand apart from the text behind them: a text may begin or end alike too."""
+    while found and len(found) < len(lines):
+        line, behind = found[-1], lines[len(found)]
+        if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
+            break
+        found.pop()
+    return found
 
 
 def _modulo_digits(text: str) -> str:
-    return re.sub(r"\d+", "#", _ROMAN.sub("#", " ".join(text.split()))).casefold().strip("-–—•|[]() ")
+    plain = " ".join(text.split()).strip("-–—•|[]() ")
+    return re.sub(r"\d+", "#", _ROMAN.sub(r"\1#", plain)).casefold()
 
 
 def _steady(lines: Sequence[Line]) -> list[Line]:
@@ -261,7 +283,7 @@ def side_headings(pages: Pages) -> Repaired:
 
 
 def _side_lines(page: Sequence[Line]) -> list[Line]:
-    """Lines in bold or large type that end before the body begins: before the left edge and in the size of most text."""
+    """Lines in bold or large type that end left of where most text begins."""
     lefts, sizes = Counter[float](), Counter[float]()
     for line in page:
         lefts[round(line.left / 4) * 4.0] += len(line.text)
@@ -301,8 +323,7 @@ def note_marks(pages: Pages) -> Repaired:
 
     def repaired(line: Line) -> Line:
         text = _NOTE_NUMBER.sub(lambda match: match[1].translate(_DIGITS) + " ", line.text)
-        for match in _NOTE_MARK.finditer(text):
-            edits.append(Edit("note mark", line.page, match[0]))
+        edits.extend(Edit("note mark", line.page, match[0]) for match in _NOTE_MARK.finditer(text))
         text = _NOTE_MARK.sub("", text)
         return line if text == line.text else replace(line, text=text)
 
@@ -315,7 +336,12 @@ _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
 _LAST = re.compile(rf"([^\W\d_]+(?:-[^\W\d_]+)*)[-\N{{HYPHEN}}{HYPHEN}]$")
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
 # Ends of words that are words themselves: "account" and "able" stand alone too, and yet make "accountable".
-_ENDINGS = frozenset("able age ally ance ant ate ion ions less man men ness out ship some ward wards ways work".split())
+_ENDINGS = frozenset(
+    (
+        *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
+        *("some", "ward", "wards", "ways", "work"),
+    )
+)
 
 
 def hyphens(pages: Pages) -> Repaired:
@@ -324,7 +350,7 @@ def hyphens(pages: Pages) -> Repaired:
     edits: list[Edit] = []
     fixed = [list(page) for page in pages]
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
-    for (p, i), (q, j) in zip(places, places[1:], strict=False):
+    for (p, i), (q, j) in pairwise(places):
         here, there = fixed[p][i], fixed[q][j]
         last, first = _LAST.search(here.text), _NEXT.match(there.text)
         if last is None or first is None or not (first[1][0].islower() or here.text.endswith(HYPHEN)):

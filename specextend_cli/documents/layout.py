@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from specextend_cli.documents.document import Block, Page
@@ -25,7 +26,12 @@ _NUMBERED = re.compile(
     r"(?:[.:]?\s+[^\W\d_a-z].*|$)"
 )
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
-_SMALL_WORDS = frozenset("a an and as at but by for from in into nor of on or over per the to up via vs with".split())
+_SMALL_WORDS = frozenset(
+    (
+        *("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "nor", "of", "on", "or", "over"),
+        *("per", "the", "to", "up", "via", "vs", "with"),
+    )
+)
 
 
 @dataclass(slots=True)
@@ -87,20 +93,22 @@ class _Look:
         for page in pages:
             for line in page:
                 sizes[round(line.size)] += len(line.text)
-            for a, b in zip(page, page[1:], strict=False):
+            for a, b in pairwise(page):
                 if 0 < a.base - b.base < 3 * a.size:
                     steps[round(a.size)][round((a.base - b.base) * 4) / 4] += 1
         self._body = sizes.most_common(1)[0][0] if sizes else 1.0
-        self._steps = {size: self._step(size, counter) for size, counter in steps.items()}
+        self._steps = {size: counter.most_common(1)[0][0] for size, counter in steps.items()}
+        if 1 in self._steps:
+            self._steps[1] = self._grid_step(pages)
         self._right = {(line.page, round(line.left)): 0.0 for page in pages for line in page}
         for page in pages:
             self._find_edges(page)
 
-    @staticmethod
-    def _step(size: float, counter: Counter[float]) -> float:
-        if size == 1:  # a grid: lines follow at once, unless the whole text is double-spaced
-            return 2.0 if counter[2.0] > 20 * counter[1.0] else 1.0
-        return counter.most_common(1)[0][0]
+    def _grid_step(self, pages: Sequence[Sequence[Line]]) -> float:
+        """Rows from line to line in a text file: 1, or 2 where sentences go on over the blank line between."""
+        pairs = [(a, b) for page in pages for a, b in pairwise(page) if a.size == 1]
+        spaced = [self._goes_on(a, b) for a, b in pairs if a.base - b.base == 2]
+        return 2.0 if len(spaced) > 0.9 * len(pairs) and sum(spaced) > 0.3 * len(spaced) else 1.0
 
     def _find_edges(self, page: Sequence[Line]) -> None:
         """The right edge of the column that starts at each left: the farthest right of the lines that start nearby."""
@@ -165,7 +173,7 @@ class _Look:
             return False
         if _letters(text) in self._outline:
             return True
-        if "  " in text or text[-1] in ",;" or _ITEM.match(text) and not _NUMBERED.match(text):
+        if "  " in text or text[-1] in ",;" or (_ITEM.match(text) and not _NUMBERED.match(text)):
             return False
         if all(line.bold or line.size > 1.08 * self._body for line in block):
             return text[-1] != "." or len(text) < 60

@@ -62,7 +62,7 @@ class Scan:
     second_reader: list[int] = field(default_factory=list)
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """The worker died or took too long."""
 
 
@@ -111,7 +111,7 @@ def _open(path: Path, name: str, password: str | None, limits: Limits) -> tuple[
         try:
             with _worker(path, reader, password, [], limits) as answers:
                 head = next(answers)
-        except _Stopped:
+        except _StoppedError:
             continue
         match head.get("error"):
             case None:
@@ -181,7 +181,7 @@ def _read(
             head = next(answers)
             for _ in pages if "error" not in head else ():
                 yield next(answers)
-    except _Stopped:
+    except _StoppedError:
         return
 
 
@@ -189,7 +189,7 @@ def _read(
 def _worker(
     path: Path, reader: str, password: str | None, pages: Sequence[int], limits: Limits
 ) -> Iterator[Iterator[dict[str, Any]]]:
-    """A worker process on one job; gives its answers, which raise `_Stopped` when it dies or exceeds its time."""
+    """A worker process on one job; gives its answers, which raise `_StoppedError` when it dies or exceeds its time."""
     job = {
         "path": str(path.resolve()),
         "password": password,
@@ -213,7 +213,7 @@ def _answers(process: subprocess.Popen[bytes], job: bytes, limits: Limits) -> It
         process.stdin.write(job)
         process.stdin.flush()
     except BrokenPipeError:
-        raise _Stopped from None
+        raise _StoppedError from None
     pipe, buffer = process.stdout.fileno(), bytearray()
     deadline = time.monotonic() + limits.open_seconds
     while True:
@@ -221,7 +221,7 @@ def _answers(process: subprocess.Popen[bytes], job: bytes, limits: Limits) -> It
             ready, _, _ = select.select([pipe], [], [], max(deadline - time.monotonic(), 0))
             part = os.read(pipe, 1 << 20) if ready else b""
             if not part or len(buffer) > MAX_ANSWER:
-                raise _Stopped
+                raise _StoppedError
             buffer += part
         line = bytes(buffer[:end])
         del buffer[: end + 1]

@@ -14,6 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypedDict
 
 from specextend_cli.documents.line import HYPHEN
@@ -50,10 +51,8 @@ def _confine(memory: int) -> None:
     import resource
 
     for limit, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
-        try:
+        with suppress(ValueError, OSError):  # macOS refuses some limits, and a lower hard one may stand: both are fine
             resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
-        except (ValueError, OSError):  # macOS refuses some limits, and a lower hard limit may stand: both are fine
-            continue
 
 
 def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
@@ -64,7 +63,7 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
     except pypdfium2.PdfiumError as error:
         yield {"error": "password" if "password" in str(error).lower() else "damaged", "detail": str(error)}
         return
-    outline = []
+    outline: list[str] = []
     for item in pdf.get_toc(max_depth=6):
         if len(outline) == MAX_OUTLINE:
             break
@@ -162,8 +161,10 @@ def _pypdf(job: Job) -> Iterator[dict[str, Any]]:
     from pypdf.errors import PyPdfError
 
     # A parser written for well-formed files meets a broken one: beyond its own errors it lets these through.
-    broken = (PyPdfError, ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError)
-    broken = (*broken, TypeError, ValueError, NotImplementedError, AssertionError)
+    broken = (
+        *(PyPdfError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError),
+        *(OSError, RecursionError, TypeError, ValueError),
+    )
     try:
         reader = PdfReader(job["path"])
         if reader.is_encrypted and not reader.decrypt(job["password"] or ""):

@@ -23,7 +23,7 @@ from specextend_cli.documents.clean import plain_characters, tidy
 from specextend_cli.documents.detect import HEAD, UNREAD, detect, encoding, is_markdown
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, Page
 from specextend_cli.documents.layout import Text, compose
-from specextend_cli.documents.line import Line, grid
+from specextend_cli.documents.line import grid
 from specextend_cli.documents.markdown import markdown_blocks
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.errors import InputError

@@ -1,13 +1,14 @@
 """The gate: how large a tree pays, and whether drafting pays at all, by this run's own clock.
 
 A verification of n nodes costs c(n) seconds, a draft d; the tree's best n nodes promise 1 + s(n) tokens. The budget cuts
-the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. When drafting itself loses to plain
-decoding, it pauses, and tries again after pauses that double, so that what trying costs stays bounded.
+the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. A drafter whose forwards have lost to plain
+decoding lately is tried again only as long as all such losses stay under a small share of the time spent.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import log2
 
@@ -16,7 +17,9 @@ from specextend_cli.engine.tree import DraftTree
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _SLOPE = 0.02  # a node's share of a plain step's cost, assumed until measured
-_PLAIN_STEPS = 2  # measured before the first draft
+_MARGIN = 1.04  # a tree must promise this much more than plain decoding: clocks and promises are noisy
+_TUITION = 0.02  # share of the time that may be lost to trying drafts that did not pay
+_PLAIN_STEPS = 2  # measured before the first draft, at every new context length
 _REFRESH = 96  # steps after which a plain step is measured again
 
 
@@ -28,14 +31,20 @@ class CostModel:
     """
 
     _points: dict[int, dict[int, tuple[float, float]]] = field(default_factory=dict)
+    _plain_steps: Counter[int] = field(default_factory=Counter)
 
     def learn(self, nodes: int, length: int, seconds: float) -> None:
         """One verification of `nodes` nodes over `length` committed tokens took `seconds`."""
         points = self._points.setdefault(_context(length), {})
+        self._plain_steps[_context(length)] += nodes == 1
         size = _SIZES[min(bisect_left(_SIZES, nodes), len(_SIZES) - 1)]
         mean_nodes, known = points.get(size, (float(nodes), seconds))
         seconds = min(max(seconds, known / 2), known * 2)
         points[size] = (mean_nodes + 0.25 * (nodes - mean_nodes), known + 0.25 * (seconds - known))
+
+    def known(self, length: int) -> bool:
+        """Whether plain decoding was measured often enough at about this length."""
+        return self._plain_steps[_context(length)] >= _PLAIN_STEPS
 
     def plain(self, length: int) -> float:
         """Seconds of a plain step; 0.0 when none was measured at about this length."""
@@ -57,17 +66,21 @@ class CostModel:
 
 @dataclass
 class Budget:
-    """Decides each step's tree. With `gate` off, every step drafts the full shape: for measuring what the gate is worth."""
+    """Decides each step's tree. With `gate` off, every step drafts the full shape: for measuring what the gate is worth.
+
+    Outlives a sequence, so that a drafter which did not pay on the last chunk of a document is not tried at leisure on
+    the next.
+    """
 
     shape: TreeShape = field(default_factory=TreeShape)
     gate: bool = True
     costs: CostModel = field(default_factory=CostModel)
     _steps: int = field(default=0, init=False)
-    _pause: int = field(default=0, init=False)
-    _next_pause: int = field(default=8, init=False)
-    _seconds: float = field(default=0.0, init=False)
+    _elapsed: float = field(default=0.0, init=False)
+    _lost: float = field(default=0.0, init=False)
+    _trial_loss: float = field(default=0.0, init=False)
+    _drafting: float = field(default=0.0, init=False)
     _plain_equivalent: float = field(default=0.0, init=False)
-    _trial: int = field(default=0, init=False)
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
 
@@ -75,13 +88,12 @@ class Budget:
         """What to ask of the drafter; one node means a plain step and no draft."""
         if not self.gate:
             return self.shape
-        plain = replace(self.shape, nodes=1)
         self._steps += 1
-        if self._pause > 0:
-            self._pause -= 1
-            return plain
-        unknown = not self.costs.plain(length) or self._steps <= _PLAIN_STEPS
-        return plain if unknown or self._steps % _REFRESH == 0 else self.shape
+        if not self.costs.known(length) or self._steps % _REFRESH == 0:
+            return replace(self.shape, nodes=1)
+        pays = self._plain_equivalent >= self._drafting
+        affordable = self._lost + self._trial_loss <= _TUITION * self._elapsed
+        return self.shape if pays or affordable else replace(self.shape, forwards=0)
 
     def cut(self, tree: DraftTree, draft_seconds: float, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
@@ -89,8 +101,9 @@ class Budget:
             return tree.best(self.shape.nodes)
         scores = sorted(tree.scores.tolist(), reverse=True)
         trust = min(self._kept / self._promised, 1.25)
-        best, best_rate, promised, at = 1, 0.0, 1.0, 1
-        for size in (*(size for size in _SIZES if size < len(scores)), len(scores)):
+        best, best_rate = 1, _MARGIN / (draft_seconds + self.costs.seconds(1, length))
+        promised, at = 1.0, 1
+        for size in (*(size for size in _SIZES[1:] if size < len(scores)), len(scores)):
             promised += trust * sum(scores[at:size])
             at = size
             rate = promised / (draft_seconds + self.costs.seconds(size, length))
@@ -99,9 +112,9 @@ class Budget:
         return tree.best(best)
 
     def learn(
-        self, tree: DraftTree, accepted: int, draft_seconds: float, verify_seconds: float, length: int, *, drafted: bool
+        self, tree: DraftTree, shape: TreeShape, accepted: int, draft_seconds: float, verify_seconds: float, length: int
     ) -> None:
-        """What a step cost and gave. `drafted`: whether a drafter was asked, even if its tree was cut to the root."""
+        """What the step that was granted `shape` cost and gave. `accepted` counts the tokens it emitted."""
         self.costs.learn(len(tree), length, verify_seconds)
         if not self.gate:
             return
@@ -111,17 +124,17 @@ class Budget:
         if len(tree) > 1:
             self._promised += float(tree.scores.sum()) - 1
             self._kept += accepted - 1
-        if not drafted:
+        spent = draft_seconds + verify_seconds
+        self._elapsed += spent
+        if shape.nodes == 1 or shape.forwards == 0:
             return
-        self._trial += 1
-        self._seconds = 0.8 * self._seconds + draft_seconds + verify_seconds
-        self._plain_equivalent = 0.8 * self._plain_equivalent + accepted * self.costs.plain(length)
-        if self._trial >= 4 and self._seconds > self._plain_equivalent:
-            self._pause, self._next_pause = self._next_pause, min(2 * self._next_pause, 128)
-            self._seconds = self._plain_equivalent = 0.0
-            self._trial = 0
-        elif self._trial >= 16:
-            self._next_pause = 8
+        earned = accepted * self.costs.plain(length)
+        self._drafting = 0.8 * self._drafting + spent
+        self._plain_equivalent = 0.8 * self._plain_equivalent + earned
+        if self._plain_equivalent < self._drafting:
+            loss = max(spent - earned, 0.0)
+            self._lost += loss
+            self._trial_loss = max(loss, 0.5 * self._trial_loss)
 
 
 def _context(length: int) -> int:

@@ -44,16 +44,18 @@ class TreeShape:
     """Bounds of a draft tree (OPT-Tree, arXiv 2406.17276; SpecExtend uses 50 nodes, depth 10, threshold 0.7).
 
     `nodes` counts the root; `width` is how many nodes one draft forward expands; growth stops at `depth`, or when
-    one more level would raise the expected accepted length by less than `threshold` tokens.
+    one more level would raise the expected accepted length by less than `threshold` tokens. At most `forwards` draft
+    forwards are run; with none, only sources that need no model have a say.
     """
 
     nodes: int = 32
     depth: int = 8
     width: int = 6
     threshold: float = 0.15
+    forwards: int = 16
 
     def __post_init__(self) -> None:
-        if self.nodes < 1 or self.depth < 0 or self.width < 1:
+        if self.forwards < 0 or self.nodes < 1 or self.depth < 0 or self.width < 1:
             raise ValueError(f"a tree has at least its root: {self}")
 
 

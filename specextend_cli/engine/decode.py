@@ -68,8 +68,7 @@ def decode(
         length = target.length
         began = perf_counter()
         shape = budget.next_shape(length)
-        drafted = shape.nodes > 1
-        tree = drafter.propose(shape) if drafted else root(last, device)
+        tree = drafter.propose(shape) if shape.nodes > 1 else root(last, device)
         tree = budget.cut(tree, perf_counter() - began, length)
         verifying = perf_counter()
         recorded = drafter.retrieves and trigger.could_be_due()
@@ -80,7 +79,7 @@ def decode(
         drafter.observe(verdict.tokens, out.features[verdict.path] if out.features is not None else None)
         last = verdict.tokens[-1]
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
-        budget.learn(tree, len(verdict.tokens), draft_seconds, verify_seconds, length, drafted=drafted)
+        budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
 
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)

@@ -1,0 +1,1 @@
+"""Models: presets, where their files come from, how large they are, tokenizers, loading."""

@@ -105,7 +105,7 @@ def _download(source: HubSource, name: str, progress: Progress) -> Path:
     from huggingface_hub.errors import HfHubHTTPError
 
     # The HTTP library's own base class: huggingface_hub has changed libraries, and its errors derive from theirs.
-    http_error = HfHubHTTPError.__bases__[0]
+    http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
     try:
         with store.full_disk_is_a_fit_error(repository_folder(source)):
             siblings: list[RepoSibling] = (
@@ -138,7 +138,7 @@ def _check_space(source: HubSource, need: int) -> None:
         )
 
 
-def _explain(source: HubSource, name: str, error: Exception) -> ModelError:
+def _explain(source: HubSource, name: str, error: BaseException) -> ModelError:
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -147,15 +147,20 @@ def _explain(source: HubSource, name: str, error: Exception) -> ModelError:
         return ModelError(
             f"{source.repo} is gated: its owner asks you to accept a licence first",
             why="this machine's Hugging Face account has not been granted access, or no one is logged in",
-            fix=f"accept it at https://huggingface.co/{source.repo}, then: hf auth login && specextend models pull {name}",
+            fix=f"accept it at https://huggingface.co/{source.repo}, "
+            f"then: hf auth login && specextend models pull {name}",
         )
     if isinstance(error, RevisionNotFoundError):
-        return ModelError(f"{source.repo} has no revision {source.revision}", why=first, fix="correct the preset's revision")
+        return ModelError(
+            f"{source.repo} has no revision {source.revision}", why=first, fix="correct the preset's revision"
+        )
     if isinstance(error, RepositoryNotFoundError) or getattr(response, "status_code", 0) in (401, 403):
         return ModelError(
             f"{source.repo} does not exist on the Hugging Face Hub, or is private",
             why=first,
             fix=f"check its name; if it is private: hf auth login && specextend models pull {name}",
         )
-    what = "the Hugging Face Hub refused" if isinstance(error, HfHubHTTPError) else "cannot reach the Hugging Face Hub for"
+    what = (
+        "the Hugging Face Hub refused" if isinstance(error, HfHubHTTPError) else "cannot reach the Hugging Face Hub for"
+    )
     return ModelError(f"{what} {source.repo}", why=first, fix=f"check the network, then: specextend models pull {name}")

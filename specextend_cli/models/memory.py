@@ -45,7 +45,10 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     working = _working_set(preset, tokens)
     draft_weights = draft_kv = 0
     if draft:
-        draft_weights, draft_kv = draft.weight_bytes(draft_item), draft.kv_bytes_per_token(draft_item) * (tokens + working)
+        draft_weights, draft_kv = (
+            draft.weight_bytes(draft_item),
+            draft.kv_bytes_per_token(draft_item) * (tokens + working),
+        )
     if preset.draft.kind == "self" or "self" in preset.draft.of:
         draft_kv += target.kv_bytes_per_token(item) * working
     return Estimate(

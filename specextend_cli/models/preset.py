@@ -328,17 +328,24 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     """The first problem, as the user's file has it: which key, what is wrong with it, what to write."""
     first = error.errors()[0]
     kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
-    keys = [str(part) for part, before in zip(first["loc"], ("", *first["loc"]), strict=False) if not (
-        before == "source" and part in kinds)]
+    keys = [
+        str(part)
+        for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)
+        if not (before == "source" and part in kinds)
+    ]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(keys[-1], _keys(".".join(keys[:-1])), n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
     if first["type"] == "missing":
-        return UsageError(f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}")
+        return UsageError(
+            f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}"
+        )
     given = json.dumps(first["input"], default=str)
-    return UsageError(f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}")
+    return UsageError(
+        f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}"
+    )
 
 
 def _keys(table: str) -> Iterator[str]:

@@ -16,7 +16,9 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 @contextmanager
-def watching(step: str, measure: Callable[[], int], total: int, progress: Progress, every: float = 0.3) -> Iterator[None]:
+def watching(
+    step: str, measure: Callable[[], int], total: int, progress: Progress, every: float = 0.3
+) -> Iterator[None]:
     """Report `measure()` of `total` every few tenths of a second while the body runs, and once when it succeeds.
 
     For work done by code that we cannot hook: its files are watched as they grow.

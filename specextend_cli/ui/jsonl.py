@@ -17,12 +17,12 @@ from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
 def format_event(event: Event) -> str:
     """One event as one line: `{"event": "step", ...}`; the last one carries the whole result."""
     values = summary_record(event.summary) if isinstance(event, Summarized) else _record(event)
-    return json.dumps({"event": type(event).__name__.lower(), **values}, ensure_ascii=False)
+    return _inert(json.dumps({"event": type(event).__name__.lower(), **values}, ensure_ascii=False))
 
 
 def format_json(value: Any) -> str:
     """Any of the records below, for reading."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return _inert(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def summary_record(summary: Summary) -> dict[str, Any]:
@@ -63,6 +63,11 @@ def statistics(meter: Meter) -> dict[str, Any]:
         "verify_seconds": round(meter.verify_seconds, 3),
         "retrieve_seconds": round(meter.retrieve_seconds, 3),
     }
+
+
+def _inert(text: str) -> str:
+    """JSON escapes the C0 controls by itself; the C1 ones mean something to terminals too."""
+    return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})
 
 
 def _rounded(value: float | None) -> float | None:

@@ -11,6 +11,7 @@ is not finished yet inside it: the summary itself is never part of the live area
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -56,10 +57,13 @@ SHORT = 12  # rows; a terminal this low keeps only the line that moves
 class Panel:
     """Consumes events; draws them on stderr until it is closed."""
 
-    def __init__(self, output: Output, document: str, *, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, output: Output, document: str, *, raw: bool = False, clock: Callable[[], float] | None = None
+    ) -> None:
         self.output = output
         self.progress = Progress(document, clock) if clock else Progress(document)
         self._lines = Lines()
+        self._raw = raw
         self._lock = threading.Lock()
         self._wrote = False
         self._warnings: list[str] = []
@@ -81,7 +85,13 @@ class Panel:
             self._warn(event.message)
 
     def write(self, text: str) -> None:
-        """Show text of the summary: complete lines above the panel, the rest inside it."""
+        """Put text on stdout; on a shared terminal complete lines go above the panel, the rest inside it.
+
+        Prose is folded to lines that are pleasant to read; `raw` text, which a program may read, is left as it is.
+        """
+        if not self.output.shared:
+            self.output.write(text)
+            return
         with self._lock:
             lines = self._lines.feed(sanitize(text), self._width)
         self._print(lines)
@@ -106,6 +116,8 @@ class Panel:
 
     @property
     def _width(self) -> int:
+        if self._raw:
+            return sys.maxsize
         return max(min(self.output.console.width - 4, PROSE), 8)
 
     def _print(self, lines: list[str]) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.summarize.events import Event, Noted, Part, Plan, Stage, Warned
-from specextend_cli.ui.figures import format_count, format_seconds
+from specextend_cli.ui.figures import format_count, format_many, format_seconds
 from specextend_cli.ui.progress import Progress, format_done, format_part, format_prefill, format_speed, format_stage
 from specextend_cli.ui.streams import Output
 
@@ -33,9 +33,8 @@ class Plain:
                 self.output.warn(event.message)
             case Plan():
                 parts = f", {len(event.chunks)} parts" if len(event.chunks) > 1 else ""
-                self._say(
-                    f"{event.document}: {format_count(event.pages)} pages, {format_count(event.tokens)} tokens{parts}"
-                )
+                size = f"{format_many(event.pages, 'page')}, {format_many(event.tokens, 'token')}"
+                self._say(f"{event.document}: {size}{parts}")
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
@@ -49,6 +48,10 @@ class Plain:
                 self._say(self._status())
             case _:
                 pass
+
+    def write(self, text: str) -> None:
+        """Put text of the result on stdout."""
+        self.output.write(text)
 
     def __enter__(self) -> Plain:
         return self
@@ -84,6 +87,10 @@ class Silent:
         self.progress.add(event)
         if isinstance(event, Warned):
             self.output.warn(event.message)
+
+    def write(self, text: str) -> None:
+        """Put text of the result on stdout."""
+        self.output.write(text)
 
     def __enter__(self) -> Silent:
         return self

@@ -14,6 +14,7 @@ from specextend_cli.summarize.events import Coverage, Event, Noted, Part, Plan, 
 from specextend_cli.ui.figures import (
     format_amount,
     format_count,
+    format_many,
     format_numbers,
     format_pages,
     format_percent,
@@ -146,12 +147,12 @@ def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> 
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span)} read"]
     else:
-        pieces = [f"{format_count(coverage.pages)} page{'' if coverage.pages == 1 else 's'} read"]
+        pieces = [f"{format_many(coverage.pages, 'page')} read"]
     if coverage.empty:
         pieces.append(f"{len(coverage.empty)} without text ({format_numbers(coverage.empty)})")
     if coverage.failed:
         pieces.append(f"{len(coverage.failed)} unreadable ({format_numbers(coverage.failed)})")
-    pieces.append(f"{format_count(coverage.dropped)} tokens dropped")
+    pieces.append(f"{format_many(coverage.dropped, 'token')} dropped")
     return "; ".join(pieces)
 
 
@@ -173,5 +174,5 @@ def format_speed(meter: Meter) -> Iterable[str]:
 
 def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
     """The one line a finished document leaves behind."""
-    tokens = f"{format_count(summary.meter.tokens)} tokens in {format_seconds(summary.seconds)}"
+    tokens = f"{format_many(summary.meter.tokens, 'token')} in {format_seconds(summary.seconds)}"
     return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span)))

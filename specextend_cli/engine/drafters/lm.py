@@ -72,7 +72,7 @@ class LMDrafter:
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
         token = self._pending[-1]
-        if shape.nodes == 1 or shape.depth == 0:
+        if min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
             return root(token, self.lm.device)
         working = self.working
         if working.stale:

@@ -42,7 +42,7 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape) -> DraftTr
     ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # frontier x slots already in the cache
     expected = _expected(scores, shape.nodes) if shape.threshold else 0.0
 
-    for depth in range(1, shape.depth):
+    for depth in range(1, min(shape.depth, shape.forwards)):
         own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
         ancestors = torch.cat((ancestors, own), 1)
         best, ids = expand(level_tokens, depth, ancestors).float().topk(width)

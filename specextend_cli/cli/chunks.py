@@ -1,0 +1,65 @@
+"""`specextend chunks FILE`: how a document would be cut, as a table or as JSON lines with the text."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from specextend_cli.cli import options
+from specextend_cli.cli.reading import one_source
+from specextend_cli.cli.vocabulary import vocabulary
+
+START = 60
+
+
+def chunks(
+    file: options.File = None,
+    pages: options.Pages = None,
+    password_file: options.PasswordFile = None,
+    model: options.Model = None,
+    offline: options.Offline = False,
+    size: Annotated[
+        int | None,
+        typer.Option("--size", metavar="TOKENS", min=1, help="Default: the preset's.", rich_help_panel=options.STYLE),
+    ] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="A line a chunk, text included.", rich_help_panel=options.OUTPUT)
+    ] = False,
+    debug: options.Debug = False,
+) -> None:
+    """Show how a document would be cut for a model: tokens, pages and the first words of every chunk.
+
+    [dim]Example:[/] specextend chunks report.pdf --size 2048
+    """
+    import json
+
+    from specextend_cli.documents.chunk import chunk
+    from specextend_cli.ui.figures import format_count, format_numbers
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.tables import cell, table
+
+    source = one_source(file, example="specextend chunks FILE", pages=pages, password_file=password_file)
+    options.go_offline(offline)
+    output = Output()
+    document = source.read()
+    preset, encoder = vocabulary(model, offline=offline)
+    made = table("chunk", "tokens", "pages", "begins", numbers=("chunk", "tokens"))
+    for number, span in enumerate(chunk(document, encoder.encode, size or preset.window.chunk), start=1):
+        text = document.text[span.start : span.end]
+        numbers = document.pages_of(span.start, span.end)
+        if jsonl:
+            record = {
+                "chunk": number,
+                "start": span.start,
+                "end": span.end,
+                "tokens": span.tokens,
+                "pages": list(numbers),
+                "text": text,
+            }
+            output.write(json.dumps(record) + "\n")
+        else:
+            first = " ".join(text[: 2 * START].split())[:START]
+            made.add_row(str(number), format_count(span.tokens), format_numbers(numbers), cell(first))
+    if not jsonl:
+        output.show(made)

@@ -1,0 +1,80 @@
+"""`specextend extract FILE`: exactly the text that the model would see, and what was done to get it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specextend_cli.cli import options
+from specextend_cli.cli.reading import one_source
+
+if TYPE_CHECKING:
+    from specextend_cli.documents.document import Document
+
+
+def extract(
+    file: options.File = None,
+    pages: options.Pages = None,
+    password_file: options.PasswordFile = None,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="List every repair on stderr.", rich_help_panel=options.OUTPUT)
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Print the text of a document as the model would see it; what was removed or joined is counted on stderr.
+
+    [dim]Example:[/] specextend extract scan.pdf --pages 1-3 --changes | less
+    """
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.streams import Output, sanitize
+
+    source = one_source(file, example="specextend extract FILE", pages=pages, password_file=password_file)
+    output = Output()
+    document = source.read()
+    for message in document.extraction.warnings:
+        output.warn(message)
+    if json:
+        output.write(format_json(_record(document)) + "\n")
+    else:
+        output.write(sanitize(document.text).rstrip("\n") + "\n")
+    if quiet:
+        return
+    if changes:
+        for edit in document.extraction.edits:
+            output.note(f"page {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
+    output.note(_account(document))
+
+
+def _record(document: Document) -> dict[str, object]:
+    extraction = document.extraction
+    return {
+        "document": document.name,
+        "kind": document.kind,
+        "title": document.title,
+        "pages": extraction.pages,
+        "empty": list(extraction.empty),
+        "failed": list(extraction.failed),
+        "changes": dict(extraction.changes),
+        "text": document.text,
+    }
+
+
+def _account(document: Document) -> str:
+    """ "52 pages, 181,204 characters; 3 page numbers ..."."""
+    from specextend_cli.ui.figures import format_count, format_many, format_numbers
+
+    extraction = document.extraction
+    pieces = [format_many(extraction.pages, "page"), format_many(len(document.text), "character")]
+    pieces += [f"{kind} × {format_count(count)}" for kind, count in extraction.changes.most_common()]
+    if extraction.empty:
+        pieces.append(f"without text: {format_numbers(extraction.empty)}")
+    if extraction.failed:
+        pieces.append(f"unreadable: {format_numbers(extraction.failed)}")
+    return " · ".join(pieces)
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,0 +1,141 @@
+"""`specextend`: the command line's one entrance, and its one exit.
+
+Every error leaves through `run`: what to print about it and which exit code it has is decided nowhere else. Commands
+import what they need when they run, so that `--help` stays instant.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from specextend_cli import __version__
+from specextend_cli.cli import (
+    chunks,
+    compare,
+    doctor,
+    extract,
+    models,
+    plan,
+    presets,
+    signals,
+    summarize,
+    tokens,
+)
+from specextend_cli.errors import Exit, SpecextendError
+
+EXAMPLES = """
+Summaries of long documents on your own machine.
+
+[dim]Examples:[/]
+  specextend summarize report.pdf
+  specextend summarize *.pdf --output summaries/
+  pdftotext paper.pdf - | specextend summarize --length 150
+  specextend compare report.pdf
+"""
+
+app = typer.Typer(
+    name="specextend",
+    help=EXAMPLES.replace("\n  ", "\n\n  "),
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"specextend {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks instead of short errors.")] = False,
+) -> None:
+    """Options of the program itself; `run` looks for --debug, wherever it stands."""
+
+
+app.command("summarize")(summarize.summarize)
+app.command("compare")(compare.compare)
+app.command("plan")(plan.plan)
+app.command("extract")(extract.extract)
+app.command("chunks")(chunks.chunks)
+app.command("tokens")(tokens.tokens)
+app.add_typer(presets.app, name="presets")
+app.add_typer(models.app, name="models")
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        with signals.handled():
+            code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = Exit.SIGINT
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns its exit code."""
+    debug = "--debug" in arguments
+    try:
+        app(list(arguments), prog_name="specextend")
+    except SystemExit as ended:
+        if _caused_by(BrokenPipeError, ended):
+            return _broken_pipe()
+        return ended.code if isinstance(ended.code, int) else Exit.OK if ended.code is None else Exit.INTERNAL
+    except BrokenPipeError:
+        return _broken_pipe()
+    except SpecextendError as error:
+        return _failed(error, debug)
+    except Exception as error:
+        return _surprised(error, debug)
+    return Exit.OK
+
+
+def _caused_by(kind: type[BaseException], error: BaseException | None) -> bool:
+    """Whether `error` was raised while one of that kind was handled: Typer and Rich exit with 1 on a broken pipe."""
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__context__
+    return False
+
+
+def _broken_pipe() -> int:
+    from specextend_cli.ui.streams import silence
+
+    silence(sys.stdout)
+    return Exit.SIGPIPE
+
+
+def _failed(error: SpecextendError, debug: bool) -> int:
+    from specextend_cli.ui.errors import print_error
+    from specextend_cli.ui.streams import Output
+
+    if debug:
+        traceback.print_exception(error)
+    print_error(Output(), error)
+    return error.exit
+
+
+def _surprised(error: Exception, debug: bool) -> int:
+    from specextend_cli.ui.errors import print_surprise
+    from specextend_cli.ui.streams import Output
+
+    if debug:
+        traceback.print_exception(error)
+    else:
+        print_surprise(Output(), error)
+    return Exit.INTERNAL

@@ -1,0 +1,206 @@
+"""The flags that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from specextend_cli.errors import UsageError
+
+INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = (
+    "Input",
+    "Length & style",
+    "Model",
+    "Speed",
+    "Output",
+    "Diagnostics",
+)
+
+
+class Format(str, Enum):
+    """What a result looks like."""
+
+    text = "text"
+    md = "md"
+    json = "json"
+    jsonl = "jsonl"
+
+
+class Draft(str, Enum):
+    """What proposes tokens."""
+
+    none = "none"
+    ngram = "ngram"
+    lm = "lm"
+    self = "self"
+    blend = "blend"
+
+
+class Policy(str, Enum):
+    """Which positions a drafter sees."""
+
+    full = "full"
+    streaming = "streaming"
+    retrieval = "retrieval"
+
+
+class Dtype(str, Enum):
+    """What the model computes in."""
+
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+def preset_names(incomplete: str) -> list[str]:
+    """For shell completion."""
+    from specextend_cli.models.preset import preset_files
+
+    return [name for name in preset_files() if name.startswith(incomplete)]
+
+
+Files: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILES…", help="PDF, text or Markdown; - or a pipe: stdin.", show_default=False),
+]
+File: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help="PDF, text or Markdown; - or a pipe: stdin.", show_default=False),
+]
+Pages: TypeAlias = Annotated[
+    str | None, typer.Option("--pages", metavar="3-10,20", help="Only these pages, 1-based.", rich_help_panel=INPUT)
+]
+PasswordFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="PATH",
+        help="First line: the PDF's password. Or set SPECEXTEND_PDF_PASSWORD.",
+        rich_help_panel=INPUT,
+    ),
+]
+Words: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--length", metavar="WORDS", min=1, help="About how many words.", rich_help_panel=STYLE),
+]
+MaxTokens: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-tokens", metavar="N", min=1, help="Never more tokens than this.", rich_help_panel=STYLE),
+]
+Temperature: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--temperature", metavar="T", min=0.0, help="0 is greedy.", rich_help_panel=STYLE),
+]
+Seed: TypeAlias = Annotated[
+    int | None, typer.Option("--seed", metavar="N", min=0, help="For sampling.", rich_help_panel=STYLE)
+]
+Model: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="PRESET",
+        envvar="SPECEXTEND_MODEL",
+        help="A preset's name, or a .toml file. See: specextend presets list",
+        autocompletion=preset_names,
+        rich_help_panel=MODEL,
+        show_default=False,
+    ),
+]
+Device: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="NAME", envvar="SPECEXTEND_DEVICE", help="auto, cpu, cuda, cuda:1.", rich_help_panel=MODEL
+    ),
+]
+DtypeOption: TypeAlias = Annotated[
+    Dtype, typer.Option("--dtype", envvar="SPECEXTEND_DTYPE", help="Number format.", rich_help_panel=MODEL)
+]
+Offline: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        envvar=["SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"],
+        help="Use only what is on disk.",
+        rich_help_panel=MODEL,
+        show_envvar=False,
+    ),
+]
+DraftOption: TypeAlias = Annotated[
+    Draft | None, typer.Option("--draft", help="What proposes tokens.", rich_help_panel=SPEED)
+]
+PolicyOption: TypeAlias = Annotated[
+    Policy | None, typer.Option("--policy", help="What a drafter sees.", rich_help_panel=SPEED)
+]
+NoSpec: TypeAlias = Annotated[
+    bool, typer.Option("--no-spec", help="Plain decoding: same text, no drafter.", rich_help_panel=SPEED)
+]
+Strict: TypeAlias = Annotated[
+    bool,
+    typer.Option("--strict", help="Fail rather than leave any of the document unread.", rich_help_panel=INPUT),
+]
+Timeout: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0.001, help="Stop after this long (exit 124).", rich_help_panel=SPEED
+    ),
+]
+NoCache: TypeAlias = Annotated[
+    bool,
+    typer.Option("--no-cache", help="Neither reuse nor store the notes of earlier runs.", rich_help_panel=SPEED),
+]
+OutputPath: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="A file, or a directory for several inputs. Written whole or not at all.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+FormatOption: TypeAlias = Annotated[
+    Format | None,
+    typer.Option("--format", "-f", help="Default: text, or what the output's name says.", rich_help_panel=OUTPUT),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The same as --format json.", rich_help_panel=OUTPUT)]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Write again what the output directory has.", rich_help_panel=OUTPUT)
+]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", "-n", help="Show the plan, load no model.", rich_help_panel=DIAGNOSTICS)
+]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress, no statistics.", rich_help_panel=DIAGNOSTICS)
+]
+Verbose: TypeAlias = Annotated[
+    bool, typer.Option("--verbose", "-v", help="More figures at the end.", rich_help_panel=DIAGNOSTICS)
+]
+Debug: TypeAlias = Annotated[
+    bool, typer.Option("--debug", help="Tracebacks instead of short errors.", rich_help_panel=DIAGNOSTICS)
+]
+
+
+def go_offline(offline: bool) -> None:
+    """Say it in the environment too, before transformers or huggingface_hub is imported: both read it once."""
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The options that were set, enumerations as their values; the rest keep the library's defaults."""
+    return {
+        name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None
+    }
+
+
+def drafter(draft: Draft | None, no_spec: bool) -> str | None:
+    """`--no-spec` is `--draft none`."""
+    if no_spec and draft not in (None, Draft.none):
+        raise UsageError(f"--no-spec and --draft {draft.value} contradict each other", fix="leave one of them out")
+    return "none" if no_spec else draft.value if draft else None

@@ -1,0 +1,58 @@
+"""`specextend plan FILES…`: what summarizing would take, known before any model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from specextend_cli.cli import options
+from specextend_cli.cli.reading import Source, sources
+
+if TYPE_CHECKING:
+    from specextend_cli.summarize.summarizer import Summarizer
+    from specextend_cli.ui.streams import Output
+
+
+def plan(
+    files: options.Files = None,
+    pages: options.Pages = None,
+    password_file: options.PasswordFile = None,
+    length: options.Words = None,
+    max_tokens: options.MaxTokens = None,
+    model: options.Model = None,
+    offline: options.Offline = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Show pages, tokens, prompts and levels of a summary, without loading a model.
+
+    [dim]Example:[/] specextend plan *.pdf
+    """
+    inputs = sources(files, example="specextend plan FILES…", pages=pages, password_file=password_file)
+    options.go_offline(offline)
+
+    from specextend_cli.summarize.summarizer import Options, Summarizer
+    from specextend_cli.ui.streams import Output
+
+    settings = Options(**options.given(preset=model, words=length, max_tokens=max_tokens, offline=offline))
+    with closing(Summarizer(settings)) as summarizer:
+        print_plans(Output(), summarizer, inputs, as_json=json)
+
+
+def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool) -> None:
+    """Plan every input and print the plans on stdout."""
+    from specextend_cli.ui.jsonl import format_json, plan_record
+    from specextend_cli.ui.tables import plan_table
+
+    plans = []
+    for source in inputs:
+        document = source.read()
+        for message in document.extraction.warnings:
+            output.warn(message)
+        plans.append(summarizer.plan(document))
+    if as_json:
+        records = [plan_record(plan) for plan in plans]
+        output.write(format_json(records[0] if len(records) == 1 else records) + "\n")
+    else:
+        output.show(plan_table(plans))

@@ -1,0 +1,87 @@
+"""`specextend presets list|show`: which models there are and what suits them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specextend_cli.cli import options
+
+if TYPE_CHECKING:
+    from specextend_cli.models.preset import Preset
+    from specextend_cli.ui.tables import PresetRow
+
+app = typer.Typer(help="Pairs of models with the settings that suit them.", no_args_is_help=True)
+
+Name = Annotated[
+    str, typer.Argument(metavar="PRESET", help="A preset's name, or a .toml file.", autocompletion=options.preset_names)
+]
+
+
+@app.command("list")
+def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+    """List the presets: memory needed, on disk or not, licence."""
+    from dataclasses import asdict
+
+    from specextend_cli.models.preset import list_presets
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.tables import preset_table
+
+    output = Output()
+    rows = [row(preset) for preset in list_presets()]
+    if json:
+        output.write(format_json([asdict(row) for row in rows]) + "\n")
+    else:
+        output.show(preset_table(rows))
+
+
+@app.command()
+def show(preset: Name, json: options.Json = False, debug: options.Debug = False) -> None:
+    """Show every setting of a preset."""
+    from specextend_cli.models.preset import load_preset
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.streams import Output, sanitize
+
+    values = load_preset(preset).model_dump(mode="json")
+    Output().write(format_json(values) + "\n" if json else sanitize("\n".join(_lines(values))) + "\n")
+
+
+def row(preset: Preset) -> PresetRow:
+    """What there is to say about a preset on this machine."""
+    import psutil
+
+    from specextend_cli.models.memory import estimate, fits
+    from specextend_cli.models.sources import locate, size_on_disk
+    from specextend_cli.ui.tables import PresetRow
+
+    sources = [source for source in (preset.target.source, preset.draft.source) if source is not None]
+    need = estimate(preset)
+    return PresetRow(
+        name=preset.name,
+        title=preset.title,
+        drafter=" + ".join(preset.draft.of) or preset.draft.kind,
+        licence=preset.licence,
+        gated=preset.gated,
+        context=preset.window.context,
+        memory=need.total if need else None,
+        disk=sum(map(size_on_disk, sources)),
+        present=all(locate(source) is not None for source in sources),
+        fits=fits(preset, psutil.virtual_memory().total),
+    )
+
+
+def _lines(values: dict[str, object], prefix: str = "") -> list[str]:
+    """The settings as TOML writes them, tables last; what is not set is left out."""
+    import json
+
+    tables = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in values.items()
+        if value is not None and key not in tables
+    ]
+    for key, value in tables.items():
+        lines += ["", f"[{prefix}{key}]", *_lines(value, f"{prefix}{key}.")]
+    return lines

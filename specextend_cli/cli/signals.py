@@ -1,0 +1,70 @@
+"""What signals mean here: the first ^C stops cleanly, the second at once; SIGTERM and a deadline unwind the stack."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from specextend_cli.errors import Exit, SpecextendError
+
+SHOW_CURSOR = b"\x1b[?25h"
+
+
+class DeadlineError(SpecextendError):
+    """`--timeout` has passed."""
+
+    exit = Exit.TIMEOUT
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM as described above while the body runs."""
+    interrupt = signal.signal(signal.SIGINT, _first)
+    terminate = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, terminate)
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raise DeadlineError in the body when `seconds` have passed; None: never."""
+    if seconds is None:
+        yield
+        return
+
+    def expire(number: int, frame: FrameType | None) -> None:
+        raise DeadlineError(
+            f"stopped after {seconds:g} s", why="--timeout says so", fix="allow more time, or run again to continue"
+        )
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _first(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, _second)
+    raise KeyboardInterrupt
+
+
+def _second(number: int, frame: FrameType | None) -> None:
+    # Nothing may delay this one: no unwinding, no locks, no buffers.
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), SHOW_CURSOR + b"\n")
+    os._exit(Exit.SIGINT)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(int(Exit.SIGTERM))

@@ -1,0 +1,91 @@
+"""A model's chat template: messages to the text that it was trained to answer. Without transformers or torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from specextend_cli.errors import ModelError
+
+
+def render_chat(
+    directory: Path,
+    messages: Sequence[Mapping[str, str]],
+    *,
+    template: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> str:
+    """The prompt for `messages` (`role` and `content` each), up to where the answer begins.
+
+    `template` stands in for the model's own; `options` are further variables for it. The template runs in a sandbox,
+    with the functions that transformers gives it. ModelError: there is no template, or it refuses the messages.
+    """
+    from jinja2.exceptions import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    settings = _read_json(directory / "tokenizer_config.json")
+    source = template or chat_template(directory)
+    if source is None:
+        raise ModelError(
+            f"{directory.name} has no chat template",
+            why="without one there is no telling how it wants to be asked",
+            fix="write chat_template in the preset's [prompts]",
+        )
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+    try:
+        return environment.from_string(source).render(
+            messages=messages, add_generation_prompt=True, **_special_tokens(settings), **(options or {})
+        )
+    except TemplateError as error:
+        raise ModelError(
+            f"the chat template of {directory.name} refuses the prompt",
+            why=str(error),
+            fix='leave [prompts] system = "" if the model takes no system message, or write chat_template there',
+        ) from error
+
+
+def chat_template(directory: Path) -> str | None:
+    """The model's own template (Jinja), from chat_template.jinja or tokenizer_config.json; None where it has none."""
+    file = directory / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    template = _read_json(directory / "tokenizer_config.json").get("chat_template")
+    if isinstance(template, list):  # several, by name
+        template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
+    return template or None
+
+
+def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+    """bos_token and the like, each a string or an object with a `content`."""
+    tokens = {key: value for key, value in settings.items() if key.endswith("_token") and value}
+    contents = {key: value.get("content") if isinstance(value, dict) else value for key, value in tokens.items()}
+    return {key: value for key, value in contents.items() if isinstance(value, str)}
+
+
+def _tojson(value: object, indent: int | None = None) -> str:
+    # Jinja's own filter escapes HTML characters, which would change the prompt.
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _refuse(message: str) -> NoReturn:
+    from jinja2.exceptions import TemplateError
+
+    raise TemplateError(message)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"cannot read {file}", why=str(error)) from error
+    return data

@@ -1,0 +1,119 @@
+"""Models from their directories. torch and transformers are imported inside the functions that need them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Tokenizer
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.hub import weight_files
+from specextend_cli.models.preset import Dtype
+from specextend_cli.models.tokens import parse_tokenizer
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def load_model(
+    directory: Path,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: Dtype | torch.dtype = "auto",
+    attn_implementation: str | None = None,
+    name: str = "NAME",
+) -> PreTrainedModel:
+    """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
+
+    `name` is what the user calls the preset. ModelError: damaged or missing weights, an unknown architecture, or one
+    that would need code from its repository. `torch.OutOfMemoryError` passes through: the caller knows the device.
+    """
+    weights = weight_files(directory)
+    for file in weights:
+        if file.suffix == ".safetensors":
+            check_safetensors(file, name=name)
+    if not weights:
+        raise _damaged(directory, "a file of weights is missing", name)
+
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
+    try:
+        with _quiet():
+            # With output_loading_info it returns two things, which its annotation does not know.
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                directory,
+                dtype=dtype,
+                attn_implementation=attn_implementation,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=weights[0].suffix == ".safetensors",
+                weights_only=True,
+                output_loading_info=True,
+            )
+    except (SafetensorError, pickle.UnpicklingError, EOFError) as error:
+        raise _damaged(directory, str(error), name) from error
+    except (ValueError, KeyError, ImportError, OSError) as error:
+        raise ModelError(f"cannot load the model in {directory}", why=str(error).strip()) from error
+    info: dict[str, Any] = loaded[1]
+    if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
+        raise _damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
+    model: PreTrainedModel = loaded[0].to(device).eval()
+    return model
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """The model's `tokenizers.Tokenizer`, which obeys special tokens; ModelError where there is none."""
+    file = directory / "tokenizer.json"
+    try:
+        return parse_tokenizer(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read the tokenizer {file}", why=str(error)) from error
+
+
+def check_safetensors(file: Path, *, name: str = "NAME") -> None:
+    """Compare the file's size with what its header promises, without reading the weights; ModelError where it lies."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            if length > size:
+                raise ValueError("its header is cut off")
+            header = json.loads(opened.read(length))
+        ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
+    if (expected := 8 + length + max(ends, default=0)) != size:
+        raise _damaged(file, f"{file.name} has {size:,} bytes instead of {expected:,}", name)
+
+
+def _damaged(path: Path, why: str, name: str) -> ModelError:
+    return ModelError(
+        f"the weights in {path} are damaged",
+        why=why,
+        fix=f"specextend models rm {name} && specextend models pull {name}",
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars or advice from transformers on a terminal that is ours."""
+    from transformers.utils import logging as transformers_logging
+
+    logging: Any = transformers_logging  # its functions carry no annotations
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

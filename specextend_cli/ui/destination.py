@@ -1,0 +1,113 @@
+"""Where results go: stdout, one file, or a directory with a file for each document.
+
+Files are written beside their final name and renamed when they are complete: a file that exists is a whole result.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from specextend_cli.errors import UsageError
+from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.writers import SUFFIX, WRITERS, Format, Write, Writer
+
+
+@dataclass(frozen=True)
+class Destination:
+    """`file` or `directory`, or neither: then stdout."""
+
+    format: Format
+    file: Path | None = None
+    directory: Path | None = None
+    force: bool = False
+
+    def path(self, name: str) -> Path | None:
+        """The file for the document of that name; None for stdout."""
+        if self.directory is not None:
+            return self.directory / (Path(name).name + SUFFIX[self.format])
+        return self.file
+
+    def keeps(self, path: Path) -> bool:
+        """Whether that result of an earlier run stays as it is. A single named file is always written."""
+        return self.directory is not None and not self.force and path.exists()
+
+    def refuse_collisions(self, names: Sequence[str]) -> None:
+        """UsageError if two documents would be written to one file."""
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if self.directory is not None and twice:
+            raise UsageError(
+                f"two of the inputs are named {twice[0]}",
+                why=f"both would be written to {self.path(twice[0])}",
+                fix="summarize them into different directories",
+            )
+
+    @contextmanager
+    def open(self, write: Write, path: Path | None, *, heading: str = "") -> Iterator[Writer]:
+        """A writer for one document: through `write` to stdout, or to `path`.
+
+        `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
+        """
+        if path is None:
+            headed = heading and self.format in ("text", "md")
+            yield WRITERS[self.format](under(heading, write) if headed else write)
+            return
+        with atomic(path) as put:
+            yield WRITERS[self.format](put)
+
+
+def destination(path: Path | None, format: str, *, many: bool, force: bool = False) -> Destination:
+    """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs."""
+    kind = cast(Format, format)
+    if path is None:
+        return Destination(kind)
+    if path.is_dir() or many:
+        if path.exists() and not path.is_dir():
+            raise UsageError(
+                f"--output {path} is a file, and there are several inputs",
+                why="every input gets a file of its own",
+                fix="name a directory",
+            )
+        return Destination(kind, directory=path, force=force)
+    return Destination(kind, file=path)
+
+
+def under(heading: str, write: Write) -> Write:
+    """`write`, preceded by a heading once there is something to write: a document that fails gets none."""
+    waiting = [f"==> {sanitize(heading)} <==\n\n"]
+
+    def headed(text: str) -> None:
+        write((waiting.pop() if waiting else "") + text)
+
+    return headed
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Write]:
+    """Write a file whole or not at all: the body gets a function that writes to it, and leaving it puts it in place."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}", why=error.strerror or str(error)) from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file.write
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,190 @@
+"""Tables and lists for people: plans, presets, models, comparisons, checks. `format_*` and `*_table` only return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from specextend_cli.engine.meter import Meter
+from specextend_cli.errors import SpecextendError
+from specextend_cli.summarize.events import Plan, Summary
+from specextend_cli.ui.figures import (
+    block,
+    format_bytes,
+    format_count,
+    format_percent,
+    format_seconds,
+    format_speedup,
+    histogram,
+    is_slower,
+)
+from specextend_cli.ui.streams import sanitize
+
+QUIET = "bright_black"
+
+
+def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
+    """An empty table in the house style; the columns named in `numbers` are aligned to the right."""
+    numbers = set(numbers)
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style=QUIET, pad_edge=False, show_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    return made
+
+
+def cell(value: object, style: str = "") -> Text:
+    """A table's cell: untrusted text, never markup."""
+    return Text(sanitize(str(value)), style=style)
+
+
+def plan_table(plans: Sequence[Plan]) -> Table:
+    """What will be done, a row a document."""
+    made = table("document", "pages", "tokens", "prompts", "largest", "levels", numbers={*_PLAN_NUMBERS})
+    for plan in plans:
+        made.add_row(
+            cell(plan.document),
+            format_count(plan.pages),
+            ("" if plan.exact else "~") + format_count(plan.tokens),
+            format_count(len(plan.chunks)),
+            format_count(max(plan.chunks, default=0)),
+            "one pass" if plan.levels == 1 else str(plan.levels),
+        )
+    return made
+
+
+_PLAN_NUMBERS = ("pages", "tokens", "prompts", "largest", "levels")
+
+
+def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
+    """What failed in a batch, and why."""
+    made = table("failed", "why")
+    for name, error in failures:
+        made.add_row(cell(name, "red"), cell(f"{error.what} ({error.why})" if error.why else error.what))
+    return made
+
+
+@dataclass(frozen=True)
+class PresetRow:
+    """What a list says about a preset; None where it is not known."""
+
+    name: str
+    title: str
+    drafter: str
+    licence: str
+    gated: bool
+    context: int
+    memory: int | None
+    disk: int
+    present: bool
+    fits: bool | None
+
+
+def preset_table(rows: Sequence[PresetRow]) -> Table:
+    """The presets, and whether they are here and fit this machine."""
+    made = table("preset", "model", "drafter", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
+    for row in rows:
+        memory = "?" if row.memory is None else format_bytes(row.memory)
+        made.add_row(
+            cell(row.name, "bold"),
+            cell(row.title),
+            cell(row.drafter),
+            format_count(row.context),
+            Text(memory, style={True: "green", False: "yellow", None: ""}[row.fits])
+            + Text("" if row.fits is not False else " too big", style="yellow"),
+            Text(format_bytes(row.disk), style="green") if row.present else Text("no", style=QUIET),
+            cell(f"{row.licence}{', gated' if row.gated else ''}"),
+        )
+    return made
+
+
+def format_statistics(meter: Meter) -> Text:
+    """Every figure of a run, for --verbose."""
+    lines = [
+        ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}"),
+        (
+            "decoding",
+            f"{format_count(meter.tokens)} tokens in {format_seconds(meter.decode_seconds)}: "
+            f"drafting {format_seconds(meter.draft_seconds)}, verifying {format_seconds(meter.verify_seconds)}, "
+            f"retrieving {format_seconds(meter.retrieve_seconds)}",
+        ),
+        ("steps", f"{format_count(meter.steps)}, {meter.nodes / meter.steps if meter.steps else 0:.1f} nodes each"),
+        ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {format_histogram(meter)}"),
+    ]
+    if meter.hit is not None:
+        lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {meter.retrievals} retrievals"))
+    if meter.speedup is not None:
+        lines.append(("speedup", f"{format_speedup(meter.speedup)} plain decoding, measured in this run"))
+    return Text("\n").join(Text.assemble((label.ljust(10), QUIET), text) for label, text in lines)
+
+
+def format_histogram(meter: Meter) -> str:
+    """ "1 20% ▄  2 41% █ …"."""
+    bins = histogram(meter.accepted_lengths)
+    peak = max(share for _, share in bins) or 1.0
+    return "  ".join(f"{size} {format_percent(share)} {block(share / peak)}" for size, share in bins)
+
+
+def comparison(plain: Summary, fast: Summary, divergence: int | None) -> RenderableType:
+    """Two runs over one document, side by side. `divergence` is the first token that differs; None: none does."""
+    made = table("", "plain", "accelerated", numbers=("plain", "accelerated"))
+    rows = (
+        ("drafter", plain.drafter, fast.drafter),
+        ("tokens", format_count(plain.meter.tokens), format_count(fast.meter.tokens)),
+        ("tokens a second", f"{plain.meter.tokens_per_second:.1f}", f"{fast.meter.tokens_per_second:.1f}"),
+        ("accepted length", f"{plain.meter.accepted_length:.2f}", f"{fast.meter.accepted_length:.2f}"),
+        ("prefill", format_seconds(plain.meter.prefill_seconds), format_seconds(fast.meter.prefill_seconds)),
+        ("decoding", format_seconds(plain.meter.decode_seconds), format_seconds(fast.meter.decode_seconds)),
+        ("in all", format_seconds(plain.seconds), format_seconds(fast.seconds)),
+    )
+    for label, left, right in rows:
+        made.add_row(Text(label, style=QUIET), cell(left), cell(right))
+    return Group(made, Text(), _verdict(plain, fast, divergence))
+
+
+def _verdict(plain: Summary, fast: Summary, divergence: int | None) -> Text:
+    same = (
+        Text("identical tokens", style="green")
+        if divergence is None
+        else Text(f"the tokens differ from number {divergence + 1} on", style="yellow")
+    )
+    if not plain.meter.tokens_per_second:
+        return same
+    speedup = fast.meter.tokens_per_second / plain.meter.tokens_per_second
+    speed = Text(f"{format_speedup(speedup)} plain decoding", style="yellow" if is_slower(speedup) else "green")
+    return Text(" · ").join((same, speed))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding of `doctor`. `fix` is the command that improves a state other than "ok"."""
+
+    name: str
+    value: str
+    state: Literal["ok", "poor", "bad"] = "ok"
+    fix: str = ""
+
+
+_MARKS = {"ok": ("✓", "green"), "poor": ("!", "yellow"), "bad": ("✗", "red")}
+
+
+def format_checks(checks: Sequence[Check]) -> Text:
+    """A line a check."""
+    width = max((len(check.name) for check in checks), default=0)
+    return Text("\n").join(
+        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(check.value)) for check in checks
+    )
+
+
+def worst(checks: Sequence[Check]) -> Check | None:
+    """The finding to mend first: the first bad one, else the first poor one that has a remedy."""
+    for state in ("bad", "poor"):
+        for check in checks:
+            if check.state == state and check.fix:
+                return check
+    return None

@@ -1,0 +1,93 @@
+"""The real command line over an invented summarizer: `run_fake.py '{"parts": 3}' summarize FILE …`.
+
+The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
+that raise), `crash` (raise something unexpected), `hang` (seconds to sleep in the middle), `say` (write "hanging" on
+stderr first), `loaded` (report heavy modules on stderr at the end).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ui")]
+
+from fake_stream import stream  # noqa: E402
+
+from specextend_cli.errors import InputError  # noqa: E402
+from specextend_cli.summarize.events import Coverage, Event, Noted, Plan  # noqa: E402
+
+settings: dict[str, Any] = json.loads(sys.argv.pop(1))
+fail: list[str] = settings.pop("fail", [])
+crash, hang, loaded = settings.pop("crash", False), settings.pop("hang", 0), settings.pop("loaded", False)
+if "coverage" in settings:
+    settings["coverage"] = Coverage(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in settings["coverage"].items()}
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    preset: str = "smollm2-135m"
+    words: int | None = None
+    max_tokens: int | None = None
+    draft: str | None = None
+    policy: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    offline: bool = False
+    strict: bool = False
+    cache: bool = True
+
+
+class Summarizer:
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def plan(self, document: Any) -> Plan:
+        return Plan(document.name, 3, 1234, (617, 617), 2)
+
+    def run(self, document: Any) -> Iterator[Event]:
+        if document.name in fail:
+            raise InputError(
+                f"{document.name} is encrypted", why="it opens only with a password", fix="--password-file"
+            )
+        if crash:
+            raise ZeroDivisionError("no such luck")
+        noted = 0
+        for event in stream(document.name, **settings):
+            yield event
+            noted += isinstance(event, Noted)
+            if hang and isinstance(event, Noted) and noted == 2:
+                time.sleep(hang)
+
+    def close(self) -> None:
+        pass
+
+
+def compare(document: Any, options: Options) -> Iterator[Event]:
+    for _ in range(2):
+        yield from stream(document.name, parts=1, **settings)
+
+
+fake: Any = types.ModuleType("specextend_cli.summarize.summarizer")
+fake.Options, fake.Summarizer, fake.compare = Options, Summarizer, compare
+sys.modules[fake.__name__] = fake
+
+from specextend_cli.cli.main import main  # noqa: E402
+
+try:
+    main()
+finally:
+    if loaded:
+        heavy = {"torch", "transformers", "pydantic", "pypdf", "pypdfium2", "numpy"} & set(sys.modules)
+        print("loaded:", *sorted(heavy), file=sys.stderr)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specextend_cli.documents import Block, Chunk, Document, Extraction, chunk
+
+BYTES = tiktoken.Encoding(
+    "bytes", pat_str=r"\s?\w+|\s?[^\s\w]+|\s+", mergeable_ranks={
+        **{bytes([b]): b for b in range(256)},
+        **{pair: 256 + n for n, pair in enumerate([b"th", b"in", b" t", b"er", b" a", b" th", b" the", b"\n\n"])},
+    }, special_tokens={},
+)  # fmt: skip
+
+
+def toy(text: str) -> list[int]:
+    """A token a word, three a character beyond ASCII, and merges that make counts depend on the cut."""
+    return [0] * (len(text.split()) + 3 * sum(c > "\x7f" for c in text) + (len(text) % 2 if len(text) > 1 else 0))
+
+
+def bytewise(text: str) -> list[int]:
+    return BYTES.encode_ordinary(text)
+
+
+ENCODERS = {"toy": toy, "tiktoken": bytewise, "characters": lambda text: [ord(c) for c in text]}
+
+
+def document(text: str, blocks: list[Block] | None = None) -> Document:
+    return Document("t", "text", text, (), tuple(blocks or ()), Extraction(1))
+
+
+def blocks_of(paragraphs: list[str]) -> tuple[str, list[Block]]:
+    text, blocks = "", []
+    for paragraph in paragraphs:
+        start = len(text)
+        text += paragraph
+        blocks.append(Block("heading" if paragraph.istitle() else "paragraph", start, len(text)))
+        text += "\n\n"
+    return text, blocks
+
+
+def check(chunks: list[Chunk], text: str, encode: object, size: int) -> None:
+    assert callable(encode)
+    assert "".join(text[c.start : c.end] for c in chunks) == text
+    assert all(a.end == b.start for a, b in pairwise(chunks))
+    assert all(c.end > c.start for c in chunks)
+    assert all(c.tokens == len(encode(text[c.start : c.end])) <= size for c in chunks)
+
+
+words = st.text(
+    st.one_of(st.sampled_from("ab .!?\n\té–漢字👩‍👧🏽"), st.characters(exclude_categories=["Cs"])), max_size=40
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(words.filter(bool), max_size=12), st.integers(4, 60), st.sampled_from(sorted(ENCODERS)))
+def test_any_text_is_partitioned_exactly(paragraphs: list[str], size: int, encoder: str) -> None:
+    text, blocks = blocks_of(paragraphs)
+    encode = ENCODERS[encoder]
+    check(chunk(document(text, blocks), encode, size), text, encode, size)
+    check(chunk(document(text), encode, size), text, encode, size)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(max_size=60), st.integers(1, 3))
+def test_sizes_too_small_for_a_character_are_refused(text: str, size: int) -> None:
+    encode = ENCODERS["tiktoken"]
+    if max((len(bytewise(c)) for c in text), default=0) > size:
+        with pytest.raises(ValueError, match="alone needs"):
+            chunk(document(text), encode, size)
+    else:
+        check(chunk(document(text), encode, size), text, encode, size)
+
+
+def test_size_one() -> None:
+    assert [c.tokens for c in chunk(document("abc"), ENCODERS["characters"], 1)] == [1, 1, 1]
+
+
+def prose(paragraphs: int, sentences: int = 5) -> tuple[str, list[Block]]:
+    sentence = "The water rises and the people of the valley hear the warning in time."
+    return blocks_of([" ".join([f"Number {n}."] + [sentence] * sentences) for n in range(paragraphs)])
+
+
+def test_chunks_are_balanced_and_end_with_paragraphs() -> None:
+    text, blocks = prose(60)
+    starts = {block.start for block in blocks}
+    chunks = chunk(document(text, blocks), toy, 700)
+    check(chunks, text, toy, 700)
+    assert all(c.start in starts for c in chunks)
+    counts = [c.tokens for c in chunks]
+    assert min(counts) > 0.6 * max(counts)
+
+
+def test_a_text_just_over_the_size_is_halved() -> None:
+    text, blocks = prose(20)
+    size = len(toy(text)) - 5
+    counts = [c.tokens for c in chunk(document(text, blocks), toy, size)]
+    assert len(counts) == 2
+    assert min(counts) > 0.4 * size
+
+
+def test_cuts_prefer_headings_and_never_follow_one() -> None:
+    paragraphs = []
+    for n in range(12):
+        paragraphs += [f"Chapter {'ABCDEFGHIJKL'[n]}", f"Part {'ABCDEFGHIJKL'[n]}", *["word " * 40] * 4]
+    text, blocks = blocks_of(paragraphs)
+    chunks = chunk(document(text, blocks), toy, 420)
+    assert len(chunks) > 4
+    assert all(text[c.start :].startswith("Chapter") for c in chunks)
+
+
+def test_sentences_then_spaces_then_anywhere() -> None:
+    text = "Some words make a sentence. " * 200
+    chunks = chunk(document(text), toy, 100)
+    assert all(text[c.start :].startswith("Some") for c in chunks)
+    text = "word " * 500
+    assert all(text[c.start :].startswith("word") for c in chunk(document(text), toy, 100))
+    text = "x" * 5000
+    assert len(chunk(document(text), bytewise, 1000)) == 6
+
+
+def test_empty() -> None:
+    assert chunk(document(""), toy, 10) == []
+
+
+def test_a_single_character_that_does_not_fit() -> None:
+    with pytest.raises(ValueError, match="alone needs 4 tokens"):
+        chunk(document("ab😀"), bytewise, 3)

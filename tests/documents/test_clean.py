@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from specextend_cli.documents.clean import (
+    characters,
+    hyphens,
+    note_marks,
+    rows,
+    running_lines,
+    side_headings,
+    tidy,
+)
+from specextend_cli.documents.layout import compose
+from specextend_cli.documents.line import HYPHEN, Line, grid
+
+
+def texts(pages: list[list[Line]]) -> list[list[str]]:
+    return [[line.text for line in page] for page in pages]
+
+
+def at(text: str, base: float, *, left: float = 72, size: float = 10, page: int = 1, bold: bool = False) -> Line:
+    return Line(text, page, left, left + 0.5 * size * len(text), base, size, bold)
+
+
+def test_characters() -> None:
+    lines = [
+        "ﬁne oﬀice ﬂow",
+        "so\u00adft",
+        "Background ........ 7",
+        "Terms . . . . . . . 12",
+        "a  b\u00a0c",
+        "x    y\tz",
+    ]
+    fixed, edits = characters([[at(text, 0) for text in lines]])
+    assert texts(fixed) == [["fine office flow", "soft", "Background … 7", "Terms … 12", "a b c", "x  y  z"]]
+    kinds = [edit.kind for edit in edits]
+    assert kinds.count("ligature") == 3
+    assert kinds.count("dot leader") == 2
+
+
+def test_an_ellipsis_is_no_dot_leader() -> None:
+    text = "we had a developer . . . that wanted to stop... and so on"
+    assert texts(characters([[at(text, 0)]])[0]) == [[text]]
+
+
+def test_man_page_overstrike() -> None:
+    assert texts(characters([[at("N\x08NA\x08AM\x08ME\x08E", 0)]])[0]) == [["NAME"]]
+
+
+def test_running_heads_feet_and_page_numbers_go() -> None:
+    pages = []
+    for n in range(1, 9):
+        body = [at(f"Unlike all the others, line {chr(96 + n) * 9} {k}", 700 - 12 * k, page=n) for k in range(20)]
+        foot = at(f"Page {n}", 30, page=n)
+        number = at("xii" if n == 1 else str(n), 18, page=n)
+        head = at("Annual Report 2024", 780, page=n)
+        pages.append([foot, head, *body, number])  # files often hold the foot first
+    fixed, edits = running_lines(pages)
+    assert all(len(page) == 20 for page in fixed)
+    kinds = [edit.kind for edit in edits]
+    assert kinds.count("running head") == 8
+    assert kinds.count("page number") == 16
+
+
+def test_lines_that_only_look_alike_stay() -> None:
+    pages = [[at(f"Table {n}", 700 - 37 * n, page=n), at(f"body {n * 'x'}", 300, page=n)] for n in range(1, 6)]
+    assert running_lines(pages)[0] == pages
+    years = [[at(str(1900 + 7 * n), 700, page=n), at("body " + n * "x", 300, page=n)] for n in range(1, 6)]
+    assert running_lines(years)[0] == years
+
+
+def test_a_large_title_that_returns_keeps_its_first_place() -> None:
+    pages = [
+        [
+            at("Key Findings", 700, size=20, page=n),
+            *(at(n * "w " + "text " * 9, 600 - 12 * k, page=n) for k in range(5)),
+        ]
+        for n in range(1, 5)
+    ]
+    fixed, _ = running_lines(pages)
+    assert [page[0].text == "Key Findings" for page in fixed] == [True, False, False, False]
+
+
+def test_running_lines_in_text_files() -> None:
+    pages = [grid(f"THE TITLE\n\nText {'abcdef'[n]} goes on\nand {'uvwxyz'[n]}.\n\n{n + 1}", n + 1) for n in range(6)]
+    fixed, _ = running_lines(pages)
+    assert texts(fixed)[2] == ["Text c goes on", "and w."]
+
+
+def test_hyphens_are_joined_as_the_document_itself_spells_the_word() -> None:
+    lines = [
+        "The government and a third-party audit.",
+        f"The govern{HYPHEN}",
+        f"ment asked a third{HYPHEN}",
+        f"party, and self{HYPHEN}",
+        "appointed critics disagreed about the re-",
+        "port of pages 3-",
+        "5 and the Anglo-",
+        "Saxon tribes.",
+    ]
+    fixed, edits = hyphens([[at(text, -12 * k) for k, text in enumerate(lines)]])
+    text = " ".join(line.text for line in fixed[0])
+    assert (
+        "The government asked a third-party, and self-appointed critics disagreed about the report of pages 3-" in text
+    )
+    assert "Anglo- Saxon" in text
+    assert HYPHEN not in text
+    assert [edit.kind for edit in edits] == ["hyphen joined"] * 4
+    assert edits[0].before == "govern-\nment"
+
+
+def test_hyphens_across_pages_and_words_of_one_line() -> None:
+    fixed, _ = hyphens([[at(f"a pre{HYPHEN}", 10)], [at("diction", 700, page=2)]])
+    assert texts(fixed) == [["a prediction"], []]
+
+
+def test_note_marks() -> None:
+    fixed, edits = note_marks(
+        [[at("of the grants⁶ and “words.”¹² An area of 5 km² and 10⁶ more", 5), at("⁶Pub. L.", 0)]]
+    )
+    assert texts(fixed) == [["of the grants and “words.” An area of 5 km² and 10⁶ more", "6 Pub. L."]]
+    assert len(edits) == 2
+
+
+def test_pieces_of_a_row_are_joined() -> None:
+    first = at("organizations⁴", 100, left=72)
+    second = at("and others", 100, left=first.right + 3)
+    cell = at("17%", 100, left=second.right + 80)
+    assert texts(rows([[first, second, cell]])[0]) == [["organizations⁴ and others  17%"]]
+    below = at("and others", 88)
+    assert texts(rows([[first, below]])[0]) == [["organizations⁴", "and others"]]
+
+
+def test_side_headings_go_where_they_stand() -> None:
+    body = [at(f"line {k} of the body text", 700 - 12 * k, left=200) for k in range(10)]
+    side = [at("Results", 640, left=36, size=13), at("in Brief", 625, left=36, size=13)]
+    fixed, edits = side_headings([[*body, *side]])
+    assert texts(fixed)[0][4:8] == ["line 4 of the body text", "Results", "in Brief", "line 5 of the body text"]
+    assert len(edits) == 2
+
+
+def lay_out(text: str) -> str:
+    return compose(tidy([grid(text, 1)])[0]).text
+
+
+def test_wrapped_lines_become_paragraphs() -> None:
+    source = """\
+The first paragraph is wrapped at a width of about sixty
+characters and goes on over three lines until it comes to
+its end.
+
+The second follows a blank line and holds a word that is hyphen-
+ated at the end.
+  The third is only indented, as books have it, after the short
+line above.
+"""
+    first, second, *_ = lay_out(source).split("\n\n")
+    assert first.endswith("goes on over three lines until it comes to its end.")
+    assert "a word that is hyphenated at the end." in second
+
+
+def test_double_spaced_lines_are_still_one_paragraph() -> None:
+    source = "A sentence that was typed with\n\nempty lines between all of its\n\nlines and so goes on\n\nand on."
+    assert lay_out(source) == " ".join(source.split())
+
+
+def test_lists_and_tables_keep_their_lines() -> None:
+    source = """\
+We ask three things of those who read this text to its end:
+- that they like it;
+- that they tell others about it, which takes a little longer
+  to say than one line holds;
+- that they return.
+
+Year     Rain      Flood
+2019     812 mm    none
+2020     1,002 mm  two
+"""
+    listing, table = lay_out(source).split("\n\n")
+    assert listing.split("\n")[2].startswith("- that they tell others")
+    assert listing.split("\n")[2].endswith("to say than one line holds;")
+    assert table.split("\n") == ["Year  Rain  Flood", "2019  812 mm  none", "2020  1,002 mm two"]
+
+
+def test_long_unwrapped_lines_are_paragraphs() -> None:
+    one, two = "One sentence of many words. " * 9, "Another sentence of words. " * 12
+    assert lay_out(f"{one}\n{two}\n{one}") == "\n\n".join((one.strip(), two.strip(), one.strip()))
+
+
+def test_headings() -> None:
+    source = "INTRODUCTION\n\nBody text that is quite plain.\n\n2.1 Scope of the Work\n\n"
+    source += "More of it here.\n\nFindings and Advice\n\nEnd."
+    result = compose([grid(source, 1)])
+    found = [result.text[b.start : b.end] for b in result.blocks if b.kind == "heading"]
+    assert found == ["INTRODUCTION", "2.1 Scope of the Work", "Findings and Advice"]
+
+
+def test_paragraphs_go_on_over_the_page() -> None:
+    pages = [grid("A sentence that does not end where the page", 1), grid("ends but on the next.\n\nAnother.", 2)]
+    result = compose(pages)
+    assert result.text == "A sentence that does not end where the page ends but on the next.\n\nAnother."
+    assert [(p.number, result.text[p.start : p.end][:5]) for p in result.pages] == [(1, "A sen"), (2, "ends ")]
+
+
+def test_chinese_is_joined_without_spaces() -> None:
+    assert lay_out("这是一个很长的句子它在这里换行\n然后继续。") == "这是一个很长的句子它在这里换行然后继续。"

@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made_pdfs import Sheets, report_bytes
+from pypdf import PdfReader, PdfWriter
+
+from specextend_cli.documents import pdf, read, read_bytes
+from specextend_cli.documents.pages import parse_pages
+from specextend_cli.errors import Exit, InputError
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def refusal(call: Callable[[], object]) -> InputError:
+    with pytest.raises(InputError) as caught:
+        call()
+    assert caught.value.exit is Exit.INPUT
+    return caught.value
+
+
+# ----------------------------------------------------------------------------------------------------------- PDF
+
+
+def test_pdf_becomes_pages_and_blocks(report: Callable[[int], Path]) -> None:
+    seen: list[tuple[int, int]] = []
+    document = read(report(5), progress=lambda done, total: seen.append((done, total)))
+    assert (document.name, document.kind, document.extraction.pages) == ("report.pdf", "pdf", 5)
+    assert seen == [(n, 5) for n in range(1, 6)]
+    assert [page.number for page in document.pages] == [1, 2, 3, 4, 5]
+    assert document.pages[0].start == 0
+    assert document.pages[-1].end == len(document.text)
+    assert all(a.end == b.start for a, b in zip(document.pages, document.pages[1:], strict=False))
+    place = document.text.index("This is page 3 of the story.")
+    assert document.pages_of(place, place + 10) == (3,)
+    headings = [document.text[b.start : b.end] for b in document.blocks if b.kind == "heading"]
+    assert headings == [f"{n}. Chapter of Water" for n in range(1, 6)]
+    assert len(document.blocks) == 15
+    assert "Volume II" not in document.text
+    assert "of the report" not in document.text
+    assert document.extraction.changes["running head"] == document.extraction.changes["running foot"] == 5
+    assert sum(document.extraction.changes.values()) > 10
+
+
+def test_pages_asked_for(report: Callable[[int], Path]) -> None:
+    document = read(report(6), pages=parse_pages("2,4-5"))
+    assert [page.number for page in document.pages] == [2, 4, 5]
+    assert document.extraction.pages == 3
+    assert "page 3 of the story" not in document.text
+    assert "Volume II" not in document.text  # the other pages still tell what a running head is
+    error = refusal(lambda: read(report(6), pages=parse_pages("7")))
+    assert error.what == "report.pdf has 6 pages: there is no page 7"
+
+
+def encrypted(pages: int = 2) -> bytes:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(report_bytes(pages))))
+    writer.encrypt("sesame", algorithm="AES-256")
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_encrypted_pdf() -> None:
+    data = encrypted()
+    error = refusal(lambda: read_bytes("secret.pdf", data))
+    assert error.what == "secret.pdf is encrypted"
+    assert "SPECEXTEND_PDF_PASSWORD" in error.fix
+    assert "--password-file" in error.fix
+    error = refusal(lambda: read_bytes("secret.pdf", data, password="wrong"))
+    assert error.what == "secret.pdf is encrypted and the password does not open it"
+    assert "story" in read_bytes("secret.pdf", data, password="sesame").text
+
+
+def test_scanned_pdf(sheets: Sheets) -> None:
+    for _ in range(3):
+        sheets.picture()
+    data = sheets.data()
+    error = refusal(lambda: read_bytes("scan.pdf", data))
+    assert error.what == "scan.pdf has no text layer (0 characters on 3 pages, 3 images)"
+    assert error.why == "it looks scanned"
+    assert error.fix == "ocrmypdf scan.pdf - | specextend summarize -"
+
+
+def test_partly_scanned_pdf_says_so(sheets: Sheets) -> None:
+    sheets.page(["A cover with a few words of text on it."])
+    for _ in range(4):
+        sheets.picture()
+    document = read_bytes("half.pdf", sheets.data())
+    assert document.extraction.empty == (2, 3, 4, 5)
+    assert [page.number for page in document.pages] == [1]
+    assert "Pages 2-5 of half.pdf hold images and no text" in document.extraction.warnings[0]
+
+
+def test_truncated_pdf() -> None:
+    data = report_bytes(5)
+    error = refusal(lambda: read_bytes("cut.pdf", data[:300]))
+    assert error.what == "cut.pdf is a damaged PDF"
+    assert "cut off" in error.why
+    error = refusal(lambda: read_bytes("bad.pdf", b"%PDF-1.7\nnothing here\n%%EOF\n"))
+    assert error.what == "bad.pdf is a damaged PDF"
+    assert error.fix
+
+
+def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = pdf._START.replace(
+        "serve()",
+        "from specextend_cli.documents import pdf_worker; import time;"
+        "pdf_worker._lines = pdf_worker._pypdf = lambda *_: time.sleep(60);"
+        "serve()",
+    )
+    monkeypatch.setattr(pdf, "_START", slow)
+    found = pdf.scan(report(2), name="slow.pdf", limits=pdf.Limits(open_seconds=0.8, page_seconds=0.1))
+    assert found.failed == dict.fromkeys((1, 2), "took too long, or too much memory")
+
+
+def test_a_page_that_kills_its_reader_is_skipped(
+    report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadly = pdf._START.replace(
+        "serve()",
+        "from specextend_cli.documents import pdf_worker, line; import os;"
+        "old = pdf_worker._lines; seen = [];\n"
+        "def lines(page):\n"
+        "    found = list(old(page))\n"
+        "    if any('page 2 of' in f[0] for f in found): os.abort()\n"
+        "    return found\n"
+        "pdf_worker._lines = lines\n"
+        "serve()",
+    )
+    monkeypatch.setattr(pdf, "_START", deadly)
+    document = read(report(3))
+    assert document.extraction.failed == ()
+    assert "Page 2 needed the second reader" in document.extraction.warnings[0]
+    assert "page 2 of the story" in document.text
+    monkeypatch.setattr(pdf, "_START", deadly.replace("serve()", "pdf_worker._pypdf = pdf_worker._pdfium\nserve()"))
+    document = read(report(3))
+    assert document.extraction.failed == (2,)
+    assert document.extraction.warnings == ("Page 2 could not be read.",)
+    assert [page.number for page in document.pages] == [1, 3]
+
+
+def test_memory_is_limited(report: Callable[[int], Path]) -> None:
+    error = refusal(lambda: pdf.scan(report(2), name="big.pdf", limits=pdf.Limits(memory=1 << 20)))
+    assert "big.pdf" in error.what
+
+
+def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    for data, kind in ((report_bytes(2), "pdf"), (b"Plain words.\n", "text")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        document = read("-")
+        assert (document.name, document.kind) == ("standard input", kind)
+
+
+# -------------------------------------------------------------------------------------------------- what files are
+
+
+def test_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "report-2024.pdf").write_bytes(b"x")
+    error = refusal(lambda: read(tmp_path / "reprot-2024.pdf"))
+    assert error.what == "reprot-2024.pdf does not exist"
+    assert "report-2024.pdf?" in error.fix
+    error = refusal(lambda: read(tmp_path / "nowhere" / "x.pdf"))
+    assert "there is no directory" in error.why
+
+
+def test_directory_and_empty_file(tmp_path: Path) -> None:
+    assert refusal(lambda: read(tmp_path)).what == f"{tmp_path.name} is a directory"
+    (tmp_path / "empty.txt").write_bytes(b"")
+    assert refusal(lambda: read(tmp_path / "empty.txt")).what == "empty.txt is empty"
+    (tmp_path / "blank.txt").write_bytes(b" \n\n")
+    assert refusal(lambda: read(tmp_path / "blank.txt")).what == "blank.txt is empty"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read anything")
+def test_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("words")
+    path.chmod(0)
+    assert refusal(lambda: read(path)).why == "permission denied"
+
+
+def test_permission_error_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    error = refusal(lambda: read(tmp_path / "mine.txt"))
+    assert (error.what, error.why) == ("mine.txt cannot be read", "permission denied")
+    assert error.fix.startswith("chmod u+r ")
+
+
+def docx() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("word/document.xml", "<w:document/>")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what", "fix"),
+    [
+        ("report.pdf", b"<!DOCTYPE html>\n<html><body>Login</body></html>", "an HTML page, not a PDF", "lynx"),
+        ("x.html", b"\xef\xbb\xbf\n<?xml version='1.0'?>\n<!-- x -->\n<html></html>", "an HTML page", "lynx"),
+        ("a.docx", docx(), "a Word document (DOCX)", "pandoc --from=docx"),
+        ("b.zip", b"PK\x03\x04 nothing", "a ZIP archive", "unzip"),
+        ("c.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), "an old Microsoft Office file", "soffice"),
+        ("d.rtf", b"{\\rtf1 hello}", "an RTF document", "pandoc --from=rtf"),
+        ("e.png", b"\x89PNG\r\n\x1a\n" + bytes(99), "an image", "ocrmypdf"),
+        ("f.txt", b"\x1f\x8b\x08" + bytes(99), "a gzip archive, not a text", "gunzip -c f.txt"),
+        ("g.bin", bytes(range(256)) * 4, "a binary file, not a document", "PDF"),
+        ("h.txt", b"\x01\x02\x03\x04words" * 50, "a binary file, not a document, not a text", "PDF"),
+    ],
+)
+def test_what_cannot_be_read_is_named(name: str, data: bytes, what: str, fix: str) -> None:
+    error = refusal(lambda: read_bytes(name, data))
+    assert error.what == f"{name} is {what}"
+    assert fix in error.fix
+
+
+def test_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "huge.pdf"
+    with path.open("wb") as file:
+        file.write(b"%PDF-1.7\n")
+        file.truncate(600 << 20)
+    error = refusal(lambda: read(path))
+    assert error.what == "huge.pdf is larger than 512 MB"
+    with path.open("wb") as file:
+        file.write(b"words " * 99)
+        file.truncate(70 << 20)
+    assert refusal(lambda: read(path)).what == "huge.pdf is larger than 64 MB"
+
+
+def test_named_pipe_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with subprocess.Popen(["sh", "-c", f"printf 'words from a command' > {path}"]):
+        assert read(path).text == "words from a command"
+
+
+def test_names_are_shown_without_escapes(tmp_path: Path) -> None:
+    assert "\x1b" not in refusal(lambda: read(tmp_path / "a\x1b[31m.pdf")).what
+
+
+# ----------------------------------------------------------------------------------------------------- text files
+
+
+def test_encodings() -> None:
+    words = "Größe und Maß – naïve “quotes”"
+    assert read_bytes("a.txt", words.encode()).text == words
+    for codec in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"):
+        document = read_bytes("a.txt", words.encode(codec))
+        assert document.text == words, codec
+        assert document.extraction.warnings == ()
+    document = read_bytes("a.txt", words.encode("cp1252"))
+    assert document.text == words
+    assert document.extraction.warnings == ("a.txt is not UTF-8 (byte 2): read as Windows-1252, 7 bytes beyond ASCII.",)
+    document = read_bytes("a.txt", b"caf\xe9 \x81")
+    assert "Latin-1" in document.extraction.warnings[0]
+    document = read_bytes("a.txt", (words * 9).encode() + b" \xff end")
+    assert document.extraction.warnings == ("1 byte of a.txt are not valid UTF-8 and were replaced by �.",)
+    assert document.text.endswith("� end")
+
+
+def test_form_feeds_separate_pages() -> None:
+    document = read_bytes("a.txt", b"First page.\n\fSecond page.\n\f\fFourth page.\n\f")
+    assert [page.number for page in document.pages] == [1, 2, 4]
+    assert document.extraction.pages == 4
+    assert document.extraction.empty == (3,)
+    assert document.text == "First page.\n\nSecond page.\n\nFourth page."
+    only = read_bytes("a.txt", b"First page.\n\fSecond page.\n", pages=parse_pages("2"))
+    assert only.text == "Second page."
+    error = refusal(lambda: read_bytes("a.txt", b"One page.", pages=parse_pages("2")))
+    assert error.what == "a.txt has 1 page: there is no page 2"
+
+
+def test_markdown_keeps_its_layout_and_knows_its_headings() -> None:
+    source = "# Title\n\nSome *text*\nin two lines.\n\n```\n# no heading\n\ncode\n```\n\n"
+    source += "Under\n=====\n- a\n- b\n\n\n## Last\nEnd.\n"
+    document = read_bytes("notes.md", source.encode())
+    assert document.kind == "markdown"
+    assert document.text == re.sub("\n{3,}", "\n\n", source).strip()
+    found = [(b.kind, document.text[b.start : b.end]) for b in document.blocks]
+    assert [text for kind, text in found if kind == "heading"] == ["# Title", "Under", "## Last"]
+    assert ("paragraph", "```\n# no heading\n\ncode\n```") in found
+    assert found[-1] == ("paragraph", "End.")
+    nameless = read_bytes("-", b"# One\n\ntext\n\n# Two\n\nmore\n")
+    assert nameless.kind == "markdown"
+
+
+@pytest.mark.parametrize("name", ["evil.txt", "evil.md"])
+def test_escapes_never_reach_the_text(name: str) -> None:
+    evil = (
+        "\x1b[31mRed\x1b[0m and \x1b]0;title\x07 and \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x9b2J \x1bc\n"
+        "bell\x07 null-free \x7f [bold]markup[/bold] :smile: \x85next\n"
+        "right\u202eto left\u2066x\u2069 zero\u200bwidth soft\u00adhyphen \U000e0041tag\n"
+    )
+    document = read_bytes(name, evil.encode())
+    assert not CONTROLS.search(document.text)
+    assert "[bold]markup[/bold]" in document.text
+    assert "Red and  and link" in document.text.replace("Red and and", "Red and  and")
+    assert "zerowidth softhyphen tag" in document.text
+    assert "\u202e" not in document.text
+    kinds = document.extraction.changes
+    assert kinds["escape sequence"] >= 7
+    assert kinds["soft hyphen"] == 1
+    assert kinds["invisible character"] == 5
+    assert {edit.kind for edit in document.extraction.edits} <= set(kinds)
+
+
+def test_emoji_and_joined_scripts_survive() -> None:
+    words = "family 👩‍👩‍👧 and می‌خواهم"
+    assert read_bytes("a.txt", words.encode()).text == words
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, specextend_cli.documents; "
+        "print([m for m in ('torch', 'transformers', 'pypdf', 'pypdfium2', 'reportlab') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

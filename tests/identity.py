@@ -1,0 +1,162 @@
+"""Are the tokens the same? Every drafter and policy against transformers' own `generate`, on real documents.
+
+    python tests/identity.py PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 1024 2048 4096] [--docs 10] [--tokens 128]
+
+float32, greedy, plain and with repetition penalty 1.1 and no-repeat 4-grams (over the whole sequence, as transformers
+does). Prints one line a document and exits 1 if any token differs. Long: minutes for each document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import AutoModelForCausalLM, LogitsProcessorList, NoRepeatNGramLogitsProcessor
+from transformers import RepetitionPenaltyLogitsProcessor
+
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.meter import Meter
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+
+sys.path.insert(0, str(Path(__file__).parent))
+from random_drafter import RandomDrafter
+
+
+class OncePrefilled(Target):
+    """Prefills a prompt once and restores it for every further method: the same keys, computed once."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__(lm)
+        self.prompt: list[int] = []
+        self._rows: list[Tensor] = []
+        self._outs: list[tuple[Output, dict[int, Tensor]]] = []
+
+    def prefill(self, tokens: Tensor, *, features=()) -> Output:
+        at = sum(rows.shape[3] for rows in self._rows[: self._chunk])
+        if self._chunk < len(self._rows):
+            self.cache.append(self._rows[self._chunk])
+            out, self._queries = self._outs[self._chunk]
+        else:
+            out = super().prefill(tokens, features=features)
+            self._rows.append(self.cache.rows(at, at + len(tokens)).clone())
+            self._outs.append((out, self._queries))
+        self._chunk += 1
+        return out
+
+    def begin(self, capacity: int) -> None:
+        super().begin(capacity)
+        self._chunk = 0
+
+    def forget(self) -> None:
+        self._rows, self._outs = [], []
+
+
+def generate(model, prompt: list[int], tokens: int, sampling: Sampling, eos: int) -> list[int]:
+    """transformers' own greedy decoding, with the same processors."""
+    processors = LogitsProcessorList()
+    if sampling.repetition_penalty != 1.0:
+        processors.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
+    if sampling.no_repeat_ngram:
+        processors.append(NoRepeatNGramLogitsProcessor(sampling.no_repeat_ngram))
+    ids = torch.tensor([prompt])
+    model.set_attn_implementation("sdpa")
+    with torch.no_grad():
+        out = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=tokens,
+            do_sample=False,
+            eos_token_id=eos,
+            pad_token_id=eos,
+            repetition_penalty=1.0,
+            logits_processor=processors,
+        )
+    return out[0, len(prompt) :].tolist()
+
+
+def methods(lm: LanguageModel, target: Target) -> Iterator[tuple[str, Drafter, Retrieval]]:
+    """Every drafter, every policy, a working set of 256."""
+    none = Retrieval(policy="full")
+    yield "none", NoDrafter(), none
+    yield "ngram", NgramDrafter(), none
+    for policy in ("full", "streaming", "retrieval"):
+        retrieval = Retrieval(policy=policy, chunk=32, top_k=6, recent=60, sinks=4)
+        assert retrieval.size == 256
+        yield f"self/{policy}", LMDrafter(lm, target, retrieval), retrieval
+    yield "blend", BlendDrafter([NgramDrafter(), LMDrafter(lm, target, retrieval)]), retrieval
+    yield "random", RandomDrafter(lm.vocabulary), none
+
+
+def documents(path: Path) -> Iterator[str]:
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    with opened as lines:
+        for line in lines:
+            yield json.loads(line)["text"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pair", type=Path)
+    parser.add_argument("documents", type=Path)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 2048, 4096])
+    parser.add_argument("--docs", type=int, default=10)
+    parser.add_argument("--tokens", type=int, default=128)
+    args = parser.parse_args()
+    tokenizer = Tokenizer.from_file(str(args.pair / "tokenizer.json"))
+    model = AutoModelForCausalLM.from_pretrained(args.pair, dtype=torch.float32).eval()
+    lm = LanguageModel(model)
+    eos = int(tokenizer.token_to_id("<|im_end|>"))
+    before = tokenizer.encode("<|im_start|>user\nSummarize this text:\n\n").ids
+    after = tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n").ids
+    shape = TreeShape(nodes=6, depth=2, width=3, threshold=0.0)
+    samplings = {"greedy": Sampling(), "penalties": Sampling(repetition_penalty=1.1, no_repeat_ngram=4, scope="all")}
+    texts = [tokenizer.encode(text).ids for text in documents(args.documents)]
+    compared = different = 0
+    for length in args.lengths:
+        room = length - len(before) - len(after)
+        for number, ids in enumerate([ids for ids in texts if len(ids) >= room][: args.docs]):
+            prompt = before + ids[:room] + after
+            target = OncePrefilled(lm)
+            for kind, sampling in samplings.items():
+                began = time.time()
+                expected = generate(model, prompt, args.tokens, sampling, eos)
+                seconds, report = time.time() - began, []
+                lm = LanguageModel(model)
+                for name, drafter, retrieval in methods(lm, target):
+                    if kind == "penalties" and name in ("self/full", "self/streaming"):
+                        continue
+                    tokens, meter = [], Meter()
+                    budget = Budget(shape, gate=False)
+                    stop = Stop(args.tokens, frozenset([eos]))
+                    for event in decode(
+                        target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, budget=budget
+                    ):
+                        meter.add(event)
+                        if isinstance(event, Step):
+                            tokens.extend(event.tokens)
+                    compared += 1
+                    different += tokens != expected
+                    verdict = "=" if tokens == expected else "DIFFERS"
+                    report.append(f"{name} {verdict} {meter.accepted_length:.2f}")
+                print(f"{length} doc {number} {kind} ({len(expected)} tokens, generate {seconds:.0f} s):", end=" ")
+                print(" | ".join(report), flush=True)
+    print(f"{compared} runs compared with transformers' generate, {different} differ")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,79 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from specextend_cli.ui.figures import (
+    block,
+    density,
+    format_bytes,
+    format_many,
+    format_numbers,
+    format_percent,
+    format_seconds,
+    format_speedup,
+    histogram,
+)
+from specextend_cli.ui.wrap import Lines
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (format_seconds(0.42), "0.4 s"),
+        (format_seconds(42.4), "42 s"),
+        (format_seconds(59.7), "1:00"),
+        (format_seconds(5400), "1:30:00"),
+        (format_bytes(93_000_000), "93.0 MB"),
+        (format_bytes(1.3e9), "1.3 GB"),
+        (format_bytes(12), "12 B"),
+        (format_percent(0.999), "99%"),
+        (format_percent(0.001), "1%"),
+        (format_percent(1.0), "100%"),
+        (format_percent(0.0), "0%"),
+        (format_speedup(0.97), "0.97×"),
+        (format_speedup(1.92), "1.9×"),
+        (format_numbers((90, 31, 88, 89)), "31, 88-90"),
+        (format_many(1, "page"), "1 page"),
+        (format_many(1200, "page"), "1,200 pages"),
+    ],
+)
+def test_formats(shown, expected):
+    assert shown == expected
+
+
+def test_histogram_gathers_long_runs_in_the_last_bin():
+    assert histogram({1: 1, 2: 2, 6: 3, 9: 4}) == [("1", 0.1), ("2", 0.2), ("3", 0), ("4", 0), ("5", 0), ("6+", 0.7)]
+
+
+def test_blocks_span_the_whole_height():
+    assert block(0.0) == "▁"
+    assert block(1.0) == "█"
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20))), st.integers(1, 40))
+def test_density_keeps_every_covered_position(gaps, cells):
+    spans, end = [], 0
+    for gap, size in gaps:
+        spans.append((end + gap, end + gap + size))
+        end += gap + size
+    length = end + 3
+    shares = density(spans, length, cells)
+    assert all(0 <= share <= 1 for share in shares)
+    assert sum(shares) * length / cells == pytest.approx(sum(b - a for a, b in spans))
+
+
+@given(st.text(alphabet=st.sampled_from("ab cé漢 \n")), st.integers(2, 20), st.integers(1, 7))
+def test_folding_fits_and_loses_nothing_but_white_space(text, width, size):
+    lines = Lines()
+    done = [line for i in range(0, len(text), size) for line in lines.feed(text[i : i + size], width)]
+    assert cell_len(lines.tail.rstrip()) <= width
+    done += lines.close()
+    assert all(cell_len(line) <= width for line in done)
+    assert "".join("".join(done).split()) == "".join(text.split())
+
+
+def test_folding_breaks_between_words():
+    lines = Lines()
+    assert lines.feed("the quays silted up; by 1931\n\nonly two", 12) == ["the quays", "silted up;", "by 1931", ""]
+    assert lines.close() == ["only two"]

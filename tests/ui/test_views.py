@@ -1,0 +1,258 @@
+import io
+import json
+import re
+
+import pyte
+import pytest
+from fake_stream import SUMMARY, stream
+from rich.console import Console
+
+from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.summarize.events import Coverage, Part, Text
+from specextend_cli.ui.jsonl import format_event
+from specextend_cli.ui.memory import Memory
+from specextend_cli.ui.panel import Dashboard, Panel, collapsed
+from specextend_cli.ui.plain import Plain, Silent
+from specextend_cli.ui.progress import Progress, format_coverage
+from specextend_cli.ui.streams import Output
+from specextend_cli.ui.writers import WRITERS
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    """Says that it is a terminal; what is written to it can be looked at on a screen."""
+
+    def isatty(self):
+        return True
+
+    def fileno(self):
+        return 0
+
+    def screen(self, columns, lines=60):
+        screen = pyte.Screen(columns, lines)
+        pyte.Stream(screen).feed(self.getvalue().replace("\n", "\r\n"))
+        return [line.rstrip() for line in screen.display if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "30")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return Terminal()
+
+
+def frames(width, height=40, **options):
+    """Every frame of a run, as plain text."""
+    progress = Progress("harbour.pdf", Clock())
+    for event in stream(**options):
+        progress.add(event)
+        console = Console(width=width, height=height, file=io.StringIO(), color_system=None)
+        tail = progress.tail[-30:] if progress.part and progress.part.final else ""
+        console.print(Dashboard(progress, tail, Memory(1_300_000_000), console._lock))
+        yield console.file.getvalue().rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("width", [12, 20, 40, 57, 80, 120, 200])
+def test_no_frame_has_more_than_eight_rows_or_is_too_wide(width):
+    for rows in frames(width):
+        assert len(rows) <= 8
+        assert all(len(row) <= width for row in rows)
+
+
+def test_a_low_terminal_gets_one_row():
+    assert all(len(rows) == 1 for rows in frames(80, height=8))
+
+
+def test_the_panel_shows_what_decoding_does():
+    text = "\n".join("\n".join(rows) for rows in frames(80))
+    for expected in (
+        "fetching smollm2-135m  62.0 MB of 93.0 MB",
+        "8,192/9,120 · 0.4 s left",
+        "2/3     pages 18-34 · level 1 of 2",
+        "tok/s · 2.5× plain",
+        "tokens of the summary",
+        "memory 1.3 GB",
+    ):
+        assert expected in text
+    assert re.search(r"accepted  2\.\d\d    1▄▄ 2██ ", text)
+    assert re.search(r"hits      7\d%     [▁-█]{50}", text)
+
+
+def test_slower_than_plain_is_said_with_a_hint():
+    text = "\n".join("\n".join(rows) for rows in frames(80, plain_seconds=0.01))
+    assert "0.55× plain  --no-spec is faster here" in text
+
+
+def test_the_summary_is_above_the_panel_and_one_line_remains(terminal):
+    output = Output(terminal, terminal)
+    with Panel(output, "harbour.pdf") as panel:
+        writer = WRITERS["text"](panel.write)
+        for event in stream():
+            panel.add(event)
+            writer.add(event)
+    screen = terminal.screen(80)
+    assert " ".join(screen[:-2]).split() == SUMMARY.split()
+    assert screen[-2].startswith("done · 140 tokens in 4.1 s · 55 tok/s · 2.5× plain · accepted 2.9 · hits 77%")
+    assert "pages 1-52 read; 0 tokens dropped" in " ".join(screen[-2:])
+    assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
+
+
+def test_an_error_leaves_no_panel_and_the_cursor(terminal):
+    output = Output(io.StringIO(), terminal)
+
+    def fail():
+        with Panel(output, "harbour.pdf") as panel:
+            for event in stream():
+                panel.add(event)
+                if isinstance(event, Text):
+                    raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert terminal.screen(80) == []
+    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")
+
+
+def test_a_warning_amid_the_summary_waits_for_its_end(terminal):
+    from specextend_cli.summarize.events import Warned
+
+    output = Output(terminal, terminal)
+    with Panel(output, "harbour.pdf") as panel:
+        panel.add(Warned("before"))
+        panel.write("The first line.\nThe second")
+        panel.add(Warned("amid"))
+        panel.write(" line.\n")
+    assert terminal.screen(80) == ["warning: before", "The first line.", "The second line.", "warning: amid"]
+
+
+def test_raw_results_are_not_folded(terminal):
+    output = Output(terminal, terminal)
+    line = json.dumps({"text": "word " * 60})
+    with Panel(output, "harbour.pdf", raw=True) as panel:
+        panel.write(line + "\n")
+    assert line in terminal.getvalue()
+
+
+def test_hostile_text_is_inert_in_the_panel(terminal):
+    output = Output(terminal, terminal)
+    with Panel(output, "[red]\x1b]0;x\x07evil[/red].pdf") as panel:
+        panel.add(Part(1, 1, 1, 1, (1, 1), 5, True))
+        panel.write("\x1b[2J[bold]not bold[/bold]\x1b]0;title\x07\n")
+        panel.add(Text("[/nonsense] \x1b[31mred", True))
+    assert "\x1b[2J" not in terminal.getvalue()
+    assert "\x1b]" not in terminal.getvalue()
+    assert "[red]evil[/red].pdf" in terminal.getvalue()
+    assert terminal.screen(80)[0] == "[bold]not bold[/bold]"
+
+
+def test_a_narrower_terminal_is_redrawn_within_its_width(terminal, monkeypatch):
+    output = Output(io.StringIO(), terminal)
+    with Panel(output, "harbour.pdf") as panel:
+        for number, event in enumerate(stream()):
+            panel.add(event)
+            if number == 20:
+                monkeypatch.setattr(type(output.console), "width", 40)
+                before = len(terminal.getvalue())
+                panel._live.refresh()
+                drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()[before:])
+                assert max(map(len, drawn.split("\n"))) <= 80
+                break
+
+
+def test_plain_lines_are_few_and_speak_at_least_every_ten_seconds():
+    clock, stderr = Clock(), io.StringIO()
+    output = Output(io.StringIO(), stderr)
+    with Plain(output, "harbour.pdf", clock=clock) as view:
+        for event in stream():
+            clock.now += 0.3 if isinstance(event, Step) else 0.0
+            view.add(event)
+    lines = stderr.getvalue().splitlines()
+    assert lines[0] == "harbour.pdf: 52 pages, 27,360 tokens, 3 parts"
+    assert lines[1:3] == ["fetching smollm2-135m", "loading smollm2-135m"]
+    assert "part 2/3 · pages 18-34 · level 1 of 2" in lines
+    assert any(re.fullmatch(r"\d+ tokens · \d+ tok/s · 2\.\d× plain · accepted 2\.\d · hits \d+%", line) for line in lines)
+    assert lines[-1].startswith("done · 140 tokens in 4.1 s")
+    assert len(lines) < 20
+    assert "\x1b" not in stderr.getvalue()
+
+
+def test_silence_keeps_warnings():
+    stderr = io.StringIO()
+    with Silent(Output(io.StringIO(), stderr), "harbour.pdf") as view:
+        for event in stream(warning="page 31 has no text"):
+            view.add(event)
+    assert stderr.getvalue() == "warning: page 31 has no text\n"
+
+
+def written(format, **options):
+    out = io.StringIO()
+    writer = WRITERS[format](out.write)
+    for event in stream(**options):
+        writer.add(event)
+    return out.getvalue()
+
+
+def test_text_is_the_summary_and_one_newline():
+    assert written("text") == SUMMARY + "\n"
+    assert written("text", summary=" Leading and\x1b[31m red") == "Leading and red\n"
+
+
+def test_markdown_ends_with_sources_and_coverage():
+    text = written("md", coverage=Coverage(52, (31,), (), 27360, 0), document="a_b.pdf")
+    assert text.startswith(SUMMARY + "\n\n---\n\n*Source: a\\_b.pdf, 27,360 tokens; pages 1-52 read; 1 without text (31)")
+
+
+def test_json_holds_the_result_and_its_figures():
+    record = json.loads(written("json"))
+    assert record["text"] == SUMMARY
+    assert record["coverage"]["complete"] is True
+    assert record["plan"]["chunks"] == [9120] * 3
+    assert record["statistics"]["accepted_lengths"]["2"] == 18
+    assert record["statistics"]["accepted_length"] == 2.894
+    assert (record["preset"], record["drafter"]) == ("smollm2-135m", "eagle")
+
+
+def test_json_lines_are_all_events():
+    events = [json.loads(line) for line in written("jsonl").splitlines()]
+    assert [event["event"] for event in events[:2]] == ["plan", "stage"]
+    assert {"part", "text", "noted", "prefilling", "prefilled", "step", "retrieved", "finished"} <= {
+        event["event"] for event in events
+    }
+    assert events[-1]["event"] == "summarized"
+    assert events[-1]["text"] == SUMMARY
+    assert "".join(event["delta"] for event in events if event["event"] == "text" and event["final"]) == SUMMARY
+
+
+def test_json_is_inert_on_a_terminal():
+    line = format_event(Text("\x1b[2J\x9b2J", True))
+    assert json.loads(line)["delta"] == "\x1b[2J\x9b2J"
+    assert line.isascii()
+    assert "\x1b" not in line
+
+
+def test_coverage_is_said_in_full():
+    coverage = Coverage(212, (31, 88, 89, 90), (7,), 1000, 12)
+    assert format_coverage(coverage, (1, 212)) == (
+        "pages 1-212 read; 4 without text (31, 88-90); 1 unreadable (7); 12 tokens dropped"
+    )
+    assert format_coverage(Coverage(8, (), (), 1), (3, 20)) == "8 pages read; 0 tokens dropped"
+
+
+def test_a_run_without_speculation_says_only_what_was_measured():
+    progress = Progress("a.txt", Clock())
+    for event in stream(parts=1, plain_seconds=0.0):
+        if not isinstance(event, Retrieved):
+            progress.add(event)
+    progress.summary.meter.retrievals = 0
+    assert "plain" not in collapsed(progress).plain
+    assert "hits" not in collapsed(progress).plain
