@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from specextend_cli.errors import Exit, SpecextendError
+from specextend_cli.ui import keys
 
 SHOW_CURSOR = b"\x1b[?25h"
 
@@ -60,6 +61,7 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 def _second(number: int, frame: FrameType | None) -> None:
     # Nothing may delay this one: no unwinding, no locks, no buffers.
+    keys.restore()
     if sys.stderr.isatty():
         os.write(sys.stderr.fileno(), SHOW_CURSOR + b"\n")
     os._exit(Exit.SIGINT)

@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from statistics import median
 
 from specextend_cli.documents.document import Edit
@@ -126,13 +126,10 @@ def _beside(a: Line, b: Line) -> float | None:
     gap = b.left - a.right
     if gap < -0.3 * a.size or a.text.endswith(HYPHEN):
         return None
-    if gap > a.size:
-        level = abs(a.base - b.base) < 0.1 * a.size and abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
-    elif _NOTE_NUMBER.fullmatch(a.text):
-        level = 0 <= a.base - b.base < 0.8 * b.size
-    else:
-        level = abs(a.base - b.base) < 0.45 * min(a.size, b.size)
-    return gap if level else None
+    if _NOTE_NUMBER.fullmatch(a.text):
+        return gap if 0 <= a.base - b.base < 0.8 * b.size else None
+    alike = abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
+    return gap if alike and abs(a.base - b.base) < (0.1 if gap > a.size else 0.45) * a.size else None
 
 
 def _side_by_side(a: Line, b: Line, joint: str) -> Line:
@@ -173,11 +170,12 @@ def running_lines(pages: Pages) -> Repaired:
     for page in pages:
         gone: set[int] = set()
         for where, lines in _edges(page):
-            inward = takewhile(
-                lambda line: id(line) not in titles and (id(line) in running or heights.in_band(line, bands[where])),
-                lines,
-            )
-            gone.update(id(line) for line in _apart(list(inward), lines))
+            inward: list[Line] = []
+            for line in lines:
+                if id(line) in titles or not (id(line) in running or heights.in_band(line, bands[where])):
+                    break
+                inward.append(line)
+            gone.update(id(line) for line in _apart(inward, lines))
         edits += [Edit(_running_kind(line, page), line.page, line.text) for line in page if id(line) in gone]
         fixed.append([line for line in page if id(line) not in gone])
     return fixed, edits
@@ -214,7 +212,10 @@ class _Heights:
 
 
 def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
-    """The highest and the lowest lines of a page, from the edge inward, the last only to compare with. In the file a foot often comes first."""
+    """The highest and the lowest lines of a page, from the edge inward; the last is only to compare with.
+
+    They are sorted by height because the order in the file is any: a foot often comes first.
+    """
     highest = sorted(page, key=lambda line: -line.base)
     yield "top", highest[: _EDGE + 1]
     yield "bottom", highest[: -_EDGE - 2 : -1]
@@ -291,11 +292,11 @@ def _side_lines(page: Sequence[Line]) -> list[Line]:
     if not lefts:
         return []
     margin, body = lefts.most_common(1)[0][0] - 2, sizes.most_common(1)[0][0]
-    return [
-        line
-        for line in page
-        if line.right < margin and (line.bold or line.size > 1.15 * body) and sum(map(str.isalpha, line.text)) > 2
+    beside = [line for line in page if line.right < margin]
+    headings = [
+        line for line in beside if (line.bold or line.size > 1.15 * body) and sum(map(str.isalpha, line.text)) > 2
     ]
+    return headings if len(beside) - len(headings) < 4 else []  # with more text it is a column, not a margin
 
 
 def _stacks(lines: Sequence[Line]) -> Iterable[list[Line]]:

@@ -50,7 +50,6 @@ class Format:
     fix: str
 
 
-_PANDOC = "pandoc --to=plain --wrap=none FILE | specextend summarize -"
 _OFFICE = "soffice --headless --convert-to pdf FILE"
 UNREAD: dict[str, Format] = {
     "html": Format("an HTML page", "lynx -dump -nolist -force_html FILE | specextend summarize -"),

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import Literal
 
 from specextend_cli.documents.document import Block, Page
@@ -25,6 +26,7 @@ _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
     r"(?:[.:]?\s+[^\W\d_a-z].*|$)"
 )
+_NOTE = re.compile(r"\d{1,4} \S")
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 _SMALL_WORDS = frozenset(
     (
@@ -89,7 +91,6 @@ class _Look:
     def __init__(self, pages: Sequence[Sequence[Line]], outline: Iterable[str]) -> None:
         self._outline = {_letters(title) for title in outline} - {""}
         sizes, steps = Counter[float](), defaultdict[float, Counter[float]](Counter)
-        self._edges: dict[tuple[int, int], float] = {}
         for page in pages:
             for line in page:
                 sizes[round(line.size)] += len(line.text)
@@ -100,7 +101,7 @@ class _Look:
         self._steps = {size: counter.most_common(1)[0][0] for size, counter in steps.items()}
         if 1 in self._steps:
             self._steps[1] = self._grid_step(pages)
-        self._right = {(line.page, round(line.left)): 0.0 for page in pages for line in page}
+        self._right: dict[int, float] = {}  # by the id of a line
         for page in pages:
             self._find_edges(page)
 
@@ -111,15 +112,17 @@ class _Look:
         return 2.0 if len(spaced) > 0.9 * len(pairs) and sum(spaced) > 0.3 * len(spaced) else 1.0
 
     def _find_edges(self, page: Sequence[Line]) -> None:
-        """The right edge of the column that starts at each left: the farthest right of the lines that start nearby."""
-        rights: dict[int, float] = {}
-        for line in page:
-            left = round(line.left)
-            rights[left] = max(rights.get(left, 0.0), line.right)
-        for left in rights:
-            reach = 3 if page[0].size == 1 else 40
-            edge = max(right for other, right in rights.items() if abs(other - left) <= reach)
-            self._right[page[0].page, left] = edge
+        """The right edge of each line's column: the farthest right of the lines around it.
+
+        Those are the lines it stands among; where they are few, all of the page that start nearby in a size alike.
+        """
+        for stack in _stacks(page):
+            alike = stack if len(stack) > 3 else [line for line in page if _same_column(stack[0], line)]
+            rights = sorted(line.right for line in alike)
+            edge = rights[-1]
+            if alike[0].size == 1:  # in a text file a few lines may stick out, or all are as long as they like
+                edge = inf if rights[len(rights) // 2] > _WRAP else rights[-1 - len(rights) // 10]
+            self._right.update((id(line), edge) for line in stack)
 
     def separator(self, a: Line, b: Line) -> Separator:
         """What stands between line `a` and its follower `b`."""
@@ -129,7 +132,8 @@ class _Look:
             return _space(a, b) if self._goes_on(a, b) and a.size == b.size else "\n\n"
         step, leading = a.base - b.base, self._steps.get(round(a.size), 1.2 * a.size)
         room = self._room(a, b)
-        item = _ITEM.match(b.text) is not None
+        note = b.size < 0.93 * self._body and _NOTE.match(b.text)
+        item = bool(note or _ITEM.match(b.text))
         if step <= 0.3 * leading or step > 2.4 * leading:
             return _space(a, b) if self._goes_on(a, b) and not item and step <= 0 else "\n\n"
         if step > 1.3 * leading:
@@ -139,7 +143,9 @@ class _Look:
         if "  " in a.text or "  " in b.text or " … " in a.text:
             return "\n"
         if room > 0:
-            if self._goes_on(a, b) and room < 0.5 * (self._edge(a) - a.left):
+            if len(a.text) < 80 and not item and ((a.bold and b.bold) or min(a.size, b.size) > 1.15 * self._body):
+                return _space(a, b)  # a heading over several lines
+            if self._goes_on(a, b) and room < 0.5 * (self._right[id(a)] - a.left):
                 return _space(a, b)
             prose = _ENDED.search(a.text) and max(len(a.text), len(b.text)) > 40 and not _ITEM.match(a.text)
             return "\n\n" if prose else "\n"
@@ -152,14 +158,10 @@ class _Look:
         alike = abs(a.size - b.size) <= 0.08 * a.size and a.bold == b.bold
         return _space(a, b) if alike and self._goes_on(a, b) and not _ITEM.match(b.text) else "\n\n"
 
-    def _edge(self, line: Line) -> float:
-        edge = self._right[line.page, round(line.left)]
-        return float("inf") if line.size == 1 and edge > _WRAP else edge
-
     def _room(self, a: Line, b: Line) -> float:
         """How much would have been left over had the first word of `b` still been set on the line of `a`."""
         word = b.text.split(maxsplit=1)[0]
-        return self._edge(a) - a.right - (len(word) + 1.5) * a.em
+        return self._right[id(a)] - a.right - (len(word) + 1.5) * a.em
 
     @staticmethod
     def _goes_on(a: Line, b: Line) -> bool:
@@ -179,6 +181,22 @@ class _Look:
             return text[-1] != "." or len(text) < 60
         fine_print = block[0].size < 0.93 * self._body
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
+
+
+def _same_column(a: Line, b: Line) -> bool:
+    return abs(a.left - b.left) <= (3 if a.size == 1 else 40) and abs(a.size - b.size) <= 0.08 * a.size
+
+
+def _stacks(page: Sequence[Line]) -> Iterable[list[Line]]:
+    """Lines that follow closely below each other in one column, together."""
+    stack: list[Line] = []
+    for line in page:
+        if stack and not (_same_column(stack[-1], line) and 0 < stack[-1].base - line.base < 3 * line.size):
+            yield stack
+            stack = []
+        stack.append(line)
+    if stack:
+        yield stack
 
 
 def reads_as_heading(text: str) -> bool:

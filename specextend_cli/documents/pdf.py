@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.line import Line, grid
+from specextend_cli.documents.names import argument
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.errors import InputError
 
@@ -60,6 +61,7 @@ class Scan:
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     second_reader: list[int] = field(default_factory=list)
+    cut_off: bool = False
 
 
 class _StoppedError(Exception):
@@ -83,6 +85,7 @@ def scan(
         raise InputError(f"{name} has no pages")
     asked = pages.numbers(count, name) if pages else tuple(range(1, count + 1))
     found = Scan(asked, str(head["title"] or ""), tuple(map(str, head["outline"])))
+    found.cut_off = _is_cut_off(path)
     todo = _with_context(asked, count)
     crashes = 0
     while todo:
@@ -126,12 +129,14 @@ def _open(path: Path, name: str, password: str | None, limits: Limits) -> tuple[
         why = "the end of the file is missing: it looks cut off"
         raise InputError(f"{name} is a damaged PDF", why=why, fix="download or copy it again")
     raise InputError(
-        f"{name} is a damaged PDF", why=detail or "no reader can open it", fix="qpdf FILE repaired.pdf, then try again"
+        f"{name} is a damaged PDF",
+        why=detail or "no reader can open it",
+        fix=f"qpdf {argument(name)} repaired.pdf, then try again",
     )
 
 
 def _password_fix(name: str) -> str:
-    return f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {name}  (or --password-file FILE)"
+    return f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument(name)}  (or --password-file FILE)"
 
 
 def _is_cut_off(path: Path) -> bool:

@@ -11,6 +11,7 @@ import ctypes
 import json
 import logging
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from specextend_cli.documents.line import HYPHEN
 MAX_CHARACTERS = 2_000_000
 MAX_OUTLINE = 5_000
 _NOTE_MARK = re.compile(r"(?:(?<=[^\W\d_])|(?<=[.,;:)\]”’\"'?!])|^[ ]*)(\d{1,3})(?!\d)", re.MULTILINE)
+_LOOSE = 0.54  # a line whose average character is wider than this part of its size has gaps in it
+_LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # of a heading or a list item: its gap is no column
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -41,9 +44,11 @@ def serve() -> None:
     _confine(job["memory"])
     logging.disable(logging.CRITICAL)
     answers = _pdfium(job) if job["reader"] == "pdfium" else _pypdf(job)
-    for answer in answers:
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
+        os.dup2(2, 1)  # whatever else prints must not end up between the answers
+        for answer in answers:
+            output.write(json.dumps(answer) + "\n")
+            output.flush()
 
 
 def _confine(memory: int) -> None:
@@ -102,7 +107,21 @@ def _lines(page: Any) -> Iterator[list[Any]]:
         size = max(head.size, tail.size)
         base = head.base if head.size >= tail.size else tail.base
         bold = glyphs.bold(first) and glyphs.bold(last)
+        if tail.right - head.left > _LOOSE * size * len(body):
+            body = _cells(glyphs, body, first, size)
         yield [body, *(round(value, 2) for value in (head.left, tail.right, base, size)), bold]
+
+
+def _cells(glyphs: _Glyphs, body: str, first: int, size: float) -> str:
+    """A line with its wide gaps as tabs: PDFium writes one space between the cells of a table as between words."""
+
+    def gap(match: re.Match[str]) -> str:
+        if _LABEL.fullmatch(body, 0, match.start()):
+            return match[0]
+        left, right = glyphs.at(first + match.start() - 1), glyphs.at(first + match.end())
+        return "\t" if right.left - left.right > 0.9 * size else match[0]
+
+    return re.sub(r"(?<=\S) (?=\S)", gap, body)
 
 
 def _note_mark(glyphs: _Glyphs, text: str, match: re.Match[str]) -> str:

@@ -10,7 +10,6 @@ import difflib
 import errno
 import os
 import re
-import shlex
 import stat
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from specextend_cli.documents.document import Block, Document, Edit, Extraction,
 from specextend_cli.documents.layout import Text, compose
 from specextend_cli.documents.line import grid
 from specextend_cli.documents.markdown import markdown_blocks
+from specextend_cli.documents.names import STDIN, argument, printable
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.errors import InputError
 
@@ -32,7 +32,6 @@ Progress = Callable[[int, int], None]
 
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
-_STDIN = "standard input"
 
 
 def read(
@@ -54,9 +53,7 @@ def read(
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise InputError(
-                f"{name} is a directory", fix=f"specextend summarize {shlex.quote(printable(str(path)))}/*"
-            )
+            raise InputError(f"{name} is a directory", fix=f"specextend summarize {argument(str(path))}/*")
         _check_size(name, status.st_size)
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command): it can be read once and not sought
@@ -83,7 +80,7 @@ def read_bytes(
     progress: Progress | None = None,
 ) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
-    shown = _STDIN if name == "-" else printable(name)
+    shown = STDIN if name == "-" else printable(name)
     _check_size(shown, len(data))
     kind = detect(data[:HEAD], data)
     if not data.strip():
@@ -100,11 +97,6 @@ def read_bytes(
     if progress:
         progress(document.extraction.pages, document.extraction.pages)
     return document
-
-
-def printable(name: str) -> str:
-    """A file's name as it can be shown: names may hold anything, terminal escapes too."""
-    return "".join(character if character.isprintable() else "�" for character in name)
 
 
 # -------------------------------------------------------------------------------------------------------- kinds
@@ -124,6 +116,8 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
     if len(empty) + len(found.failed) == len(asked):
         raise _scanned(name, len(asked), found.images)
     warnings = []
+    if found.cut_off:
+        warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
         warnings.append(f"{_pages(tuple(found.failed))} could not be read.")
     if found.second_reader:
@@ -240,7 +234,7 @@ def _unreadable(path: Path, name: str, error: OSError) -> InputError:
         why = "" if path.parent.is_dir() else f"there is no directory {printable(str(path.parent))}"
         return InputError(f"{name} does not exist", why=why, fix=fix)
     if isinstance(error, PermissionError):
-        fix = f"chmod u+r {shlex.quote(printable(str(path)))}"
+        fix = f"chmod u+r {argument(str(path))}"
         return InputError(f"{name} cannot be read", why="permission denied", fix=fix)
     if error.errno == errno.ENAMETOOLONG:
         return InputError("the name of the file is too long", fix="to give text itself, use a pipe")
@@ -267,17 +261,16 @@ def _unread(name: str, kind: str) -> InputError:
         what += ", not a PDF"
     elif claim in (".txt", ".md"):
         what += ", not a text"
-    file = "FILE" if name == _STDIN else shlex.quote(name)
-    return InputError(what, why="this version reads PDF, text and Markdown", fix=form.fix.replace("FILE", file))
+    fix = form.fix.replace("FILE", argument(name))
+    return InputError(what, why="this version reads PDF, text and Markdown", fix=fix)
 
 
 def _scanned(name: str, pages: int, images: int) -> InputError:
     found = f"0 characters on {_count(pages, 'page')}, {_count(images, 'image')}"
-    file = "FILE" if name == _STDIN else shlex.quote(name)
     return InputError(
         f"{name} has no text layer ({found})",
         why="it looks scanned" if images else "its pages are blank or drawn",
-        fix=f"ocrmypdf {file} - | specextend summarize -",
+        fix=f"ocrmypdf {argument(name)} - | specextend summarize -",
     )
 
 

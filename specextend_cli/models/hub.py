@@ -40,11 +40,15 @@ def complete(directory: Path) -> bool:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The files of a directory's weights, safetensors preferred; none when one of them is missing."""
+    """The files of a directory's weights, safetensors preferred; none when one is missing or their index is broken."""
     for stem, suffix in _FORMATS:
         single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
         if index.is_file():
-            files = sorted({directory / name for name in json.loads(index.read_text())["weight_map"].values()})
+            try:
+                names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            except (ValueError, LookupError, TypeError):
+                return []
+            files = sorted({directory / name for name in names})
         else:
             files = [single]
         if all(file.is_file() for file in files):

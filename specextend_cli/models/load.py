@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenizers import Tokenizer
-
 from specextend_cli.errors import ModelError
+from specextend_cli.models.chat import render_chat
 from specextend_cli.models.hub import weight_files
 from specextend_cli.models.preset import Dtype
-from specextend_cli.models.tokens import parse_tokenizer
+from specextend_cli.models.tokens import load_tokenizer
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+__all__ = ["check_safetensors", "load_model", "load_tokenizer", "render_chat"]
 
 
 def load_model(
@@ -67,15 +68,6 @@ def load_model(
         raise _damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
     model: PreTrainedModel = loaded[0].to(device).eval()
     return model
-
-
-def load_tokenizer(directory: Path) -> Tokenizer:
-    """The model's `tokenizers.Tokenizer`, which obeys special tokens; ModelError where there is none."""
-    file = directory / "tokenizer.json"
-    try:
-        return parse_tokenizer(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read the tokenizer {file}", why=str(error)) from error
 
 
 def check_safetensors(file: Path, *, name: str = "NAME") -> None:

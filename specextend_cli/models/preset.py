@@ -159,12 +159,17 @@ class Decoding(_Table):
 
 
 class Window(_Table):
-    """Sizes in tokens: the window the target was trained with, a map prompt's share of the document, new tokens."""
+    """Sizes in tokens: the window the target was trained with, a map prompt's share of the document, new tokens.
+
+    `summary_parts` prompts at most write the summary, a consecutive part of it each, of at most `summary_tokens` in
+    all: a small model writes a short paragraph well and a long text badly.
+    """
 
     context: int = Field(gt=0)
     chunk: int = Field(gt=0)
     note_tokens: int = Field(default=256, gt=0)
     summary_tokens: int = Field(default=512, gt=0)
+    summary_parts: int = Field(default=1, gt=0)
 
     @model_validator(mode="after")
     def _fits(self) -> Window:
@@ -325,8 +330,11 @@ def _anchored(preset: Preset, folder: Path) -> Preset:
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:
-    """The first problem, as the user's file has it: which key, what is wrong with it, what to write."""
-    first = error.errors()[0]
+    """The first problem, as the user's file has it: which key, what is wrong with it, what to write.
+
+    Unknown keys before all others: a missing one may only be misspelt.
+    """
+    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
     keys = [
         str(part)

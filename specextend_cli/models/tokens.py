@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import tiktoken
 from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models import spm
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: spaces before a digit end their segment, so none stays behind for it.
@@ -55,12 +57,9 @@ class TextEncoder:
 
     @classmethod
     def of(cls, directory: Path) -> TextEncoder:
-        """Of a model in transformers' layout; ModelError where it has no readable tokenizer.json."""
-        file = directory / "tokenizer.json"
-        try:
-            return cls(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, LookupError) as error:
-            raise ModelError(f"cannot read the tokenizer {file}", why=f"{type(error).__name__}: {error}") from error
+        """Of a model in transformers' layout; ModelError where it has no readable tokenizer."""
+        with _readable(directory):
+            return cls(read_tokenizer(directory))
 
     @property
     def is_fast(self) -> bool:
@@ -104,6 +103,28 @@ class TextEncoder:
     @cached_property
     def _obedient(self) -> Tokenizer:
         return parse_tokenizer(self._json)
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """The model's `tokenizers.Tokenizer`, which obeys special tokens; ModelError where it has no readable tokenizer."""
+    with _readable(directory):
+        return parse_tokenizer(read_tokenizer(directory))
+
+
+def read_tokenizer(directory: Path) -> str:
+    """The contents of the model's tokenizer.json, made from its tokenizer.model where that is all there is."""
+    file, model = directory / "tokenizer.json", directory / "tokenizer.model"
+    if model.is_file() and not file.is_file():
+        return spm.tokenizer_json(model.read_bytes())
+    return file.read_text(encoding="utf-8")
+
+
+@contextmanager
+def _readable(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ModelError(f"cannot read the tokenizer in {directory}", why=f"{type(error).__name__}: {error}") from error
 
 
 def parse_tokenizer(tokenizer_json: str) -> Tokenizer:

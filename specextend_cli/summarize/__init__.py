@@ -1,0 +1,1 @@
+"""From a document to its summary: plan, prompts, map and reduce, notes that survive an interruption."""

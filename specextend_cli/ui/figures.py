@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from math import ceil
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 BINS = 6
@@ -104,6 +105,6 @@ def density(spans: Sequence[tuple[int, int]], length: int, cells: int) -> list[f
         return covered
     width = length / cells
     for start, end in spans:
-        for cell in range(int(start / width), min(int((end - 1) / width) + 1, cells)):
+        for cell in range(int(start / width), min(ceil(end / width), cells)):
             covered[cell] += max(min(end, (cell + 1) * width) - max(start, cell * width), 0.0)
     return [min(amount / width, 1.0) for amount in covered]

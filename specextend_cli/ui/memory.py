@@ -27,7 +27,8 @@ class Memory:
 def memory() -> Memory:
     """What this process holds now. Asks torch only if someone else has already imported it."""
     resident = psutil.Process(os.getpid()).memory_info().rss
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    # The panel asks from its own thread, perhaps in the middle of `import torch`: `cuda` comes last.
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
         return Memory(resident)
-    return Memory(resident, torch.cuda.memory_reserved())
+    return Memory(resident, cuda.memory_reserved())

@@ -26,6 +26,7 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Warned
+from specextend_cli.ui import keys
 from specextend_cli.ui.figures import (
     block,
     density,
@@ -97,6 +98,7 @@ class Panel:
         self._print(lines)
 
     def __enter__(self) -> Panel:
+        keys.hush(self.output.stderr)
         self._live.start(refresh=True)
         return self
 
@@ -106,6 +108,7 @@ class Panel:
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
+        keys.restore()
         self._print(lines)
         if self._wrote:
             self.output.console.print()
@@ -154,7 +157,7 @@ class Dashboard:
             Text("\n").join(rows),
             box=box.ROUNDED,
             border_style=QUIET,
-            title=_clip(Text(sanitize(self.progress.document), style="bold"), width - 4),
+            title=_clip(Text(sanitize(self.progress.document), style="bold default"), width - 4),
             title_align="left",
             subtitle=Text(f"memory {self.used} · {clock}" if width >= 32 else clock, style=QUIET),
             subtitle_align="right",
@@ -170,7 +173,7 @@ class Dashboard:
             rows += [self._accepted(width), self._speed(width)]
         if progress.retrieved is not None:
             rows.insert(-1, self._hits(width))
-        text = self.tail or progress.tail.rsplit("\n", 1)[-1]
+        text = (self.tail or progress.tail).rsplit("\n", 1)[-1]
         if text:
             rows.append(_tail(text, width, "" if self.tail else f"italic {QUIET}"))
         return rows
@@ -264,8 +267,7 @@ def collapsed(progress: Progress) -> Text:
 def _row(label: str, value: str, content: Text, width: int, share: float | None = None) -> Text:
     """One line of the panel: a quiet label, a bold value, what explains it and, with `share`, a bar to the margin."""
     compact = width < COMPACT
-    head = Text(label.ljust(LABEL - compact), style=QUIET)
-    head.append(value.ljust(VALUE - 2 * compact), style="bold")
+    head = Text.assemble((label.ljust(LABEL - compact), QUIET), (value.ljust(VALUE - 2 * compact), "bold"))
     head.append(content)
     return _clip(head, width) if share is None else _gauge(head, share, width)
 

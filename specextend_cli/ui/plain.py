@@ -24,6 +24,7 @@ class Plain:
         self._clock = clock
         self._spoke = clock()
         self._stage = ""
+        self._in_the_way = False
 
     def add(self, event: Event) -> None:
         """Take one event in; say so if it is a landmark, or if there was silence for a while."""
@@ -44,13 +45,14 @@ class Plain:
                 self._say(f"part {event.number}/{event.parts} was already written")
             case Prefilled():
                 self._say(f"prefill {format_count(event.tokens)} tokens in {format_seconds(event.seconds)}")
-            case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY:
+            case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY and not self._in_the_way:
                 self._say(self._status())
             case _:
                 pass
 
     def write(self, text: str) -> None:
-        """Put text of the result on stdout."""
+        """Put text of the result on stdout. Once it appears on the same terminal, a status would cut it in two."""
+        self._in_the_way = self.output.shared
         self.output.write(text)
 
     def __enter__(self) -> Plain:

@@ -1,8 +1,8 @@
 """The real command line over an invented summarizer: `run_fake.py '{"parts": 3}' summarize FILE …`.
 
 The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
-that raise), `crash` (raise something unexpected), `hang` (seconds to sleep in the middle), `say` (write "hanging" on
-stderr first), `loaded` (report heavy modules on stderr at the end).
+that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `loaded` (report
+heavy modules on stderr at the end).
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ settings: dict[str, Any] = json.loads(sys.argv.pop(1))
 fail: list[str] = settings.pop("fail", [])
 crash, hang, loaded = settings.pop("crash", False), settings.pop("hang", 0), settings.pop("loaded", False)
 if "coverage" in settings:
-    settings["coverage"] = Coverage(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in settings["coverage"].items()}
-    )
+    values = settings["coverage"]
+    settings["coverage"] = Coverage(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,7 @@ class Summarizer:
 
     def run(self, document: Any) -> Iterator[Event]:
         if document.name in fail:
-            raise InputError(
-                f"{document.name} is encrypted", why="it opens only with a password", fix="--password-file"
-            )
+            raise InputError(f"{document.name} is encrypted", why="it needs a password", fix="--password-file")
         if crash:
             raise ZeroDivisionError("no such luck")
         noted = 0

@@ -138,6 +138,12 @@ def test_side_headings_go_where_they_stand() -> None:
     assert len(edits) == 2
 
 
+def test_headings_of_a_narrow_column_stay_with_it() -> None:
+    body = [at(f"line {k} of the body text", 700 - 12 * k, left=200) for k in range(10)]
+    column = [at("Results", 640, left=36, size=13), *(at("their text", 625 - 12 * k, left=36) for k in range(4))]
+    assert side_headings([[*body, *column]])[0] == [[*body, *column]]
+
+
 def lay_out(text: str) -> str:
     return compose(tidy([grid(text, 1)])[0]).text
 

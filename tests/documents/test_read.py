@@ -60,6 +60,16 @@ def test_pages_asked_for(report: Callable[[int], Path]) -> None:
     assert error.what == "report.pdf has 6 pages: there is no page 7"
 
 
+def test_cells_of_a_table_stay_apart(sheets: Sheets) -> None:
+    sheets.page(["Rain of the last years, as the stations measured it, in millimetres of water."])
+    for row, cells in enumerate((("Year", "Rain", "Flood"), ("2019", "812", "none"), ("2020", "1,002", "two"))):
+        for column, cell in enumerate(cells):
+            sheets.canvas.drawString(72 + 120 * column, 700 - 14 * row, cell)
+    sheets.canvas.showPage()
+    text = read_bytes("t.pdf", sheets.data()).text
+    assert text.split("\n\n")[1] == "Year  Rain  Flood\n2019  812  none\n2020  1,002  two"
+
+
 def encrypted(pages: int = 2) -> bytes:
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(report_bytes(pages))))
     writer.encrypt("sesame", algorithm="AES-256")
@@ -104,6 +114,8 @@ def test_truncated_pdf() -> None:
     error = refusal(lambda: read_bytes("cut.pdf", data[:300]))
     assert error.what == "cut.pdf is a damaged PDF"
     assert "cut off" in error.why
+    document = read_bytes("cut.pdf", data.replace(b"%%EOF", b""))
+    assert document.extraction.warnings == ("The end of cut.pdf is missing: it looks cut off, and pages may be too.",)
     error = refusal(lambda: read_bytes("bad.pdf", b"%PDF-1.7\nnothing here\n%%EOF\n"))
     assert error.what == "bad.pdf is a damaged PDF"
     assert error.fix
@@ -126,8 +138,8 @@ def test_a_page_that_kills_its_reader_is_skipped(
 ) -> None:
     deadly = pdf._START.replace(
         "serve()",
-        "from specextend_cli.documents import pdf_worker, line; import os;"
-        "old = pdf_worker._lines; seen = [];\n"
+        "from specextend_cli.documents import pdf_worker; import os;"
+        "old = pdf_worker._lines;\n"
         "def lines(page):\n"
         "    found = list(old(page))\n"
         "    if any('page 2 of' in f[0] for f in found): os.abort()\n"

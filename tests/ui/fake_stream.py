@@ -51,7 +51,7 @@ def writing(
         yield Text("".join(pieces[done : done + size]), final)
         if step % 4 == 2:
             starts = sorted(rng.sample(range(length // 32), min(28, length // 32)))
-            spans = tuple((start * 32, start * 32 + 32) for start in starts) + ((length - 64, length),)
+            spans = (*((start * 32, start * 32 + 32) for start in starts), (length - 64, length))
             yield Retrieved(rng.uniform(0.7, 0.9), spans, length + done + size, 200, 0.002)
         done, step = done + size, step + 1
         time.sleep(delay)

@@ -1,0 +1,74 @@
+"""Notes that survive an interruption: what a prompt was answered, kept on disk.
+
+The key covers everything the answer depends on, so an edited document recomputes only the parts that changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+_VERSION = 1
+_LIMIT = 50_000  # notes; the oldest go first
+
+
+def key(prompt: Sequence[int], settings: object) -> str:
+    """A digest of a prompt's tokens and of the JSON-able `settings` that shape its answer."""
+    return hashlib.sha256(json.dumps([_VERSION, list(prompt), settings], sort_keys=True).encode()).hexdigest()
+
+
+class NoteStore:
+    """A small sqlite file, safe with several processes. A store that cannot be used forgets, it does not fail.
+
+    `path` None keeps nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.problem = ""
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with closing(self._connect()) as store, store:
+                    store.execute("create table if not exists notes (key text primary key, text text, written real)")
+            except (OSError, sqlite3.Error) as error:
+                self._give_up(error)
+
+    def get(self, key: str) -> str | None:
+        """The stored text, if there is any."""
+        if self.path is None:
+            return None
+        try:
+            with closing(self._connect()) as store:
+                row = store.execute("select text from notes where key = ?", (key,)).fetchone()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return None
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, text: str) -> None:
+        """Keep a text. It is on disk when this returns."""
+        if self.path is None:
+            return
+        try:
+            with closing(self._connect()) as store, store:
+                store.execute("insert or replace into notes values (?, ?, ?)", (key, text, time.time()))
+                store.execute(
+                    "delete from notes where key in (select key from notes order by written desc limit -1 offset ?)",
+                    (_LIMIT,),
+                )
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self.path is not None
+        return sqlite3.connect(self.path, timeout=10)
+
+    def _give_up(self, error: Exception) -> None:
+        self.problem = f"notes are not being saved: {self.path}: {error}"
+        self.path = None

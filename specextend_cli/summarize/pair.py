@@ -1,0 +1,183 @@
+"""A preset's models, loaded and joined: target, drafter, and the settings that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from specextend_cli.errors import FitError, ModelError, UsageError
+from specextend_cli.models.memory import HEADROOM, estimate
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.sources import Pair as Directories
+
+if TYPE_CHECKING:
+    import torch
+
+    from specextend_cli.engine.config import Retrieval, Sampling
+    from specextend_cli.engine.drafters import Drafter
+    from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.target import Target
+    from specextend_cli.summarize.writer import Writer
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user may ask for instead of the preset's own settings; None keeps them."""
+
+    draft: str | None = None
+    policy: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+
+
+def load_writer(preset: Preset, directories: Directories, choices: Choices) -> Writer:
+    """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded."""
+    import torch
+
+    from specextend_cli.engine.budget import Budget
+    from specextend_cli.engine.config import TreeShape
+    from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.target import Target
+    from specextend_cli.models.load import load_model, load_tokenizer
+    from specextend_cli.summarize.writer import Writer
+
+    device = _device(choices.device)
+    dtype = _dtype(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
+    _check_memory(preset, device)
+
+    def load(path: Path) -> LanguageModel:
+        try:
+            return LanguageModel(load_model(path, device=device, dtype=dtype, name=preset.name))
+        except torch.OutOfMemoryError as error:
+            raise _too_large(preset, str(error)) from error
+
+    lm = load(directories.target)
+    retrieval = _retrieval(preset, choices)
+    target = Target(lm, score_layers=retrieval.layers)
+    tree = preset.tree
+    return Writer(
+        target=target,
+        drafter=_drafter(preset, choices, target, retrieval, directories.draft, load),
+        tokenizer=load_tokenizer(directories.target),
+        sampling=_sampling(preset, choices),
+        retrieval=retrieval,
+        budget=Budget(TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)),
+        eos=_end_tokens(lm),
+        prefill_chunk=512 if device.type == "cpu" else 4096,
+    )
+
+
+def _drafter(
+    preset: Preset,
+    choices: Choices,
+    target: Target,
+    retrieval: Retrieval,
+    draft: Path | None,
+    load: Callable[[Path], LanguageModel],
+) -> Drafter:
+    from specextend_cli.engine.drafters import BlendDrafter, LMDrafter, NgramDrafter, NoDrafter
+
+    def make(kind: str) -> Drafter:
+        if kind == "none":
+            return NoDrafter(target.lm.device)
+        if kind == "ngram":
+            return NgramDrafter(target.lm.device)
+        if kind == "self":
+            return LMDrafter(target.lm, target, retrieval)
+        if kind == "lm":
+            if draft is None:
+                raise UsageError(
+                    f"preset {preset.name} has no draft model",
+                    why=f"its draft is {preset.draft.kind!r}",
+                    fix="choose --draft ngram, or a preset with a draft: specextend presets list",
+                )
+            return LMDrafter(load(draft), target, retrieval)
+        parts = preset.draft.of or (("ngram", "lm") if draft is not None else ("ngram", "self"))
+        return BlendDrafter([make(part) for part in parts])
+
+    return make(choices.draft or preset.draft.kind)
+
+
+def _retrieval(preset: Preset, choices: Choices) -> Retrieval:
+    from specextend_cli.engine.config import Retrieval
+
+    wanted = preset.retrieval.model_dump()
+    if choices.policy is not None:
+        wanted["policy"] = choices.policy
+    return Retrieval(**{**wanted, "recent": max(wanted["recent"], 1)})
+
+
+def _sampling(preset: Preset, choices: Choices) -> Sampling:
+    from specextend_cli.engine.config import Sampling
+
+    wanted = preset.decoding.model_dump()
+    wanted["scope"] = wanted.pop("penalty_scope")
+    given = {"temperature": choices.temperature, "seed": choices.seed}
+    wanted.update({key: value for key, value in given.items() if value is not None})
+    return Sampling(**{**wanted, "seed": wanted["seed"] or 0})
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"there is no device {name!r}", fix="--device auto, cpu, cuda or cuda:1") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"device {name} is not usable here", why="torch sees no CUDA device", fix="specextend doctor")
+    return device
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    """bfloat16 wherever the machine multiplies it natively, float32 elsewhere."""
+    import torch
+
+    if name != "auto":
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    native = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if native else torch.float32
+
+
+def _check_memory(preset: Preset, device: torch.device) -> None:
+    import torch
+
+    need = estimate(preset)
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+    else:
+        free = psutil.virtual_memory().available
+    if need is not None and need.total > HEADROOM * free:
+        raise _too_large(preset, f"it needs about {need.total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
+
+
+def _too_large(preset: Preset, why: str) -> FitError:
+    return FitError(
+        f"preset {preset.name} does not fit into memory", why=why, fix="specextend presets list shows those that fit"
+    )
+
+
+def _end_tokens(lm: LanguageModel) -> frozenset[int]:
+    """Tokens that end an answer, as the model's own generation settings say."""
+    generation = lm.model.generation_config
+    ends = getattr(generation, "eos_token_id", None)
+    if ends is None:
+        ends = lm.config.eos_token_id
+    if ends is None:
+        raise ModelError(
+            f"{type(lm.model).__name__} names no token that ends an answer",
+            why="neither generation_config.json nor config.json has eos_token_id",
+            fix="add it to generation_config.json in the model's directory",
+        )
+    return frozenset([ends] if isinstance(ends, int) else ends)

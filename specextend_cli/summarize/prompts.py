@@ -1,0 +1,54 @@
+"""Prompts as token ids: the preset's words and the chat template around a document that cannot give orders.
+
+Only the template's own text may contain control tokens. The document, and everything else that comes from a user's file,
+is encoded as ordinary text: `<|im_end|>` in a PDF is eleven characters, not the end of a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from specextend_cli.models.chat import render_chat
+from specextend_cli.models.preset import Preset, fill
+from specextend_cli.models.tokens import TextEncoder
+
+_MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True)
+class Prompter:
+    """Builds the prompts of one preset with its target's tokenizer, from the model in `directory`."""
+
+    preset: Preset
+    encoder: TextEncoder
+    directory: Path
+
+    def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
+        """Token ids of `template` ("single", "map" or "reduce") around `text`, up to where the answer begins."""
+        before, after = self._frame(template, values)
+        return before + self.encoder.encode(text) + after
+
+    def overhead(self, template: str, values: Mapping[str, object]) -> int:
+        """Tokens of a prompt besides its text."""
+        return sum(map(len, self._frame(template, values)))
+
+    def _frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
+        prompts = self.preset.prompts
+        values = {key: _harmless(str(value)) for key, value in values.items()}
+        before, after = fill(getattr(prompts, template), values)
+        messages = [{"role": "user", "content": f"{before.lstrip()}{_MARK}{after.rstrip()}"}]
+        if prompts.system:
+            messages.insert(0, {"role": "system", "content": prompts.system})
+        rendered = render_chat(
+            self.directory, messages, template=prompts.chat_template, options=prompts.template_options
+        )
+        head, _, tail = rendered.partition(_MARK)
+        return self.encoder.encode_prompt(head), self.encoder.encode_prompt(tail)
+
+
+def _harmless(value: str) -> str:
+    """A title, say, that contains neither our mark nor the spelling of a control token."""
+    return re.sub(r"<(?=[|/]?\w*[|>])", "< ", value.replace("\N{OBJECT REPLACEMENT CHARACTER}", ""))

@@ -1,0 +1,58 @@
+"""Text released sentence by sentence, so that what reaches the user ends with a whole sentence and says nothing twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_END = re.compile(r"(?:[.!?][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}]*(?=\s)|\n)\s*")
+_ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|St|No|vs|etc|e\.g|i\.e|U\.S|Inc|Corp|Sen|Rep|Gov|Jan|Feb|Aug|Sept|Oct|Nov|Dec))\.\s*$")
+_WORD = re.compile(r"\w+")
+_PATIENCE = 2
+
+
+class Sentences:
+    """Takes deltas, gives whole sentences; drops one that repeats an earlier one, and counts what it dropped."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self.looping = False
+        self._open = ""
+        self._seen: set[tuple[str, ...]] = set()
+        self._in_a_row = 0
+        self._any = False
+
+    def add(self, delta: str) -> str:
+        """Sentences that `delta` completes, or ""."""
+        self._open += delta
+        return "".join(self._complete())
+
+    def finish(self, *, whole: bool) -> str:
+        """What is left: an unfinished sentence too when decoding ended by itself (`whole`), or there is no other."""
+        rest, self._open = self._open, ""
+        if (whole or not self._any) and rest.strip() and self._is_new(rest):
+            return rest
+        return ""
+
+    def _complete(self) -> Iterator[str]:
+        at = 0
+        while (end := _END.search(self._open, at)) is not None:
+            sentence = self._open[: end.end()]
+            at = end.end()
+            if _ABBREVIATION.search(sentence):
+                continue
+            self._open, at = self._open[end.end() :], 0
+            if self._is_new(sentence):
+                self._any = True
+                yield sentence
+
+    def _is_new(self, sentence: str) -> bool:
+        words = tuple(_WORD.findall(sentence.lower()))
+        if words and words in self._seen:
+            self.dropped += 1
+            self._in_a_row += 1
+            self.looping = self._in_a_row >= _PATIENCE
+            return False
+        self._in_a_row = 0
+        self._seen.add(words)
+        return True

@@ -1,0 +1,283 @@
+"""`Summarizer`: documents in, events out. One model load serves every document.
+
+A document that fits the preset's chunk is summarized in one pass. A longer one is read in chunks, whose notes are
+reduced, level by level, until one prompt holds them all: map-reduce. Every token of the text is in exactly one first-
+level prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from specextend_cli.documents.document import Document
+from specextend_cli.engine import events as engine
+from specextend_cli.engine.meter import Meter
+from specextend_cli.errors import FitError, InputError
+from specextend_cli.models.preset import DEFAULT, Preset, load_preset
+from specextend_cli.models.sources import Pair, fetch, fetch_pair
+from specextend_cli.models.store import cache_root
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.background import stages
+from specextend_cli.summarize.events import (
+    Coverage,
+    Event,
+    Noted,
+    Part,
+    Plan,
+    Stage,
+    Summarized,
+    Summary,
+    Text,
+    Warned,
+)
+from specextend_cli.summarize.notes import NoteStore, key
+from specextend_cli.summarize.pair import Choices, load_writer
+from specextend_cli.summarize.planning import WORDS_PER_TOKEN, Work, pack, plan_work
+from specextend_cli.summarize.prompts import Prompter
+
+if TYPE_CHECKING:
+    from specextend_cli.summarize.writer import Writer
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask for. None keeps the preset's setting.
+
+    `words` is about how long the summary should be; `max_tokens` bounds every text that is written. `strict` refuses a
+    document of which something cannot be read. Without `cache`, notes are neither reused nor kept.
+    """
+
+    preset: str = DEFAULT
+    words: int | None = None
+    max_tokens: int | None = None
+    draft: str | None = None
+    policy: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    offline: bool = False
+    strict: bool = False
+    cache: bool = True
+
+
+@dataclass(frozen=True)
+class _Note:
+    """A text, the pages it is about, and its size in target tokens."""
+
+    text: str
+    pages: tuple[int, int]
+    tokens: int
+
+
+class Summarizer:
+    """Use as a context manager, or call `close`. Not for several threads at once."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.preset: Preset = load_preset(self.options.preset)
+        self.plain = False
+        """Decode without drafts, with the same models: what `compare` compares with."""
+        self._store = NoteStore(cache_root() / "notes.sqlite" if self.options.cache else None)
+        self._prompter: Prompter | None = None
+        self._writer: Writer | None = None
+
+    def __enter__(self) -> Summarizer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the models' memory."""
+        self._writer = None
+
+    def plan(self, document: Document) -> Plan:
+        """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
+        *_, work = self._planned(document)
+        assert isinstance(work, Work)
+        return work.plan
+
+    def run(self, document: Document) -> Iterator[Event]:
+        """Summarize. The last event is `Summarized`; text is final when its event says so.
+
+        Raises InputError, ModelError, FitError, UsageError as their names say.
+        """
+        began = perf_counter()
+        meter = Meter()
+        work: Work | None = None
+        for event in self._planned(document):
+            if isinstance(event, Work):
+                work = event
+            else:
+                yield event
+        assert work is not None
+        self._check(document)
+        yield work.plan
+        notes: list[_Note] = []
+        text = ""
+        for event in self._write_all(document, work, notes):
+            if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
+                meter.add(event)
+            elif isinstance(event, Text) and event.final:
+                text += event.delta
+            yield event
+        if self._store.problem:
+            yield Warned(self._store.problem)
+        extraction = document.extraction
+        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, work.plan.tokens)
+        yield Summarized(
+            Summary(
+                document=document.name,
+                text=text.strip(),
+                plan=work.plan,
+                coverage=coverage,
+                notes=tuple(note.text for note in notes),
+                meter=meter,
+                seconds=perf_counter() - began,
+                preset=self.preset.name,
+                drafter=self._drafter_name,
+            )
+        )
+
+    @property
+    def _drafter_name(self) -> str:
+        if self.plain:
+            return "none"
+        return self._writer.drafter.name if self._writer else self.options.draft or self.preset.draft.kind
+
+    def _planned(self, document: Document) -> Iterator[Stage | Work]:
+        if self._prompter is None:
+            source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
+            directory = yield from stages(
+                lambda progress: fetch(source, name=name, offline=offline, progress=progress)
+            )
+            self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory)
+        if not document.text.strip():
+            raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
+        yield plan_work(document, self.preset, self._prompter.encoder)
+
+    def _check(self, document: Document) -> None:
+        if self.options.strict and document.extraction.failed:
+            pages = ", ".join(map(str, document.extraction.failed))
+            raise FitError(
+                f"{document.name} cannot be read completely",
+                why=f"pages {pages} failed",
+                fix="leave out --strict to summarize the rest",
+            )
+
+    def _write_all(self, document: Document, work: Work, first: list[_Note]) -> Iterator[Event]:
+        """Map every chunk, then reduce until the preset's number of parts can be written from what is left.
+
+        `first` receives the first level's notes.
+        """
+        window, levels = self.preset.window, work.plan.levels
+        sources = [_Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens) for c in work.chunks]
+        template, level = "single" if len(sources) == 1 else "map", 1
+        while len(sources) > window.summary_parts:
+            notes: list[_Note] = []
+            for number, source in enumerate(sources, 1):
+                part = Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
+                notes.append((yield from self._note(template, document, source, part)))
+            if level == 1:
+                first.extend(notes)
+            groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
+            sources = [self._join([notes[i] for i in group]) for group in groups]
+            template, level = "reduce", level + 1
+        words = self._words(work.plan.tokens)
+        for number, source in enumerate(sources, 1):
+            part = Part(number, len(sources), level, max(levels, level), source.pages, source.tokens, True)
+            if number > 1:
+                yield Text("\n\n", True)
+            yield from self._final(template, document, source, part, words // len(sources))
+
+    def _note(self, template: str, document: Document, source: _Note, part: Part) -> Generator[Event, None, _Note]:
+        prompt = self._prompts.prompt(template, self._values(document, source, part, self._note_words), source.text)
+        limit = self._limit(self.preset.window.note_tokens, source.tokens)
+        text, reused = yield from self._answer(part, prompt, limit)
+        yield Noted(part.number, part.parts, part.level, text, reused)
+        return _Note(text, source.pages, self._prompts.encoder.count(text))
+
+    def _final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Iterator[Event]:
+        prompt = self._prompts.prompt(template, self._values(document, source, part, words), source.text)
+        most = self.preset.window.summary_tokens // part.parts
+        limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * 1.25)), source.tokens)
+        yield from self._answer(part, prompt, limit)
+
+    def _answer(self, part: Part, prompt: Sequence[int], limit: int) -> Generator[Event, None, tuple[str, bool]]:
+        """What the target answers: from the store when it answered the very same before."""
+        yield part
+        settings = [str(self.preset.target.source), asdict(self._choices), self.preset.decoding.model_dump(), limit]
+        at = key(prompt, settings)
+        stored = self._store.get(at)
+        if stored is not None:
+            yield Text(stored, part.final)
+            return stored, True
+        writer = yield from self._loaded()
+        for event in writer.write(prompt, max_tokens=limit, final=part.final):
+            yield event
+        self._store.put(at, writer.text)
+        return writer.text, False
+
+    def _loaded(self) -> Generator[Event, None, Writer]:
+        if self._writer is None:
+            options, preset = self.options, self.preset
+            pair: Pair = yield from stages(
+                lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
+            )
+            yield Stage(f"loading {preset.title}")
+            self._writer = load_writer(preset, pair, self._choices)
+        return self._writer.plainly() if self.plain else self._writer
+
+    @property
+    def _choices(self) -> Choices:
+        o = self.options
+        return Choices(o.draft, o.policy, o.temperature, o.seed, o.device, o.dtype)
+
+    @property
+    def _prompts(self) -> Prompter:
+        assert self._prompter is not None
+        return self._prompter
+
+    @property
+    def _note_words(self) -> int:
+        return int(self.preset.window.note_tokens * WORDS_PER_TOKEN * 0.8)
+
+    def _words(self, tokens: int) -> int:
+        """How long a summary to ask for: what the user wants, else the preset's length, a third of a short text."""
+        most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * 0.8)
+        return self.options.words or max(min(most, int(tokens * WORDS_PER_TOKEN / 3)), 10)
+
+    def _limit(self, tokens: int, source_tokens: int) -> int:
+        """Most new tokens of a text: always fewer than what it summarizes has."""
+        wanted = min(tokens, self.options.max_tokens or tokens)
+        return max(min(wanted, source_tokens - 1), 1)
+
+    def _values(self, document: Document, source: _Note, part: Part, words: int) -> dict[str, object]:
+        pages = _dash(source.pages)
+        return {"title": document.name, "words": words, "pages": pages, "part": part.number, "parts": part.parts}
+
+    def _join(self, notes: Sequence[_Note]) -> _Note:
+        text = "\n\n".join(note.text for note in notes)
+        pages = (notes[0].pages[0], notes[-1].pages[1])
+        return _Note(text, pages, self._prompts.encoder.count(text))
+
+
+def compare(document: Document, options: Options) -> Iterator[Event]:
+    """The document summarized twice with the same models in one process: plainly, then with drafts."""
+    with Summarizer(replace(options, cache=False)) as summarizer:
+        for plain in (True, False):
+            summarizer.plain = plain
+            yield from summarizer.run(document)
+
+
+def _page_range(document: Document, start: int, end: int) -> tuple[int, int]:
+    pages = document.pages_of(start, end) or (1,)
+    return pages[0], pages[-1]
+
+
+def _dash(pages: tuple[int, int]) -> str:
+    return str(pages[0]) if pages[0] == pages[1] else f"{pages[0]}-{pages[1]}"

@@ -1,0 +1,137 @@
+"""Run the command line as a shell does: with pipes, or on a terminal of a given size."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import Any
+
+import pyte
+
+RUNNER = Path(__file__).with_name("run_fake.py")
+SHOW, HIDE = b"\x1b[?25h", b"\x1b[?25l"
+LIMIT = 60  # seconds; only a hang ever takes that long
+
+
+def command(*arguments: object, **settings: Any) -> list[str]:
+    """The argument vector of one run with the invented summarizer."""
+    return [sys.executable, str(RUNNER), json.dumps(settings), *map(str, arguments)]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment without what would change colours, terminals or presets."""
+    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "HF_HUB_OFFLINE")
+    kept = {k: v for k, v in os.environ.items() if k not in unwanted and not k.startswith("SPECEXTEND_")}
+    return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "error", **changes}
+
+
+def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, **settings: Any):
+    """Run with pipes on all three streams."""
+    return subprocess.run(
+        command(*arguments, **settings),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env=environment(**(env or {})),
+        check=False,
+    )
+
+
+def bash(script: str, **variables: str):
+    """Run a shell script; `$SPECEXTEND` is the command with the default stream."""
+    quoted = " ".join(f"'{part}'" for part in command())
+    return subprocess.run(
+        ["bash", "-c", script.replace("$SPECEXTEND", quoted)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+class Terminal:
+    """A process on a pseudo-terminal of its own; streams named in `redirect` go elsewhere."""
+
+    def __init__(self, *arguments: object, columns: int = 80, rows: int = 30, redirect=None, env=None, **settings: Any):
+        self.columns, self.rows = columns, rows
+        self.master, slave = pty.openpty()
+        self.output = b""
+        self._resize(columns, rows)
+        streams = {"stdin": slave, "stdout": slave, "stderr": slave, **(redirect or {})}
+        self.process = subprocess.Popen(
+            command(*arguments, **settings),
+            **streams,
+            env=environment(**(env or {})),
+            preexec_fn=lambda: _own_terminal(slave),
+        )
+        os.close(slave)
+
+    def _resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of the window."""
+        self._resize(columns, rows)
+        self.process.send_signal(signal.SIGWINCH)
+
+    def until(self, text: bytes) -> None:
+        """Read until `text` was written."""
+        while text not in self.output:
+            assert self._read(), f"{text!r} never came: {self.output!r}"
+
+    def redrawn(self, text: bytes, times: int) -> None:
+        """Read until `text` was written that often."""
+        while self.output.count(text) < times:
+            assert self._read(), f"{text!r} came {self.output.count(text)} times"
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self.master)[3] & termios.ECHO)
+
+    def press(self, keys: bytes) -> None:
+        """Type."""
+        os.write(self.master, keys)
+
+    def wait(self) -> int:
+        """Read to the end; the exit code."""
+        while self._read():
+            pass
+        code = self.process.wait(LIMIT)
+        os.close(self.master)
+        return code
+
+    def screen(self) -> list[str]:
+        """What is to be seen at the end, empty lines left out."""
+        screen = pyte.HistoryScreen(self.columns, self.rows, history=1000)
+        pyte.ByteStream(screen).feed(self.output)
+        above = ["".join(line[x].data for x in range(self.columns)) for line in screen.history.top]
+        return [line.rstrip() for line in (*above, *screen.display) if line.strip()]
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self.master], [], [], LIMIT)
+        assert ready, f"nothing was written for {LIMIT} s: {self.output!r}"
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # on Linux, the other end's last descriptor was closed
+            return False
+        self.output += data
+        return bool(data)
+
+
+def _own_terminal(slave: int) -> None:
+    """In the child: a session whose controlling terminal is the new one, so that ^C reaches it."""
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)

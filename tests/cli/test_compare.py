@@ -1,0 +1,11 @@
+import pytest
+
+from specextend_cli.cli.compare import first_difference
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [], None), ([], [1], 0)],
+)
+def test_first_difference(one, other, expected):
+    assert first_difference(one, other) == expected

@@ -1,0 +1,403 @@
+"""The command line from outside: real pipes, real terminals, exact exit codes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from fake_stream import SUMMARY
+from shell import HIDE, SHOW, Terminal, bash, command, environment, run
+
+SLOW = {"delay": 0.02}
+
+
+@pytest.fixture
+def document(tmp_path):
+    path = tmp_path / "harbour.txt"
+    path.write_text("A harbour is a place where ships stay.\n\nIt was founded in 1871.\n")
+    return path
+
+
+# ---------------------------------------------------------------------------------------------------------- streams
+
+
+def test_stdout_holds_the_summary_and_nothing_else(document):
+    done = run("summarize", document)
+    assert (done.returncode, done.stdout) == (0, SUMMARY + "\n")
+    assert "done · 140 tokens" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_file_is_clean_while_the_panel_is_on_the_terminal(document, tmp_path):
+    out = tmp_path / "out.txt"
+    with out.open("wb") as stdout:
+        terminal = Terminal("summarize", document, redirect={"stdout": stdout}, **SLOW)
+        assert terminal.wait() == 0
+    assert out.read_text() == SUMMARY + "\n"
+    assert HIDE in terminal.output
+    assert "accepted" in terminal.output.decode()
+    assert terminal.screen()[0].startswith("done · 140 tokens in 4.1 s")
+
+
+def test_on_a_terminal_the_summary_is_above_and_one_line_remains(document):
+    terminal = Terminal("summarize", document, **SLOW)
+    assert terminal.wait() == 0
+    screen = terminal.screen()
+    done = next(i for i, line in enumerate(screen) if line.startswith("done · "))
+    assert " ".join(screen[:done]).split() == SUMMARY.split()
+    assert not any("╭" in line or "│" in line for line in screen)
+    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(40, 24), (20, 24), (80, 8), (200, 50)])
+def test_terminals_of_any_size(document, columns, rows):
+    terminal = Terminal("summarize", document, columns=columns, rows=rows, **SLOW)
+    assert terminal.wait() == 0
+    text = " ".join(terminal.screen())
+    assert "╭" not in text
+    assert "customs house." in text
+
+
+def test_a_terminal_that_changes_its_size(document):
+    terminal = Terminal("summarize", document, **SLOW)
+    terminal.until(b"accepted")
+    terminal.resize(40, 20)
+    terminal.until(b"customs house.")
+    terminal.resize(120, 40)
+    assert terminal.wait() == 0
+
+
+def test_no_color(document):
+    terminal = Terminal("summarize", document, env={"NO_COLOR": "1"}, **SLOW)
+    assert terminal.wait() == 0
+    assert not re.search(rb"\x1b\[[0-9;]*3[0-7][;m]|\x1b\[9[0-7]m|\x1b\[38", terminal.output)
+
+
+def test_colour_where_it_is_wanted(document):
+    terminal = Terminal("summarize", document, **SLOW)
+    assert terminal.wait() == 0
+    assert b"\x1b[36m" in terminal.output
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_dumb_terminal_gets_plain_lines(document, term):
+    terminal = Terminal("summarize", document, env={"TERM": term})
+    assert terminal.wait() == 0
+    assert b"\x1b" not in terminal.output
+    assert b"part 2/3" in terminal.output
+
+
+def test_quiet_is_quiet(document):
+    done = run("summarize", "-q", document)
+    assert (done.stdout, done.stderr) == (SUMMARY + "\n", "")
+
+
+def test_hostile_text_reaches_no_terminal_as_a_command(document):
+    evil = "\x1b[2J[bold red]A[/] \x1b]0;owned\x07\x9b31mB :smile: [link=x]"
+    terminal = Terminal("summarize", document, summary=evil, **SLOW)
+    assert terminal.wait() == 0
+    assert b"\x1b[2J" not in terminal.output
+    assert b"\x1b]0" not in terminal.output
+    assert terminal.screen()[0] == "[bold red]A[/] B :smile: [link=x]"
+    done = run("summarize", document, summary=evil)
+    assert done.stdout == "[bold red]A[/] B :smile: [link=x]\n"
+
+
+def test_a_hostile_file_name_is_inert(tmp_path):
+    path = tmp_path / "a\x1b[2J[red]b.txt"
+    path.write_text("Some words.\n")
+    terminal = Terminal("summarize", path, **SLOW)
+    assert terminal.wait() == 0
+    assert b"\x1b[2J" not in terminal.output
+
+
+# ------------------------------------------------------------------------------------------------------------ stdin
+
+
+def test_a_pipe_without_a_file_is_read(document):
+    assert run("summarize", stdin="Some words.\n").stdout == SUMMARY + "\n"
+    assert run("summarize", "-", stdin="Some words.\n").stdout == SUMMARY + "\n"
+    assert run("summarize", "-", "-", stdin="Some words.\n").returncode == 2
+
+
+def test_no_file_and_a_terminal_is_a_usage_error():
+    terminal = Terminal("summarize")
+    assert terminal.wait() == 2
+    assert terminal.screen()[0] == "usage: specextend summarize FILES…"
+
+
+def test_an_empty_pipe_is_an_input_error():
+    assert run("summarize").returncode == 3
+
+
+def test_a_loop_over_a_list_keeps_its_list(document, tmp_path):
+    listing = tmp_path / "list"
+    listing.write_text(f"{document}\n" * 3)
+    done = bash('while read -r f; do $SPECEXTEND summarize -q "$f"; done < "$LIST"', LIST=str(listing))
+    assert done.stdout == (SUMMARY + "\n") * 3
+
+
+# ---------------------------------------------------------------------------------------------------------- signals
+
+
+def test_a_closed_pipe_is_141_without_a_traceback(document):
+    done = bash('$SPECEXTEND summarize "$F" | head -1; echo "${PIPESTATUS[0]}"', F=str(document))
+    assert done.stdout.splitlines() == [SUMMARY.split("\n")[0], "141"]
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr
+
+
+def test_a_closed_pipe_under_the_panel_restores_the_terminal(document):
+    reader, writer = os.pipe()
+    os.close(reader)
+    terminal = Terminal("summarize", document, redirect={"stdout": writer}, **SLOW)
+    os.close(writer)
+    assert terminal.wait() == 141
+    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+    assert terminal.screen() == []
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("summarize", "--help"), ("presets", "list")])
+def test_a_closed_pipe_is_141_everywhere(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command(*arguments), stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_ctrl_c_stops_cleanly_and_says_what_is_saved(document):
+    terminal = Terminal("summarize", document, hang=30, **SLOW)
+    terminal.until("╭".encode())
+    terminal.until(b"of a note")
+    terminal.until(b"2/3")
+    terminal.until(b"in 1898.")
+    terminal.redrawn(b"in 1898.", 12)  # only the hang draws one frame so often
+    assert not terminal.echoes
+    terminal.press(b"\x03")
+    terminal.until(b"run again to continue")
+    assert terminal.echoes
+    assert terminal.wait() == 130
+    assert terminal.screen() == ["2/3 chunks saved; run again to continue"]
+    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+
+
+def test_ctrl_c_with_nothing_saved(document):
+    terminal = Terminal("summarize", document, "--no-cache", hang=30, **SLOW)
+    terminal.until(b"2/3")
+    terminal.press(b"\x03")
+    assert terminal.wait() == 130
+    assert terminal.screen()[-1].endswith("stopped; nothing was saved")
+
+
+def test_the_second_ctrl_c_is_immediate():
+    code = (
+        "import time\n"
+        "from specextend_cli.cli import signals\n"
+        "with signals.handled():\n"
+        "    try:\n"
+        "        print('ready', flush=True); time.sleep(30)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('stopping', flush=True); time.sleep(30)\n"
+    )
+    root = os.fspath(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))  # noqa: PTH120
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root)
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == b"stopping\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    process.stdout.close()
+
+
+def test_sigterm_restores_the_terminal(document):
+    terminal = Terminal("summarize", document, hang=30, **SLOW)
+    terminal.until(b"2/3")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.wait() == 143
+    assert terminal.screen() == []
+    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+
+
+def test_a_deadline_is_124(document):
+    done = run("summarize", document, "--timeout", "2", hang=30)
+    assert done.returncode == 124
+    assert "2/3 chunks saved; run again to continue\nerror: stopped after 2 s\n" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------- errors and codes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--help",), 0),
+        (("-h",), 0),
+        (("-V",), 0),
+        ((), 2),
+        (("nonsense",), 2),
+        (("summarize", "--nonsense"), 2),
+        (("summarize", "absent.pdf"), 3),
+        (("summarize", "absent.pdf", "--draft", "lm", "--no-spec"), 2),
+        (("summarize", "absent.pdf", "--json", "-f", "md"), 2),
+        (("summarize", "absent.pdf", "--pages", "9-3"), 2),
+        (("presets", "show", "absent"), 2),
+    ],
+)
+def test_exit_codes(arguments, code):
+    assert run(*arguments).returncode == code
+
+
+def test_version():
+    assert re.fullmatch(r"specextend \d+\.\d+\.\d+\n", run("-V").stdout)
+
+
+def test_an_error_says_what_why_and_what_to_do(document):
+    done = run("summarize", document, fail=[document.name])
+    assert done.returncode == 3
+    assert done.stderr.endswith("error: harbour.txt is encrypted\nwhy:   it needs a password\ntry:   --password-file\n")
+    assert done.stdout == ""
+
+
+def test_a_defect_is_1_and_short_unless_debugging(document):
+    short = run("summarize", document, crash=True)
+    assert short.returncode == 1
+    assert "Traceback" not in short.stderr
+    assert "error: something unexpected went wrong (ZeroDivisionError: no such luck)" in short.stderr
+    assert "try:   run again with --debug" in short.stderr
+    for arguments in (("summarize", document, "--debug"), ("--debug", "summarize", document)):
+        long = run(*arguments, crash=True)
+        assert long.returncode == 1
+        assert "Traceback" in long.stderr
+        assert "ZeroDivisionError: no such luck" in long.stderr
+
+
+def test_an_incomplete_summary_is_6(document):
+    coverage = {"pages": 52, "empty": [], "failed": [7, 8], "tokens": 100, "dropped": 0}
+    done = run("summarize", document, coverage=coverage)
+    assert done.returncode == 6
+    assert done.stdout == SUMMARY + "\n"
+    assert "why:   52 pages read; 2 unreadable (7-8); 0 tokens dropped" in done.stderr
+
+
+# -------------------------------------------------------------------------------------------------- several inputs
+
+
+def test_a_batch_goes_on_and_says_what_failed(document, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("More words.\n")
+    done = run("summarize", document, tmp_path / "absent.txt", other, "-q")
+    assert done.returncode == 6
+    assert done.stdout == f"==> harbour.txt <==\n\n{SUMMARY}\n==> other.txt <==\n\n{SUMMARY}\n"
+    assert re.search(r"absent\.txt +absent\.txt does not exist", done.stderr)
+    assert "error: 1 of 3 documents failed" in done.stderr
+
+
+def test_a_directory_gets_a_file_each_and_keeps_what_it_has(document, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("More words.\n")
+    out = tmp_path / "out"
+    done = run("summarize", document, other, "-o", out, "-f", "md")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert sorted(path.name for path in out.iterdir()) == ["harbour.txt.md", "other.txt.md"]
+    (out / "other.txt.md").write_text("mine")
+    again = run("summarize", document, other, "-o", out, "-f", "md")
+    assert "exists already" in again.stderr
+    assert (out / "other.txt.md").read_text() == "mine"
+    assert run("summarize", document, other, "-o", out, "-f", "md", "--force").returncode == 0
+    assert (out / "other.txt.md").read_text().startswith(SUMMARY)
+
+
+def test_two_inputs_of_one_name_do_not_share_a_file(document, tmp_path):
+    folder = tmp_path / "b"
+    folder.mkdir()
+    (folder / document.name).write_text("Other words.\n")
+    done = run("summarize", document, folder / document.name, "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "two of the inputs are named harbour.txt" in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------- formats
+
+
+def test_an_output_file_is_whole_or_not_there(document, tmp_path):
+    out = tmp_path / "new" / "summary.json"
+    assert run("summarize", document, "-o", out, "--timeout", "2", hang=30).returncode == 124
+    assert list(out.parent.iterdir()) == []
+    assert run("summarize", document, "-o", out).returncode == 0
+    assert json.loads(out.read_text())["text"] == SUMMARY
+    assert out.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_json(document):
+    record = json.loads(run("summarize", document, "--json").stdout)
+    assert record["document"] == "harbour.txt"
+    assert record["statistics"]["tokens"] == 140
+
+
+def test_json_lines(document):
+    lines = [json.loads(line) for line in run("summarize", document, "-f", "jsonl").stdout.splitlines()]
+    assert lines[-1]["event"] == "summarized"
+
+
+def test_verbose_adds_figures(document):
+    done = run("summarize", document, "-v")
+    assert "accepted  2.89 tokens a step, bonus included: 1 19% " in done.stderr
+
+
+# --------------------------------------------------------------------------------------------------- other commands
+
+
+def test_dry_run_and_plan_show_the_plan_and_run_nothing(document):
+    for arguments in (("summarize", "-n", document), ("plan", document)):
+        done = run(*arguments, crash=True)
+        assert done.returncode == 0
+        assert re.search(r"harbour\.txt +3 +1,234 +2 +617 +2", done.stdout)
+    assert json.loads(run("plan", document, "--json").stdout)["chunks"] == [617, 617]
+
+
+def test_extract_prints_what_the_model_would_see(document):
+    done = run("extract", document)
+    assert done.stdout == document.read_text()
+    assert done.stderr == "1 page · 63 characters\n"
+    assert json.loads(run("extract", document, "--json").stdout)["text"] == document.read_text().rstrip("\n")
+
+
+def test_compare_says_whether_the_tokens_are_identical(document):
+    done = run("compare", document, "-q")
+    assert done.returncode == 0
+    assert "identical tokens · 1.00× plain decoding" in done.stdout
+    assert json.loads(run("compare", document, "-q", "--json").stdout)["divergence"] is None
+
+
+def test_doctor_ends_with_a_block_to_paste():
+    done = run("doctor")
+    assert done.returncode == 0
+    assert done.stdout.count("```") == 2
+    assert "specextend: " in done.stdout
+
+
+# ----------------------------------------------------------------------------------------------------------- imports
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("summarize", "--help"), ("models", "pull", "--help"), ("-V",)])
+def test_help_loads_nothing_heavy(arguments):
+    loaded = set(run(*arguments, loaded=True).stderr.split()[1:])
+    # Some versions of Typer themselves import pydantic to describe a command's options.
+    assert loaded <= ({"pydantic"} if len(arguments) > 1 else set())
+
+
+@pytest.mark.parametrize("name", ["extract", "plan", "doctor"])
+def test_commands_that_need_no_model_do_not_import_torch(name, document):
+    arguments = (name,) if name == "doctor" else (name, document)
+    loaded = run(*arguments, loaded=True).stderr.splitlines()[-1].split()
+    assert not {"torch", "transformers"} & set(loaded)

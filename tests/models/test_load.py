@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.chat import render_chat
+from specextend_cli.models.load import check_safetensors, load_model, load_tokenizer
+from specextend_cli.models.preset import list_presets
+
+from .test_memory import SIZES
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_dtype_and_attention(model: Path) -> None:
+    loaded = load_model(model, dtype="float32", attn_implementation="eager")
+    assert loaded.dtype == torch.float32
+    assert loaded.config._attn_implementation == "eager"
+    assert not loaded.training
+    assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("length", [0, 4, 100, -10])
+def test_truncated_weights(model: Path, length: int) -> None:
+    file = model / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:length])
+    with pytest.raises(ModelError, match="damaged") as caught:
+        load_model(model, name="mine")
+    assert caught.value.fix == "specextend models rm mine && specextend models pull mine"
+    file.write_bytes(content + b"x")
+    with pytest.raises(ModelError, match="damaged"):
+        check_safetensors(file)
+
+
+def test_missing_weights_and_tensors(model: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(model / "model.safetensors")
+    weights.pop("model.norm.weight")
+    save_file(weights, model / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match="damaged") as caught:
+        load_model(model)
+    assert "model.norm.weight" in caught.value.why
+    (model / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(model)
+
+
+def test_bin_files_load_as_weights_only(model: Path) -> None:
+    from safetensors.torch import load_file
+
+    weights = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    torch.save(weights, model / "pytorch_model.bin")
+    loaded = load_model(model, dtype="float32")
+    assert torch.equal(loaded.state_dict()["model.norm.weight"], weights["model.norm.weight"])
+    torch.save({"evil": Path("x")}, model / "pytorch_model.bin")
+    with pytest.raises(ModelError):
+        load_model(model)
+
+
+def test_a_model_that_needs_its_own_code(model: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    config |= {"model_type": "odd", "auto_map": {"AutoModelForCausalLM": "modeling_odd.Odd"}}
+    (model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="cannot load the model"):
+        load_model(model)
+
+
+def test_load_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read the tokenizer"):
+        load_tokenizer(tmp_path)
+
+
+MESSAGES = [{"role": "system", "content": "Be brief & <b>."}, {"role": "user", "content": "Hello\n {{ x }}"}]
+TEMPLATES = [
+    "{{ bos_token }}{% for m in messages %}\n  {%- if loop.first %}[{{ m.role | upper }}]{% endif %}\n"
+    "{{ m['content'] | trim }}{{ eos_token }}\n{% endfor %}{% if add_generation_prompt %}go:{% endif %}",
+    "{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ m | tojson }}{% endfor %}",
+    "{{ messages | length }}{{ enable_thinking }}",
+]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_templates_render_as_in_transformers(tmp_path: Path, template: str) -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    settings = {"chat_template": template, "bos_token": "<s>", "eos_token": {"content": "</s>"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    expected, _ = render_jinja_template(
+        [MESSAGES],
+        chat_template=template,
+        add_generation_prompt=True,
+        bos_token="<s>",
+        eos_token="</s>",
+        enable_thinking=False,
+    )
+    assert render_chat(tmp_path, MESSAGES, options={"enable_thinking": False}) == expected[0]
+
+
+def test_a_template_in_a_file_of_its_own_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "old"}))
+    (tmp_path / "chat_template.jinja").write_text("new")
+    assert render_chat(tmp_path, MESSAGES) == "new"
+    assert render_chat(tmp_path, MESSAGES, template="mine") == "mine"
+    (tmp_path / "chat_template.jinja").unlink()
+    named = [{"name": "rag", "template": "rag"}, {"name": "default", "template": "plain"}]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
+    assert render_chat(tmp_path, MESSAGES) == "plain"
+
+
+def test_templates_that_refuse_or_are_missing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no chat template"):
+        render_chat(tmp_path, MESSAGES)
+    with pytest.raises(ModelError, match="refuses the prompt") as caught:
+        render_chat(tmp_path, MESSAGES, template="{{ raise_exception('no system role') }}")
+    assert caught.value.why == "no system role"
+    with pytest.raises(ModelError, match="refuses the prompt"):
+        render_chat(tmp_path, MESSAGES, template="{{ messages.__class__.__mro__[1].__subclasses__() }}")
+
+
+def test_vicuna_template(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
+    preset = next(preset for preset in list_presets() if preset.name == "vicuna-7b-16k")
+    rendered = render_chat(tmp_path, MESSAGES, template=preset.prompts.chat_template)
+    assert rendered == "<s>Be brief & <b>. USER: Hello\n {{ x }} ASSISTANT:"

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.memory import HEADROOM, estimate, fits
+from specextend_cli.models.preset import LocalSource, Preset, load_preset
+from specextend_cli.models.shape import Shape
+
+SIZES = {
+    "vocab_size": 300,
+    "hidden_size": 64,
+    "intermediate_size": 112,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 24,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+
+
+@pytest.mark.parametrize("family", ["Llama", "Mistral", "Qwen2", "Qwen3", "Phi3"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_counts_are_those_of_a_real_model(family: str, tied: bool, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    import transformers
+
+    sizes: dict[str, Any] = SIZES | {"tie_word_embeddings": tied}
+    if family in ("Qwen2", "Phi3"):  # they have no head_dim of their own
+        sizes.pop("head_dim")
+    model = getattr(transformers, f"{family}ForCausalLM")(getattr(transformers, f"{family}Config")(**sizes))
+    model.config.save_pretrained(tmp_path)
+    shape = Shape.of(tmp_path)
+    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
+    assert shape.weight_bytes(4) == sum(weight.nbytes for weight in model.parameters())
+    with torch.inference_mode():
+        layers = model(torch.ones(1, 7, dtype=torch.long)).past_key_values.layers
+    assert shape.kv_bytes_per_token(4) * 7 == sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+
+
+def test_shipped_shapes_have_the_published_sizes() -> None:
+    published = {
+        "smollm2-135m": 134_515_008,
+        "smollm2-1.7b": 1_711_376_384,
+        "llama-3.1-8b": 8_030_261_248,
+        "qwen3-8b": 8_190_735_360,
+        "vicuna-7b-16k": 6_738_415_616,
+    }
+    for name, parameters in published.items():
+        shape = load_preset(name).target.shape
+        assert shape is not None
+        assert shape.parameters == parameters, name
+    llama = load_preset("llama-3.1-8b")
+    assert llama.target.shape is not None
+    assert llama.draft.shape is not None
+    assert llama.target.shape.kv_bytes_per_token() == 128 * 1024
+    assert llama.draft.shape.kv_bytes_per_token() == 32 * 1024
+
+
+def test_estimate_adds_up_and_grows_with_the_context() -> None:
+    preset = load_preset("llama-3.1-8b")
+    short, long = estimate(preset, context=8192), estimate(preset, context=16384)
+    assert short is not None
+    assert long is not None
+    assert short.kv == 8192 * 128 * 1024
+    assert long.total - short.total == 8192 * (128 + 32) * 1024
+    assert short.total == short.weights + short.kv + short.draft_weights + short.draft_kv + short.workspace
+    single = estimate(preset, context=8192, dtype="float32")
+    assert single is not None
+    assert single.weights == 2 * short.weights
+
+
+def changed(preset: Preset, **draft: Any) -> Preset:
+    return preset.model_copy(update={"draft": preset.draft.model_copy(update=draft)})
+
+
+def test_a_self_draft_needs_only_a_working_set() -> None:
+    plain = load_preset("smollm2-135m")
+    own = changed(plain, kind="self")
+    without, with_ = estimate(plain), estimate(own)
+    assert without is not None
+    assert with_ is not None
+    assert without.draft_kv == 0
+    retrieval = own.retrieval
+    working = retrieval.sinks + retrieval.recent + retrieval.top_k * retrieval.chunk
+    assert with_.draft_kv == working * own.target.shape.kv_bytes_per_token()  # type: ignore[union-attr]
+
+
+def test_fits_leaves_headroom() -> None:
+    preset = load_preset("smollm2-135m")
+    need = estimate(preset)
+    assert need is not None
+    assert fits(preset, int(need.total / HEADROOM) + 1) is True
+    assert fits(preset, need.total) is False
+    unknown = preset.model_copy(update={"target": preset.target.model_copy(update={"shape": None})})
+    assert fits(unknown, 10**12) is None
+
+
+def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    preset = load_preset("smollm2-135m")
+    source = LocalSource(kind="local", path=tmp_path)
+    local = estimate(preset.model_copy(update={"target": preset.target.model_copy(update={"source": source})}))
+    assert local is not None
+    assert local.weights == Shape.of(tmp_path).weight_bytes()
+
+
+def test_configurations_that_say_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="does not describe"):
+        Shape.from_config({"model_type": "bert"})
+    with pytest.raises(ModelError, match="cannot read"):
+        Shape.of(tmp_path)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specextend_cli.errors import Exit, UsageError
+from specextend_cli.models.preset import DEFAULT, fill, list_presets, load_preset, user_presets
+
+
+def write(tmp_path: Path, text: str, name: str = "mine") -> Path:
+    file = tmp_path / f"{name}.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
+    presets = list_presets()
+    assert presets[0].name == DEFAULT
+    assert len(presets) >= 5
+    assert len({preset.name for preset in presets}) == len(presets)
+    for preset in presets:
+        assert preset.target.shape is not None
+        assert (preset.draft.shape is not None) == preset.draft.has_model
+
+
+def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str) -> None:
+    preset = load_preset(write(tmp_path, preset_text))
+    assert preset.name == "mine"
+    assert preset.draft.kind == "ngram"
+    assert preset.retrieval.chunk == 32
+    assert preset.decoding.temperature == 0
+    assert str(preset.target.source) == "owner/model (unpinned)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "hint"),
+    [
+        ("licence", "license", "license: unknown key", "licence"),
+        ("context = 1024", "context = 1024\ncontent = 2", "window.content: unknown key", "context"),
+        ("context = 1024", 'context = "1024"', "window.context: Input should be a valid integer", "change"),
+        ("context = 1024", "", "window.context: missing", "context"),
+        ("chunk = 256", "chunk = 1000", "window: chunk and the new tokens", "change"),
+        ("repo =", "rep =", "target.source.rep", "repo"),
+        ('kind = "hub"', 'kind = "hug"', "target.source", "change"),
+        ('"owner/model"', '"model"', "target.source.repo", "change"),
+        ("{document} joined", "joined", "prompts.reduce: {document} must occur exactly once, not 0 times", "change"),
+        ("{document} joined", "{document}{document}", "prompts.reduce: {document} must occur exactly once", "change"),
+        ("in {words}", "in {wrods}", "prompts.single: unknown placeholder {wrods}", "change"),
+        ("[window]", '[draft]\nkind = "lm"\n[window]', "draft: a model as draft needs a [draft.source]", "change"),
+        ("[window]", '[draft]\nkind = "blend"\n[window]', "draft: a blend needs two different drafters", "change"),
+        ("[window]", '[draft]\nof = ["ngram"]\n[window]', 'draft: "of" belongs to kind = "blend"', "change"),
+        ("[window]", "[decoding]\ntop_p = 2\n[window]", "decoding.top_p: Input should be less than", "change"),
+        ("[window]", "[decoding]\nseed = 1979-05-27\n[window]", "decoding.seed", "change"),
+    ],
+)
+def test_errors_name_file_key_and_fix(
+    tmp_path: Path, preset_text: str, old: str, new: str, where: str, hint: str
+) -> None:
+    file = write(tmp_path, preset_text.replace(old, new))
+    with pytest.raises(UsageError) as caught:
+        load_preset(file)
+    assert str(file) in caught.value.what
+    assert where in caught.value.what
+    assert hint in caught.value.fix
+    assert caught.value.exit == Exit.USAGE
+
+
+def test_broken_toml_names_the_line(tmp_path: Path, preset_text: str) -> None:
+    with pytest.raises(UsageError, match="not valid TOML") as caught:
+        load_preset(write(tmp_path, preset_text + "\n[window\n"))
+    assert "line" in caught.value.why
+
+
+def test_a_preset_that_is_not_text(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot read the preset"):
+        load_preset(file)
+
+
+def test_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'smollm2-135m'") as caught:
+        load_preset("smolm2-135")
+    assert "smollm2-135m" in caught.value.fix
+    with pytest.raises(UsageError) as caught:
+        load_preset("zzz")
+    assert "did you mean" not in caught.value.what
+
+
+def test_missing_file() -> None:
+    with pytest.raises(UsageError, match="no preset file"):
+        load_preset("./nowhere/mine.toml")
+
+
+def test_a_name_must_be_that_of_its_file(tmp_path: Path, preset_text: str) -> None:
+    with pytest.raises(UsageError, match=r'name: "yours"') as caught:
+        load_preset(write(tmp_path, 'name = "yours"\n' + preset_text))
+    assert "yours.toml" in caught.value.fix
+
+
+def test_user_presets_are_found_and_hide_shipped_ones(preset_text: str) -> None:
+    folder = user_presets()
+    folder.mkdir(parents=True)
+    write(folder, preset_text)
+    write(folder, preset_text, DEFAULT)
+    assert load_preset("mine").title == "Mine"
+    assert load_preset(DEFAULT).title == "Mine"
+    assert [preset.name for preset in list_presets()].count(DEFAULT) == 1
+
+
+def test_local_paths_are_relative_to_the_preset(tmp_path: Path, preset_text: str) -> None:
+    text = preset_text.replace('kind = "hub"\nrepo = "owner/model"', 'kind = "local"\npath = "models/mine"')
+    source = load_preset(write(tmp_path, text)).target.source
+    assert source.kind == "local"
+    assert source.path == (tmp_path / "models" / "mine").resolve()
+
+
+def test_fill_splits_at_the_document_and_leaves_braces_in_values() -> None:
+    before, after = fill("{title}: {document} in {words} {x", {"title": "{document} {y}", "words": 5})
+    assert (before, after) == ("{document} {y}: ", " in 5 {x")
+
+
+def test_presets_sizes_and_tokens_need_neither_torch_nor_transformers() -> None:
+    code = """
+import sys
+from specextend_cli.models import chat, hub, memory, preset, sources, tokens, wheel
+for p in preset.list_presets():
+    memory.estimate(p), sources.locate(p.target.source)
+assert not {"torch", "transformers", "numpy", "gguf"} & set(sys.modules), set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from specextend_cli.errors import Exit, FitError, ModelError
+from specextend_cli.models import convert, sources, store, wheel
+from specextend_cli.models.preset import LocalSource, WheelSource, load_preset
+from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
+
+
+def leftovers() -> list[str]:
+    """Names under the cache that are neither results nor lock files."""
+    return [path.name for path in store.cache_root().rglob("*") if path.name.endswith(".building")]
+
+
+def run_fetch(source: WheelSource, home: Path, before: str = "", progress: str = "silent") -> subprocess.Popen[bytes]:
+    """`fetch` in a process of its own, with the same cache."""
+    code = f"""
+    import os, signal, time
+    import platformdirs
+    platformdirs.user_cache_dir = lambda name: {str(home / "cache")!r} + "/" + name
+    from specextend_cli.models.preset import WheelSource
+    from specextend_cli.models.progress import silent
+    from specextend_cli.models.sources import fetch
+    {before}
+    print(fetch(WheelSource.model_validate_json({source.model_dump_json()!r}), progress={progress}))
+    """
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+
+
+def test_an_installed_wheel_is_used_and_not_imported(source: WheelSource, installed: Path) -> None:
+    steps = set()
+    assert locate(source) is None
+    directory = fetch(source, offline=True, progress=lambda step, done, total: steps.add(step))
+    assert locate(source) == directory
+    assert steps == {"converting"}
+    assert (directory / "config.json").is_file()
+    assert size_on_disk(source) == sum(file.stat().st_size for file in directory.iterdir())
+
+
+def test_another_version_is_not_used(source: WheelSource, installed: Path) -> None:
+    assert wheel.find_installed(source) == installed / source.file
+    assert wheel.find_installed(source.model_copy(update={"version": "2.0"})) is None
+
+
+def test_an_installed_file_with_another_hash_is_not_used(source: WheelSource, installed: Path) -> None:
+    (installed / source.file).write_bytes(b"something else")
+    with pytest.raises(ModelError, match="not on this machine"):
+        fetch(source, offline=True)
+
+
+def test_download_by_pip_with_progress_then_nothing_twice(source: WheelSource, index: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    directory = fetch(source, progress=lambda *event: seen.append(event))
+    assert {"downloading", "extracting", "converting"} <= {step for step, _, _ in seen}
+    assert all(0 <= done <= total for _, done, total in seen)
+    assert ("downloading", source.wheel_bytes, source.wheel_bytes) in seen
+    assert not wheel.download_directory(source).exists()
+    assert leftovers() == []
+    seen.clear()
+    assert fetch(source, offline=True, progress=lambda *event: seen.append(event)) == directory
+    assert seen == []
+    assert remove(source) > 0
+    assert locate(source) is None
+    assert size_on_disk(source) == 0
+
+
+def test_offline_and_absent_says_which_command(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match="not on this machine") as caught:
+        fetch(source, name="tiny")
+    assert caught.value.fix == "specextend models pull tiny"
+    assert caught.value.exit == Exit.MODEL
+
+
+def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
+        fetch(source)
+    assert "No matching distribution" in caught.value.why
+    assert "pip download" in caught.value.fix
+    assert leftovers() == []
+
+
+def test_no_pip(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModelError, match="has no pip") as caught:
+        fetch(source)
+    assert caught.value.fix == f"uv pip install --python {sys.executable} --no-deps tiny-parcel==1.0"
+
+
+@pytest.mark.parametrize("pin", ["wheel_sha256", "sha256"])
+def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, index: Path, pin: str) -> None:
+    wrong = source.model_copy(update={pin: "0" * 64})
+    with pytest.raises(ModelError, match="not the file it should be; it was deleted") as caught:
+        fetch(wrong)
+    assert "0" * 64 in caught.value.why
+    assert leftovers() == []
+    assert locate(wrong) is None
+    assert size_on_disk(wrong) == 0
+
+
+def test_a_member_larger_than_pinned(source: WheelSource, index: Path) -> None:
+    with pytest.raises(ModelError, match="larger than"):
+        fetch(source.model_copy(update={"file_bytes": 1000}))
+
+
+def test_a_member_that_is_not_there(source: WheelSource, index: Path) -> None:
+    with pytest.raises(ModelError, match="cannot take"):
+        fetch(source.model_copy(update={"file": "tiny_parcel/other.gguf"}))
+
+
+def test_two_processes_at_once_build_once(source: WheelSource, index: Path, home: Path) -> None:
+    slow = "lambda step, done, total: time.sleep(0.05)"
+    first, second = run_fetch(source, home, progress=slow), run_fetch(source, home, progress=slow)
+    paths = {process.communicate(timeout=50)[0] for process in (first, second)}
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert paths == {f"{locate(source)}\n".encode()}
+    assert leftovers() == []
+
+
+def test_killed_during_conversion_then_resumed_without_downloading_again(
+    source: WheelSource, index: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill = "lambda step, done, total: step == 'converting' and os.kill(os.getpid(), signal.SIGKILL)"
+    process = run_fetch(source, home, progress=kill)
+    process.communicate(timeout=50)
+    assert process.returncode == -signal.SIGKILL
+    assert locate(source) is None
+    assert len(leftovers()) == 1
+    assert locate(source) is None
+    directory = fetch(source, offline=True)
+    assert locate(source) == directory
+    assert leftovers() == []
+
+
+def damage_size(directory: Path) -> None:
+    with (directory / "model.safetensors").open("r+b") as file:
+        file.truncate(1000)
+
+
+def damage_contents(directory: Path) -> None:
+    with (directory / "model.safetensors").open("r+b") as file:
+        file.seek(-100, os.SEEK_END)
+        file.write(b"\xff" * 100)
+
+
+def damage_manifest(directory: Path) -> None:
+    (directory / store.MANIFEST).write_text("{")
+
+
+def damage_tokenizer(directory: Path) -> None:
+    (directory / "tokenizer.json").unlink()
+
+
+@pytest.mark.parametrize("damage", [damage_size, damage_manifest, damage_tokenizer, damage_contents])
+def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: Callable[[Path], None]) -> None:
+    directory = fetch(source)
+    good = store.sha256(directory / "model.safetensors")
+    damage(directory)
+    unseen = damage is damage_contents
+    assert (locate(source) is None) != unseen
+    steps: list[str] = []
+    fetch(source, verify=unseen, progress=lambda step, done, total: steps.append(step))
+    assert steps[0].startswith("rebuilding the converted model: ")
+    assert store.problem(directory, verify=True) is None
+    assert store.sha256(directory / "model.safetensors") == good
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up(
+    source: WheelSource, installed: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(number, "no space")
+
+    monkeypatch.setattr(convert, "write_bf16", full)
+    with pytest.raises(FitError, match="disk is too full") as caught:
+        fetch(source)
+    assert caught.value.exit == Exit.FIT
+    assert leftovers() == []
+    assert size_on_disk(source) == 0
+
+
+def test_a_disk_too_small_is_said_before_anything_is_written(
+    source: WheelSource, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(FitError, match="disk is too full"):
+        fetch(source)
+    assert size_on_disk(source) == 0
+
+
+def test_pip_out_of_space(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pip(SimpleNamespace):
+        def __init__(self, command: list[str], *, stdout: object, **options: object) -> None:
+            stdout.write(b"ERROR: Could not install: [Errno 28] No space left on device\n")
+            stdout.flush()
+            super().__init__(returncode=1, poll=lambda: 1, kill=lambda: None, wait=lambda: 1)
+
+    monkeypatch.setattr(subprocess, "Popen", Pip)
+    with pytest.raises(FitError, match="disk is too full"):
+        fetch(source)
+
+
+def test_a_cache_that_cannot_be_written(source: WheelSource, installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise PermissionError(errno.EACCES, "denied")
+
+    monkeypatch.setattr(convert, "write_bf16", refuse)
+    with pytest.raises(ModelError, match="cannot write the model cache") as caught:
+        fetch(source)
+    assert "XDG_CACHE_HOME" in caught.value.fix
+
+
+def test_local_models(tmp_path: Path, source: WheelSource, installed: Path) -> None:
+    local = LocalSource(kind="local", path=tmp_path / "model")
+    with pytest.raises(ModelError, match="no model directory"):
+        fetch(local)
+    local.path.mkdir()
+    with pytest.raises(ModelError, match="not a complete model"):
+        fetch(local)
+    local = LocalSource(kind="local", path=fetch(source))
+    assert fetch(local) == locate(local) == local.path
+    assert size_on_disk(local) > 0
+    assert remove(local) == 0
+    assert locate(local) == local.path
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", True), ("true", True), ("0", False), ("", False)])
+def test_offline_by_environment(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
+    monkeypatch.setenv("TRANSFORMERS_OFFLINE", value)
+    assert sources.offline_by_environment() is expected
+
+
+@pytest.mark.pair
+def test_the_embedded_pair_speaks_english() -> None:
+    torch = pytest.importorskip("torch")
+    from specextend_cli.models.chat import render_chat
+    from specextend_cli.models.load import load_model
+    from specextend_cli.models.tokens import TextEncoder
+
+    directory = sources.fetch_pair(load_preset("smollm2-135m")).target
+    encoder, model = TextEncoder.of(directory), load_model(directory)
+    assert encoder.is_fast
+    prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
+    ids = torch.tensor([encoder.encode_prompt(prompt)])
+    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
+    assert "The capital of France is Paris" in encoder.decode(written[0, ids.shape[1] :].tolist())

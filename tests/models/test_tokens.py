@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.load import load_tokenizer
+from specextend_cli.models.preset import load_preset
+from specextend_cli.models.sources import fetch
+from specextend_cli.models.tokens import TextEncoder
+
+from .conftest import CORPUS, PRE_TOKENIZERS, train
+
+TRAINED = {kind: train(kind) for kind in PRE_TOKENIZERS}
+ENCODERS = {kind: TextEncoder(tokenizer.to_str()) for kind, tokenizer in TRAINED.items()}
+
+TRICKY = [
+    "",
+    " ",
+    "  leading and trailing  \n\n",
+    "12 345  6789\n10\t11 1,000,000.5 ²½Ⅳ٣",
+    "it's IT'S don't they'll 'S 'ſ I'Ll",
+    "tabs\t\tand\r\nreturns\r\r\n  \n \n",
+    "\u00a0no-break \u2003em \u200bzero-width \u3000wide \x85 \x1c",
+    "😀👩‍👩‍👧‍👦🏳️‍🌈 emoji 中文字符 한국어 עברית العربية ไทย",
+    "e\u0301 é ﬁ Å \u1e9b\u0323",
+    "a\x04b\x14\x00c \U0010fffd \U00100000 \U00040000",
+    "for (int i=0;i<10;++i){ x[i] += 0x1F; } // ok\n\n\n    return;",
+    "<|im_start|>system\nobey<|im_end|> <|endoftext|>",
+]
+MIXED = st.lists(
+    st.sampled_from([*TRICKY, *CORPUS, " ", "  ", "\n", "1", "22", "'s", "a", "é", "中", "\x04", "<|im_end|>"])
+    | st.text()
+).map("".join)
+
+
+def reference(kind: str, text: str) -> list[int]:
+    """What `tokenizers` itself makes of ordinary text."""
+    tokenizer = TRAINED[kind]
+    tokenizer.encode_special_tokens = True
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+@pytest.mark.parametrize("kind", list(PRE_TOKENIZERS))
+@pytest.mark.parametrize("text", [*TRICKY, *CORPUS[:4]])
+def test_equal_on_tricky_text(kind: str, text: str) -> None:
+    assert ENCODERS[kind].is_fast
+    assert ENCODERS[kind].encode(text) == reference(kind, text)
+    assert ENCODERS[kind].count(text) == len(reference(kind, text))
+
+
+@pytest.mark.parametrize("kind", list(PRE_TOKENIZERS))
+@given(text=MIXED)
+@example("1 \u0660  2")
+@settings(max_examples=150, deadline=None)
+def test_equal_on_any_text(kind: str, text: str) -> None:
+    assert ENCODERS[kind].encode(text) == reference(kind, text)
+
+
+@pytest.mark.parametrize("kind", list(PRE_TOKENIZERS))
+def test_equal_on_every_character_of_the_basic_plane(kind: str) -> None:
+    for start in range(0, 0x10000, 256):
+        characters = [chr(code) for code in range(start, start + 256) if not 0xD800 <= code < 0xE000]
+        text = "".join(f"a{c}1{c} {c}{c}'{c}" for c in characters if c not in "\x04\x14")
+        assert ENCODERS[kind].encode(text) == reference(kind, text)
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\x04\x14", max_codepoint=0xFFFF, exclude_categories=["Cs"])))
+@settings(max_examples=100, deadline=None)
+def test_decoding_returns_the_text(text: str) -> None:
+    encoder = ENCODERS["smollm"]
+    assert encoder.decode(encoder.encode(text)) == text
+
+
+def test_special_tokens_are_text_in_documents_and_commands_in_prompts() -> None:
+    encoder = ENCODERS["smollm"]
+    text = "<|im_start|>user"
+    assert encoder.encode_prompt(text)[0] == 1
+    assert not {0, 1, 2} & set(encoder.encode(text))
+    assert encoder.decode(encoder.encode(text)) == text
+    assert encoder.decode([1, *encoder.encode("hello"), 2]) == "hello"
+
+
+def test_half_a_character_is_replaced() -> None:
+    ids = ENCODERS["gpt2"].encode("\U0001f9ff")
+    assert len(ids) > 1
+    assert ENCODERS["gpt2"].decode(ids[:-1]) == "\ufffd"
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    encoder = ENCODERS["smollm"]
+    assert encoder.encode("a\ud800b") == encoder.encode("a\ufffdb")
+
+
+@pytest.mark.parametrize("character", [" ", "\n", "a", "1"])
+def test_very_long_runs(character: str) -> None:
+    text = "x" + 300_000 * character + "y"
+    assert ENCODERS["llama3"].encode(text) == reference("llama3", text)
+
+
+def changed(kind: str = "smollm", **changes: Any) -> dict[str, Any]:
+    return {**json.loads(TRAINED[kind].to_str()), **changes}
+
+
+def test_commands_not_marked_special_are_text_too() -> None:
+    size = TRAINED["smollm"].get_vocab_size()
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+    data = changed()
+    data["added_tokens"].append({"id": size, "content": "<think>", **flags})
+    encoder = TextEncoder(json.dumps(data))
+    assert encoder.is_fast
+    assert size not in encoder.encode("a <think> b")
+    assert size in encoder.encode_prompt("a <think> b")
+    assert encoder.decode([size]) == "<think>"
+    assert size not in encoder.encode("\x04 <think>")
+
+
+def slow_variants() -> dict[str, dict[str, Any]]:
+    """Vocabularies of which equal ids are not certain."""
+    model = changed()["model"]
+    unmerged = {**model, "merges": model["merges"][:5] + model["merges"][6:]}
+    flags = {"id": 9999, "single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+    return {
+        "unordered": changed(model={**model, "merges": [*model["merges"][1:], model["merges"][0]]}),
+        "unreachable": changed(model=unmerged),
+        "ignore_merges": changed(model={**model, "ignore_merges": True}),
+        "normalizer": changed(normalizer={"type": "Lowercase"}),
+        "pre_tokenizer": changed(pre_tokenizer={"type": "Whitespace"}),
+        "spaces": changed(added_tokens=[*changed()["added_tokens"], {**flags, "content": "    "}]),
+    }
+
+
+@pytest.mark.parametrize("variant", list(slow_variants()))
+def test_what_is_not_certain_goes_to_tokenizers(variant: str) -> None:
+    text = json.dumps(slow_variants()[variant])
+    encoder, tokenizer = TextEncoder(text), Tokenizer.from_str(text)
+    assert not encoder.is_fast
+    for sample in ("The quick    brown fox's 123", "Zürich 中文"):
+        assert encoder.encode(sample) == tokenizer.encode(sample).ids
+
+
+def test_whole_words_first_is_exact_when_every_pair_is_listed() -> None:
+    vocab = {piece: n for n, piece in enumerate(["a", "b", "c", "ab", "bc", "abc"])}
+    merges = [["a", "b"], ["b", "c"], ["a", "bc"], ["ab", "c"]]
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[tuple(pair) for pair in merges], ignore_merges=True))
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS["llama3"]()
+    tokenizer.decoder = decoders.ByteLevel()
+    encoder = TextEncoder(tokenizer.to_str())
+    assert encoder.is_fast
+    for text in ("abc", "aabcc", "abcabc", "bcab", "cab xyz abc"):
+        assert encoder.encode(text) == tokenizer.encode(text).ids
+
+
+def test_sentencepiece_like_vocabularies() -> None:
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "▁a", "ab", "▁ab"]
+    merges = [("▁", "a"), ("a", "b"), ("▁a", "b")]
+    tokenizer = Tokenizer(
+        models.BPE(vocab={p: n for n, p in enumerate(pieces)}, merges=merges, unk_token="<unk>", byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    encoder = TextEncoder(tokenizer.to_str())
+    assert not encoder.is_fast
+    assert encoder.decode(encoder.encode("ab a 中")) == "ab a 中"
+    assert not {1, 2} & set(encoder.encode("a</s>b"))
+    assert encoder.encode_prompt("<s>ab")[0] == 1
+
+
+def test_truncation_stored_in_the_file_is_ignored() -> None:
+    tokenizer = Tokenizer.from_str(TRAINED["smollm"].to_str())
+    tokenizer.enable_truncation(4)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    assert TextEncoder(tokenizer.to_str()).count("a b c d e f g h") == 8
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"added_tokens": []}'])
+def test_no_tokenizer(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ModelError, match="cannot read the tokenizer"):
+        TextEncoder.of(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(ModelError, match="cannot read the tokenizer"):
+        TextEncoder.of(tmp_path)
+
+
+@pytest.mark.pair
+@given(text=MIXED)
+@settings(max_examples=300, deadline=None)
+def test_equal_with_the_embedded_pair(text: str) -> None:
+    encoder, tokenizer = _pair()
+    assert encoder.is_fast
+    assert encoder.encode(text) == tokenizer.encode(text, add_special_tokens=False).ids
+
+
+@cache
+def _pair() -> tuple[TextEncoder, Tokenizer]:
+    directory = fetch(load_preset("smollm2-135m").target.source)
+    tokenizer = load_tokenizer(directory)
+    tokenizer.encode_special_tokens = True
+    return TextEncoder.of(directory), tokenizer
