@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from specextend_cli.engine.attention.hybrid import hybrid, merge
+from specextend_cli.engine.attention.kernels import flash
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.select import backend_for
+
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+
+
+def inputs(heads: int, kv_heads: int, n: int, total: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(n * total + d)
+    shapes = (1, heads, n, d), (1, kv_heads, total, d), (1, kv_heads, total, d)
+    return tuple(torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
+
+
+def random_tree_mask(n: int) -> torch.Tensor:
+    mask = torch.eye(n, dtype=torch.bool)
+    for i in range(1, n):
+        mask[i] |= mask[torch.randint(0, i, ()).item()]
+    return mask
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("d", [64, 96, 128])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (8, 1)])
+@pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 333), (7, 0), (7, 333), (40, 65)])
+def test_tree_over_prefix(heads: int, kv_heads: int, n: int, prefix: int, d: int, dtype: torch.dtype) -> None:
+    q, k, v = inputs(heads, kv_heads, n, prefix + n, d, dtype)
+    mask = random_tree_mask(n)
+    expected = reference(q.float(), k.float(), v.float(), d**-0.5, mask)
+    out = hybrid(q, k, v, d**-0.5, mask)
+    assert out.dtype == dtype
+    assert (out.float() - expected).abs().max() < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 50), (64, 0), (64, 100), (130, 257)])
+def test_a_chunk_of_prompt_is_causal_behind_its_prefix(n: int, prefix: int) -> None:
+    q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float32)
+    out, expected = (backend(q, k, v, 0.11, None) for backend in (hybrid, reference))
+    assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+
+
+def test_one_level_of_a_growing_tree_sees_other_slots_than_its_own() -> None:
+    """A drafter's mask is wider than it is high: w queries over all slots so far."""
+    q, k, v = inputs(4, 2, 3, 50 + 9, 64, torch.float32)
+    mask = torch.zeros(3, 9, dtype=torch.bool)
+    mask[:, 6:] = torch.eye(3, dtype=torch.bool)
+    mask[0, 0] = mask[1, 0] = mask[1, 4] = mask[2, 2] = True
+    for rows in (slice(0, 3), slice(1, 2)):
+        out, expected = (backend(q[:, :, rows], k, v, 0.125, mask[rows]) for backend in (hybrid, reference))
+        assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+
+
+def test_merge_is_attention_over_the_union() -> None:
+    q, k, v = inputs(2, 2, 5, 40, 64, torch.float32)
+    whole, _ = flash(q, k, v, 0.125)
+    left, right = flash(q, k[:, :, :11], v[:, :, :11], 0.125), flash(q, k[:, :, 11:], v[:, :, 11:], 0.125)
+    assert torch.allclose(merge(*left, *right), whole, atol=1e-6)
+
+
+def test_unknown_back_end() -> None:
+    with pytest.raises(ValueError, match="there are: reference, torch, flash_attn"):
+        backend_for(torch.device("cpu"), "fast")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["torch", "flash_attn"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("n", "prefix", "masked"), [(1, 999, True), (33, 999, True), (33, 999, False), (8, 0, True)])
+def test_on_cuda(name: str, dtype: torch.dtype, n: int, prefix: int, masked: bool) -> None:
+    if name == "flash_attn":
+        pytest.importorskip("flash_attn")
+    q, k, v = (tensor.cuda() for tensor in inputs(8, 2, n, prefix + n, 128, dtype))
+    mask = random_tree_mask(n).cuda() if masked else None
+    expected = reference(q.float(), k.float(), v.float(), 0.09, mask)
+    out = backend_for(q.device, name)(q, k, v, 0.09, mask)
+    assert (out.float() - expected).abs().max() < TOLERANCE[dtype] * 4

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import torch
+from tiny_models import prompt, tiny
+
+from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.tree import from_lists
+
+
+def filled(rows: int) -> KVCache:
+    cache = KVCache(tiny().config, capacity=rows, dtype=torch.float32, device="cpu")
+    cache.reserve(rows)
+    cache.buffer[..., :rows, :] = torch.arange(rows, dtype=torch.float32)[:, None]
+    return cache
+
+
+def first_column(cache: KVCache) -> list[int]:
+    return cache.buffer[1, 2, 1, : cache.length, 0].int().tolist()
+
+
+def test_keep_moves_accepted_rows_to_the_front_and_forgets_the_rest() -> None:
+    cache = filled(10)
+    cache.keep([0, 1, 2])
+    assert first_column(cache) == [0, 1, 2]
+    cache.reserve(7)
+    cache.keep([0, 3, 6])
+    assert first_column(cache) == [0, 1, 2, 3, 6, 9]
+    assert cache.end == cache.length == 6
+
+
+def test_a_step_moves_no_buffer_and_growth_keeps_what_is_there() -> None:
+    cache = filled(10)
+    cache.commit()
+    address = cache.buffer.data_ptr()
+    for _ in range(20):
+        cache.reserve(12)
+        cache.keep([0, 2, 5])
+    assert cache.buffer.data_ptr() == address
+    cache.reserve(cache.capacity)
+    assert cache.buffer.data_ptr() != address
+    assert first_column(cache)[:10] == list(range(10))
+
+
+def test_gather_copies_and_append_commits() -> None:
+    cache, other = filled(8), filled(1)
+    cache.commit()
+    other.rollback(0)
+    other.append(cache.gather(torch.tensor([1, 5, 7])))
+    assert first_column(other) == [1, 5, 7]
+
+
+@torch.inference_mode()
+def test_a_kept_path_gives_the_logits_of_the_plain_sequence() -> None:
+    lm = LanguageModel(tiny())
+    tokens = prompt(40)
+    tree = from_lists([7, 11, 12, 13, 14, 15], [0, 0, 0, 1, 2, 4], [1, 0.9, 0.8, 0.7, 0.6, 0.5])
+    path = [0, 2, 4, 5]
+    cache = lm.new_cache(64)
+    lm.forward(torch.tensor(tokens), torch.arange(40), cache)
+    cache.commit()
+    in_tree = lm.forward(tree.tokens, 40 + tree.depths, cache, this_pass=Pass(lm.backend, tree_mask=tree.mask)).logits
+    cache.keep(path)
+    after = lm.forward(torch.tensor([50]), torch.tensor([44]), cache).logits
+
+    sequence = torch.tensor([*tokens, 7, 12, 14, 15, 50])
+    plain = lm.forward(sequence, torch.arange(45), lm.new_cache(64)).logits
+    assert torch.allclose(in_tree[path], plain[40:44], atol=1e-4)
+    assert torch.allclose(after[0], plain[44], atol=1e-4)

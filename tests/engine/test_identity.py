@@ -1,0 +1,202 @@
+"""Lossless: greedy decoding in float32 equals transformers' `generate`, for every drafter, policy, kernel and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
+from random_drafter import RandomDrafter
+from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.meter import Meter
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+
+NEW = 40
+SHAPE = TreeShape(nodes=16, depth=5, width=3, threshold=0.0)
+POLICIES = ("full", "streaming", "retrieval")
+
+Make = Callable[[Target, Retrieval], Drafter]
+DRAFTERS: dict[str, Make] = {
+    "none": lambda target, retrieval: NoDrafter(),
+    "ngram": lambda target, retrieval: NgramDrafter(),
+    "random": lambda target, retrieval: RandomDrafter(VOCABULARY),
+    "self": lambda target, retrieval: LMDrafter(target.lm, target, retrieval),
+    "lm": lambda target, retrieval: LMDrafter(LanguageModel(small_draft()), target, retrieval),
+    "lm-window": lambda target, retrieval: LMDrafter(LanguageModel(small_draft()), target, retrieval, window=32),
+    "blend": lambda target, retrieval: BlendDrafter([NgramDrafter(), LMDrafter(target.lm, target, retrieval)]),
+}
+
+
+def small(policy: str, **changes: object) -> Retrieval:
+    return Retrieval(**{"policy": policy, "chunk": 8, "top_k": 4, "recent": 16, "sinks": 2, "every": 2, **changes})
+
+
+def run(
+    target: Target,
+    drafter: Drafter,
+    tokens: Sequence[int],
+    retrieval: Retrieval,
+    sampling: Sampling | None = None,
+    *,
+    gate: bool = False,
+    new: int = NEW,
+    shape: TreeShape = SHAPE,
+) -> tuple[list[int], Meter]:
+    out: list[int] = []
+    meter = Meter()
+    for event in decode(
+        target,
+        drafter,
+        tokens,
+        stop=Stop(new),
+        sampling=sampling,
+        retrieval=retrieval,
+        budget=Budget(shape, gate=gate),
+        prefill_chunk=64,
+    ):
+        meter.add(event)
+        if isinstance(event, Step):
+            out.extend(event.tokens)
+    assert isinstance(event, Finished)
+    assert event.tokens == len(out)
+    return out, meter
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("positions", ["absolute", "compact"])
+@pytest.mark.parametrize("backend", ["torch", "reference"])
+def test_every_drafter_policy_and_kernel(drafter: str, policy: str, positions: str, backend: str) -> None:
+    model = tiny()
+    expected = generate(model, prompt(), NEW)
+    target = Target(LanguageModel(model, backend=backend))
+    retrieval = small(policy, positions=positions)
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("drafter", ["none", "ngram", "self", "lm", "blend", "random"])
+def test_every_architecture(name: str, drafter: str) -> None:
+    model = tiny(name)
+    expected = generate(model, prompt(), NEW)
+    target = Target(LanguageModel(model))
+    for policy in POLICIES:
+        retrieval = small(policy)
+        assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_with_processors_that_look_back(drafter: str) -> None:
+    model = tiny()
+    processors = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)])
+    expected = generate(model, prompt(), NEW, processors)
+    target = Target(LanguageModel(model))
+    retrieval = small("retrieval")
+    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, scope="all")
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_sampling_equals_plain_sampling_token_for_token(drafter: str) -> None:
+    target = Target(LanguageModel(tiny()))
+    retrieval = small("retrieval")
+    sampling = Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1)
+    expected, _ = run(target, NoDrafter(), prompt(), retrieval, sampling)
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_behind_the_gate_and_with_adaptive_retrieval(drafter: str) -> None:
+    model = tiny()
+    expected = generate(model, prompt(), NEW)
+    target = Target(LanguageModel(model))
+    retrieval = small("retrieval", every=0, adaptive=True)
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=True)[0] == expected
+
+
+def test_one_drafter_and_target_serve_document_after_document() -> None:
+    model = tiny()
+    tokens = {seed: prompt(100 + 50 * seed, seed) for seed in range(3)}
+    expected = {seed: generate(model, tokens[seed], NEW) for seed in tokens}
+    target = Target(LanguageModel(model))
+    retrieval = small("retrieval")
+    for make in DRAFTERS.values():
+        drafter = make(target, retrieval)
+        for seed in (0, 2, 1, 0):
+            fresh = make(target, retrieval)
+            again, meter = run(target, drafter, tokens[seed], retrieval)
+            alone, meter_alone = run(target, fresh, tokens[seed], retrieval)
+            assert again == alone == expected[seed]
+            if drafter.retrieves and drafter.name != "blend":  # n-grams learn across documents, on purpose
+                assert meter.accepted_lengths == meter_alone.accepted_lengths
+
+
+@pytest.mark.parametrize("positions", ["absolute", "compact"])
+def test_the_target_drafting_for_itself_over_everything_is_always_right(positions: str) -> None:
+    target = Target(LanguageModel(tiny()))
+    retrieval = small("full", positions=positions)
+    chain = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
+    _, meter = run(target, LMDrafter(target.lm, target, retrieval), prompt(), retrieval, shape=chain, new=41)
+    assert dict(meter.accepted_lengths) == {5: 8}
+    assert meter.hit == pytest.approx(1.0)
+
+
+def test_a_working_set_as_large_as_the_document_is_the_full_cache() -> None:
+    target = Target(LanguageModel(tiny()))
+    chain = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
+    for policy in ("streaming", "retrieval"):
+        for positions in ("absolute", "compact"):
+            retrieval = small(policy, top_k=100, positions=positions)
+            for lm in (target.lm, LanguageModel(tiny())):  # sharing the target's cache, and with one of its own
+                _, meter = run(target, LMDrafter(lm, target, retrieval), prompt(), retrieval, shape=chain, new=41)
+                assert dict(meter.accepted_lengths) == {5: 8}
+
+
+@torch.inference_mode()
+def test_half_precision_chooses_near_the_maximum() -> None:
+    """bfloat16 may break a tie otherwise than plain decoding does; it never takes a token that was not near the top."""
+    model = tiny().bfloat16()
+    target = Target(LanguageModel(model))
+    retrieval = small("retrieval")
+    out, _ = run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval)
+    exact = LanguageModel(tiny())
+    sequence = torch.tensor(prompt() + out)
+    logits = exact.forward(sequence, torch.arange(len(sequence)), exact.new_cache(len(sequence))).logits
+    rows = logits[len(prompt()) - 1 : -1]
+    gap = rows.max(-1).values - rows.gather(1, torch.tensor(out)[:, None])[:, 0]
+    assert gap.max() < 0.05 * (rows.max() - rows.min())
+
+
+def test_the_end_token_and_the_limit() -> None:
+    model = tiny()
+    expected = generate(model, prompt(), NEW)
+    end = expected[12]
+    at = expected.index(end)
+    target = Target(LanguageModel(model))
+    retrieval = small("full")
+    for drafter in (NoDrafter(), LMDrafter(target.lm, target, retrieval)):
+        tokens, reasons = [], []
+        for event in decode(
+            target, drafter, prompt(), stop=Stop(NEW, frozenset([end])), retrieval=retrieval, budget=Budget(gate=False)
+        ):
+            if isinstance(event, Step):
+                tokens.extend(event.tokens)
+            elif isinstance(event, Finished):
+                reasons.append(event.reason)
+        assert tokens == expected[: at + 1]
+        assert reasons == ["eos"]
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    target = Target(LanguageModel(tiny()))
+    with pytest.raises(ValueError, match="empty"):
+        next(decode(target, NoDrafter(), [], stop=Stop(4)))

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_models import COMMON, make
+from random_drafter import RandomDrafter
+from test_tree import trees
+from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
+
+TINY_VOCABULARY = 4
+
+
+@settings(max_examples=60)
+@given(trees(vocabulary=4), st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
+def test_processors_see_a_nodes_own_past(tree: DraftTree, past: list[int], ngram: int, everything: bool) -> None:
+    """Row by row, what transformers does with the sequence that leads to each node."""
+    scope = "all" if everything else "output"
+    sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, scope=scope)
+    prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], int(tree.tokens[0])]
+    sampler = Sampler(sampling, prompt, torch.device("cpu"))
+    sampler.commit(output)
+    behind = prompt + output if everything else output
+    logits = torch.randn(len(tree), 4, generator=torch.Generator().manual_seed(len(past)))
+    theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.4), NoRepeatNGramLogitsProcessor(ngram)])
+    expected = []
+    for node in range(len(tree)):
+        path = tree.tokens[tree.mask[node]].tolist()[1:]
+        row = theirs(torch.tensor([[*behind, *path]]), logits[node : node + 1].clone())
+        expected.append(int(row.argmax(-1)))
+    assert sampler.choose(logits, tree).tolist() == expected
+
+
+def chi_square(observed: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float], n: int) -> float:
+    """p-value of the counts, by Wilson and Hilferty's approximation."""
+    statistic = sum((observed[key] - n * p) ** 2 / (n * p) for key, p in expected.items())
+    k = len(expected) - 1
+    z = ((statistic / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def tiny_vocabulary_model() -> transformers.PreTrainedModel:
+    return make(transformers.LlamaConfig(**{**COMMON, "vocab_size": TINY_VOCABULARY, "initializer_range": 0.08}))
+
+
+@pytest.mark.parametrize("name", ["none", "ngram", "self", "blend", "random"])
+def test_sampling_keeps_the_targets_distribution(name: str) -> None:
+    """Chi-square over all continuations of two tokens, each probability computed from the model directly."""
+    lm = LanguageModel(tiny_vocabulary_model())
+    target = Target(lm)
+    retrieval = Retrieval(policy="retrieval", chunk=2, top_k=2, recent=2, sinks=1, every=1)
+    drafters: dict[str, Drafter] = {
+        "none": NoDrafter(),
+        "ngram": NgramDrafter(),
+        "self": LMDrafter(lm, target, retrieval),
+        "blend": BlendDrafter([NgramDrafter(), LMDrafter(lm, target, retrieval)]),
+        "random": RandomDrafter(TINY_VOCABULARY),
+    }
+    prompt = [0, 1, 2, 3, 1, 2, 0, 3, 1, 2, 2, 1]
+
+    @torch.inference_mode()
+    def probabilities(tokens: list[int]) -> list[float]:
+        out = lm.forward(torch.tensor(tokens), torch.arange(len(tokens)), lm.new_cache(32), logits_to_keep=1)
+        return (out.logits[0] / 0.9).softmax(-1).tolist()
+
+    expected: dict[tuple[int, ...], float] = {}
+    for first, p in enumerate(probabilities(prompt)):
+        for second, q in enumerate(probabilities([*prompt, first])):
+            for third, r in enumerate(probabilities([*prompt, first, second])):
+                expected[first, second, third] = p * q * r
+    n = 1500
+    observed: Counter[tuple[int, ...]] = Counter()
+    for seed in range(n):
+        tokens: list[int] = []
+        for event in decode(
+            target,
+            drafters[name],
+            prompt,
+            stop=Stop(3),
+            sampling=Sampling(temperature=0.9, seed=seed),
+            retrieval=retrieval,
+            budget=Budget(TreeShape(nodes=6, depth=2, width=3, threshold=0.0), gate=False),
+        ):
+            if isinstance(event, Step):
+                tokens.extend(event.tokens)
+        observed[tuple(tokens)] += 1
+    assert chi_square(observed, expected, n) > 0.01
+
+
+def test_the_chi_square_test_can_fail() -> None:
+    fair = {(i,): 0.25 for i in range(4)}
+    assert chi_square(Counter({(0,): 251, (1,): 248, (2,): 255, (3,): 246}), fair, 1000) > 0.5
+    assert chi_square(Counter({(0,): 300, (1,): 220, (2,): 240, (3,): 240}), fair, 1000) < 0.01
+
+
+def test_the_seed_decides() -> None:
+    lm = LanguageModel(tiny_vocabulary_model())
+    logits = torch.zeros(1, 50)
+
+    def draw(seed: int) -> list[int]:
+        sampler = Sampler(Sampling(temperature=1.0, seed=seed), [1], lm.device)
+        out = []
+        for _ in range(20):
+            out.append(int(sampler.choose(logits)[0]))
+            sampler.commit(out[-1:])
+        return out
+
+    assert draw(3) == draw(3)
+    assert draw(3) != draw(4)
+    assert len(set(draw(3))) > 8
+
+
+@pytest.mark.parametrize("bad", [{"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"repetition_penalty": 0}])
+def test_impossible_settings_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValueError):
+        Sampling(**bad)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.verify import accept
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 24, vocabulary: int = 4) -> DraftTree:
+    """Well-formed trees: parents first, siblings distinct, scores falling along every path."""
+    tokens, parents, scores = [draw(st.integers(0, vocabulary - 1))], [0], [1.0]
+    siblings: set[tuple[int, int]] = set()
+    for _ in range(draw(st.integers(0, most - 1))):
+        parent, token = draw(st.integers(0, len(tokens) - 1)), draw(st.integers(0, vocabulary - 1))
+        if (parent, token) not in siblings:
+            siblings.add((parent, token))
+            tokens.append(token)
+            parents.append(parent)
+            scores.append(scores[parent] * draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])))
+    return from_lists(tokens, parents, scores)
+
+
+def ancestors(tree: DraftTree, node: int) -> set[int]:
+    found = {node}
+    while node:
+        node = int(tree.parents[node])
+        found.add(node)
+    return found
+
+
+@given(trees())
+def test_mask_is_ancestor_or_self(tree: DraftTree) -> None:
+    for node in range(len(tree)):
+        expected = ancestors(tree, node)
+        assert set(tree.mask[node].nonzero().flatten().tolist()) == expected
+        assert int(tree.depths[node]) == len(expected) - 1
+
+
+@given(trees(), st.integers(1, 24))
+def test_best_nodes_form_a_tree_and_none_left_out_scores_higher(tree: DraftTree, n: int) -> None:
+    best = tree.best(n)
+    assert len(best) == min(n, len(tree))
+    assert int(best.parents[0]) == 0
+    assert all(int(best.parents[i]) < i for i in range(1, len(best)))
+    kept, every = sorted(best.scores.tolist()), sorted(tree.scores.tolist())
+    assert kept == every[len(every) - len(kept) :]
+
+    def paths(t: DraftTree) -> set[tuple[int, ...]]:
+        return {tuple(int(t.tokens[i]) for i in sorted(ancestors(t, node))) for node in range(len(t))}
+
+    assert paths(best) <= paths(tree)
+
+
+@given(trees(), st.data())
+def test_accept_walks_from_the_root_while_a_child_is_what_was_chosen(tree: DraftTree, data: st.DataObject) -> None:
+    choice = [data.draw(st.integers(0, 3)) for _ in range(len(tree))]
+    path, node = [0], 0
+    while True:
+        children = [
+            i
+            for i in range(1, len(tree))
+            if int(tree.parents[i]) == node and int(tree.tokens[i]) == choice[node]
+        ]
+        if not children:
+            break
+        (node,) = children  # siblings are distinct
+        path.append(node)
+    verdict = accept(tree, torch.tensor(choice))
+    assert verdict.path == path
+    assert verdict.tokens == [int(tree.tokens[i]) for i in path[1:]] + [choice[path[-1]]]
+
+
+def test_plain_decoding_is_a_tree_with_one_node() -> None:
+    verdict = accept(root(5), torch.tensor([3]))
+    assert verdict.path == [0]
+    assert verdict.tokens == [3]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 60])
+def test_a_chain_is_causal(n: int) -> None:
+    chain = from_lists(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
+    assert torch.equal(chain.mask, torch.ones(n, n, dtype=torch.bool).tril())
