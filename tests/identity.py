@@ -19,8 +19,12 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LogitsProcessorList, NoRepeatNGramLogitsProcessor
-from transformers import RepetitionPenaltyLogitsProcessor
+from transformers import (
+    AutoModelForCausalLM,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape

@@ -8,9 +8,9 @@ decoding lately is tried again only as long as all such losses stay under a smal
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import log2
+from typing import NamedTuple
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
@@ -19,49 +19,61 @@ _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _SLOPE = 0.02  # a node's share of a plain step's cost, assumed until measured
 _MARGIN = 1.04  # a tree must promise this much more than plain decoding: clocks and promises are noisy
 _TUITION = 0.02  # share of the time that may be lost to trying drafts that did not pay
-_PLAIN_STEPS = 2  # measured before the first draft, at every new context length
+_FIRST = 2  # plain steps before the first draft, at every new context length
 _REFRESH = 96  # steps after which a plain step is measured again
+
+
+class _Cost(NamedTuple):
+    """Mean nodes and seconds of verifications of about one size, and how many were measured."""
+
+    nodes: float
+    seconds: float
+    samples: int
 
 
 @dataclass
 class CostModel:
     """Seconds of a verification by its node count, at about the present context length. Outlives a sequence.
 
-    Measurements fade, and a single one counts for at most twice or half of what was known: the clock is noisy.
+    A clock errs upwards: at first warm-up, later other programs. So the fastest of the first measurements counts, and
+    after that a slower one counts for less than a faster one.
     """
 
-    _points: dict[int, dict[int, tuple[float, float]]] = field(default_factory=dict)
-    _plain_steps: Counter[int] = field(default_factory=Counter)
+    _costs: dict[int, dict[int, _Cost]] = field(default_factory=dict)
 
     def learn(self, nodes: int, length: int, seconds: float) -> None:
         """One verification of `nodes` nodes over `length` committed tokens took `seconds`."""
-        points = self._points.setdefault(_context(length), {})
-        self._plain_steps[_context(length)] += nodes == 1
+        costs = self._costs.setdefault(_context(length), {})
         size = _SIZES[min(bisect_left(_SIZES, nodes), len(_SIZES) - 1)]
-        mean_nodes, known = points.get(size, (float(nodes), seconds))
-        seconds = min(max(seconds, known / 2), known * 2)
-        points[size] = (mean_nodes + 0.25 * (nodes - mean_nodes), known + 0.25 * (seconds - known))
+        known = costs.get(size, _Cost(nodes, seconds, 0))
+        if known.samples < _FIRST:
+            settled = min(known.seconds, seconds)
+        else:
+            weight = 0.3 if seconds < known.seconds else 0.1
+            settled = known.seconds + weight * (min(seconds, 2 * known.seconds) - known.seconds)
+        costs[size] = _Cost(known.nodes + 0.25 * (nodes - known.nodes), settled, known.samples + 1)
 
     def known(self, length: int) -> bool:
         """Whether plain decoding was measured often enough at about this length."""
-        return self._plain_steps[_context(length)] >= _PLAIN_STEPS
+        plain = self._costs.get(_context(length), {}).get(1)
+        return plain is not None and plain.samples >= _FIRST
 
     def plain(self, length: int) -> float:
-        """Seconds of a plain step; 0.0 when none was measured at about this length."""
-        return self._points.get(_context(length), {}).get(1, (1.0, 0.0))[1]
+        """Seconds of a plain step; 0.0 until it is known at about this length."""
+        return self._costs[_context(length)][1].seconds if self.known(length) else 0.0
 
     def seconds(self, nodes: int, length: int) -> float:
         """Seconds of a verification: between measured sizes by a straight line, beyond them by the assumed slope."""
-        points = sorted(self._points.get(_context(length), {}).values())
-        if not points:
+        costs = sorted(self._costs.get(_context(length), {}).values())
+        if not costs:
             return 0.0
-        if nodes <= points[0][0]:
-            return points[0][1]
-        for (n0, c0), (n1, c1) in zip(points, points[1:], strict=False):
-            if nodes <= n1:
-                return c0 + (c1 - c0) * (nodes - n0) / (n1 - n0)
-        last_nodes, last = points[-1]
-        return last + (nodes - last_nodes) * _SLOPE * points[0][1]
+        if nodes <= costs[0].nodes:
+            return costs[0].seconds
+        for low, high in zip(costs, costs[1:], strict=False):
+            if nodes <= high.nodes:
+                return low.seconds + (high.seconds - low.seconds) * (nodes - low.nodes) / (high.nodes - low.nodes)
+        last = costs[-1]
+        return last.seconds + (nodes - last.nodes) * _SLOPE * costs[0].seconds
 
 
 @dataclass

@@ -59,7 +59,7 @@ def decode(
     drafter.observe(emitted, None)
     yield Prefilled(len(prompt), perf_counter() - started)
     if drafter.retrieves:
-        yield _retrieve(target, drafter, -1)
+        yield _retrieve(target, drafter, -1, first=True)
 
     new, reason = stop(emitted)
     yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
@@ -89,14 +89,14 @@ def decode(
     yield Finished(reason, stop.count)
 
 
-def _retrieve(target: Target, drafter: Drafter, node: int) -> Retrieved:
+def _retrieve(target: Target, drafter: Drafter, node: int, *, first: bool = False) -> Retrieved:
     """Let the drafter choose its working set by where the target's `node`, just accepted, looked."""
     began = perf_counter()
     scores = target.attention_from(node)
     old = drafter.visible()
-    hit = float(scores[old].sum())
     drafter.retrieve(scores)
     new = drafter.visible()
+    hit = float(scores[new if first else old].sum())
     was = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
     was[old] = True
     changed = int((~was[new]).sum())

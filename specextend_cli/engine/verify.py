@@ -29,6 +29,8 @@ def accept(tree: DraftTree, choice: Tensor) -> Verdict:
     right[0] = True
     alive = (~tree.mask | right).all(-1)
     deepest = torch.where(alive, tree.depths, -1).argmax()
-    on_path, tokens, bonus = torch.stack((tree.mask[deepest].long(), tree.tokens, choice[deepest].expand(len(tree)))).tolist()
+    on_path, tokens, bonus = torch.stack(
+        (tree.mask[deepest].long(), tree.tokens, choice[deepest].expand(len(tree)))
+    ).tolist()
     path = [node for node, on in enumerate(on_path) if on]
     return Verdict(path, [tokens[node] for node in path[1:]] + [bonus[0]])

@@ -33,3 +33,13 @@ def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
     if failure:
         raise failure[0]
     return result[0]
+
+
+def drained(events: Generator[object, None, T]) -> T:
+    """What the generator returns, its events ignored."""
+    while True:
+        try:
+            next(events)
+        except StopIteration as end:
+            result: T = end.value
+            return result

@@ -159,7 +159,9 @@ def _check_memory(preset: Preset, device: torch.device) -> None:
     else:
         free = psutil.virtual_memory().available
     if need is not None and need.total > HEADROOM * free:
-        raise _too_large(preset, f"it needs about {need.total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
+        raise _too_large(
+            preset, f"it needs about {need.total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}"
+        )
 
 
 def _too_large(preset: Preset, why: str) -> FitError:

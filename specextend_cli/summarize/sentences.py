@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 _END = re.compile(r"(?:[.!?][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}]*(?=\s)|\n)\s*")
-_ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|St|No|vs|etc|e\.g|i\.e|U\.S|Inc|Corp|Sen|Rep|Gov|Jan|Feb|Aug|Sept|Oct|Nov|Dec))\.\s*$")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|St|No|vs|etc|e\.g|i\.e|U\.S|Inc|Corp|Sen|Rep|Gov|Jan|Feb|Aug|Sept|Oct|Nov|Dec))\.\s*$"
+)
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
 

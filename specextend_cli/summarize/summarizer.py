@@ -20,7 +20,7 @@ from specextend_cli.models.preset import DEFAULT, Preset, load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.background import stages
+from specextend_cli.summarize.background import drained, stages
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
@@ -97,9 +97,7 @@ class Summarizer:
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
-        *_, work = self._planned(document)
-        assert isinstance(work, Work)
-        return work.plan
+        return drained(self._planned(document)).plan
 
     def run(self, document: Document) -> Iterator[Event]:
         """Summarize. The last event is `Summarized`; text is final when its event says so.
@@ -108,13 +106,7 @@ class Summarizer:
         """
         began = perf_counter()
         meter = Meter()
-        work: Work | None = None
-        for event in self._planned(document):
-            if isinstance(event, Work):
-                work = event
-            else:
-                yield event
-        assert work is not None
+        work = yield from self._planned(document)
         self._check(document)
         yield work.plan
         notes: list[_Note] = []
@@ -149,16 +141,14 @@ class Summarizer:
             return "none"
         return self._writer.drafter.name if self._writer else self.options.draft or self.preset.draft.kind
 
-    def _planned(self, document: Document) -> Iterator[Stage | Work]:
+    def _planned(self, document: Document) -> Generator[Stage, None, Work]:
         if self._prompter is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
-            directory = yield from stages(
-                lambda progress: fetch(source, name=name, offline=offline, progress=progress)
-            )
+            directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
             self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory)
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
-        yield plan_work(document, self.preset, self._prompter.encoder)
+        return plan_work(document, self.preset, self._prompter.encoder)
 
     def _check(self, document: Document) -> None:
         if self.options.strict and document.extraction.failed:
@@ -175,7 +165,9 @@ class Summarizer:
         `first` receives the first level's notes.
         """
         window, levels = self.preset.window, work.plan.levels
-        sources = [_Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens) for c in work.chunks]
+        sources = [
+            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens) for c in work.chunks
+        ]
         template, level = "single" if len(sources) == 1 else "map", 1
         while len(sources) > window.summary_parts:
             notes: list[_Note] = []

@@ -19,10 +19,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ui")]
 
-from fake_stream import stream  # noqa: E402
+from fake_stream import stream
 
-from specextend_cli.errors import InputError  # noqa: E402
-from specextend_cli.summarize.events import Coverage, Event, Noted, Plan  # noqa: E402
+from specextend_cli.errors import InputError
+from specextend_cli.summarize.events import Coverage, Event, Noted, Plan
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
 fail: list[str] = settings.pop("fail", [])
@@ -80,7 +80,7 @@ fake: Any = types.ModuleType("specextend_cli.summarize.summarizer")
 fake.Options, fake.Summarizer, fake.compare = Options, Summarizer, compare
 sys.modules[fake.__name__] = fake
 
-from specextend_cli.cli.main import main  # noqa: E402
+from specextend_cli.cli.main import main
 
 try:
     main()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
 from random_drafter import RandomDrafter
+from tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.budget import Budget

@@ -8,9 +8,9 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import COMMON, make
 from random_drafter import RandomDrafter
 from test_tree import trees
+from tiny_models import COMMON, make
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.budget import Budget

@@ -61,9 +61,7 @@ def test_accept_walks_from_the_root_while_a_child_is_what_was_chosen(tree: Draft
     path, node = [0], 0
     while True:
         children = [
-            i
-            for i in range(1, len(tree))
-            if int(tree.parents[i]) == node and int(tree.tokens[i]) == choice[node]
+            i for i in range(1, len(tree)) if int(tree.parents[i]) == node and int(tree.tokens[i]) == choice[node]
         ]
         if not children:
             break

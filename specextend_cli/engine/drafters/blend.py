@@ -86,4 +86,3 @@ class BlendDrafter:
             self._promised[i] = 0.95 * self._promised[i] + sum(scores[1:])
             self._kept[i] = 0.95 * self._kept[i] + right
         self._proposed = []
-

@@ -58,7 +58,9 @@ class WorkingCache:
 
     @property
     def visible(self) -> Tensor:
-        """Ascending committed positions in the working cache: those chosen, and all that came since."""
+        """Ascending committed positions in the working cache: those chosen, or about to be, and all that came since."""
+        if self.stale:
+            return working_set(self.config, self.read, None, self.lm.device)
         since = self.cache.length - len(self._chosen)
         return torch.cat((self._chosen, self._range(self.read - since, self.read)))
 

@@ -1,0 +1,96 @@
+"""The gate, on a clock of our own: costs are invented, so nothing here depends on the machine."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from specextend_cli.engine.budget import Budget, CostModel
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.tree import DraftTree, from_lists, root
+
+PLAIN = 0.040
+
+
+def verification(nodes: int) -> float:
+    return PLAIN * (1 + 0.04 * (nodes - 1))
+
+
+def chain(scores: list[float]) -> DraftTree:
+    return from_lists(range(len(scores) + 1), [max(i - 1, 0) for i in range(len(scores) + 1)], [1.0, *scores])
+
+
+def simulate(rate: float, promised: float, draft_seconds: float, *, tokens: int = 600, noise: float = 0.0) -> float:
+    """Seconds of plain decoding over seconds behind the gate, when each drafted token is right with probability `rate`
+    and the drafter says `promised`."""
+    rng = random.Random(0)
+    budget = Budget(TreeShape(nodes=8, depth=7))
+    emitted, seconds = 0, 0.0
+    while emitted < tokens:
+        shape = budget.next_shape(1000)
+        drafting = shape.nodes > 1 and shape.forwards > 0
+        spent = draft_seconds if drafting else 0.0
+        tree = chain([promised**i for i in range(1, 8)]) if drafting else root(0)
+        tree = budget.cut(tree, spent, 1000)
+        accepted = 1
+        while accepted < len(tree) and rng.random() < rate:
+            accepted += 1
+        cost = verification(len(tree)) * (1 + noise * rng.random())
+        budget.learn(tree, shape, accepted, spent, cost, 1000)
+        emitted, seconds = emitted + accepted, seconds + spent + cost
+    return emitted * PLAIN * (1 + noise / 2) / seconds
+
+
+@pytest.mark.parametrize("promised", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("draft_seconds", [0.0, 0.01, 0.1, 0.4])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_useless_drafter_costs_almost_nothing(promised: float, draft_seconds: float, noise: float) -> None:
+    # A first trial is unavoidable: ten times a plain step in the worst case here, 600 tokens to carry it.
+    assert simulate(0.0, promised, draft_seconds, noise=noise) > 0.95
+
+
+@pytest.mark.parametrize("promised", [0.6, 0.8, 0.95])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_good_drafter_is_used(promised: float, noise: float) -> None:
+    assert simulate(0.8, promised, 0.01, noise=noise) > 1.9
+
+
+def test_a_drafter_dearer_than_it_is_worth_is_left_alone() -> None:
+    assert simulate(0.8, 0.8, 0.3) > 0.95
+
+
+def test_without_the_gate_every_step_drafts() -> None:
+    budget = Budget(TreeShape(nodes=4), gate=False)
+    assert [budget.next_shape(10).nodes for _ in range(3)] == [4, 4, 4]
+    assert len(budget.cut(chain([0.01] * 9), 9.0, 10)) == 4
+
+
+def test_the_first_steps_are_plain_so_that_speedup_has_a_measure() -> None:
+    budget = Budget()
+    assert budget.costs.plain(100) == 0.0
+    for _ in range(2):
+        shape = budget.next_shape(100)
+        assert shape.nodes == 1
+        budget.learn(root(0), shape, 1, 0.0, PLAIN, 100)
+    assert budget.costs.plain(100) == pytest.approx(PLAIN)
+    assert budget.next_shape(100).nodes > 1
+
+
+def test_costs_between_and_beyond_measured_sizes() -> None:
+    costs = CostModel()
+    for nodes, seconds in ((1, 0.04), (8, 0.06), (1, 0.5), (8, 0.9)):  # the fastest of the first measurements counts
+        costs.learn(nodes, 1000, seconds)
+    assert costs.plain(1000) == pytest.approx(0.04)
+    assert costs.seconds(1, 1000) == pytest.approx(0.04)
+    assert costs.seconds(4, 1000) == pytest.approx(0.04 + 0.02 * 3 / 7)
+    assert costs.seconds(18, 1000) > costs.seconds(8, 1000)
+    assert costs.plain(64) == 0.0
+
+
+def test_a_slow_moment_is_not_mistaken_for_a_slow_machine() -> None:
+    costs = CostModel()
+    for _ in range(20):
+        costs.learn(1, 1000, 0.04)
+    costs.learn(1, 1000, 10.0)
+    assert costs.plain(1000) < 0.05

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import prompt, tiny
+
+from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.drafters.lm import LMDrafter
+from specextend_cli.engine.drafters.working import WorkingCache, rotary_frequencies
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.retrieval import Trigger, spans, working_set
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import from_lists
+
+
+@st.composite
+def settings(draw: st.DrawFn) -> Retrieval:
+    return Retrieval(
+        policy=draw(st.sampled_from(["full", "streaming", "retrieval"])),
+        chunk=draw(st.integers(1, 9)),
+        top_k=draw(st.integers(0, 6)),
+        recent=draw(st.integers(1, 12)),
+        sinks=draw(st.integers(0, 5)),
+    )
+
+
+@given(settings(), st.integers(1, 150), st.booleans(), st.integers(0, 9))
+def test_a_working_set_is_ascending_within_bounds_and_keeps_both_ends(
+    config: Retrieval, length: int, scored: bool, seed: int
+) -> None:
+    scores = torch.rand(length, generator=torch.Generator().manual_seed(seed)) if scored else None
+    chosen = working_set(config, length, scores).tolist()
+    assert chosen == sorted(set(chosen))
+    assert set(chosen) <= set(range(length))
+    if config.policy == "full" or length <= config.size:
+        assert chosen == list(range(length))
+        return
+    assert len(chosen) <= config.size
+    assert set(range(config.sinks)) <= set(chosen)
+    assert set(range(length - config.recent, length)) <= set(chosen)
+    if config.policy == "streaming":
+        assert len(chosen) == config.size
+
+
+def test_retrieval_takes_the_chunks_the_target_looks_at_most() -> None:
+    config = Retrieval(policy="retrieval", chunk=4, top_k=2, recent=4, sinks=1)
+    scores = torch.zeros(40)
+    scores[9] = 0.5  # chunk 2
+    scores[21], scores[22] = 0.3, 0.3  # chunk 5, with the higher mean
+    scores[30] = 0.4  # chunk 7
+    chosen = working_set(config, 40, scores)
+    assert spans(chosen) == ((0, 1), (8, 12), (20, 24), (36, 40))
+
+
+@given(st.lists(st.integers(0, 60), unique=True))
+def test_spans_are_the_positions(positions: list[int]) -> None:
+    ranges = spans(torch.tensor(sorted(positions), dtype=torch.long))
+    assert [p for start, end in ranges for p in range(start, end)] == sorted(positions)
+    assert all(end < start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+
+
+def test_triggers() -> None:
+    clock = Trigger(Retrieval(every=3))
+    assert [clock.due(2) for _ in range(7)] == [False, False, True, False, False, True, False]
+    never = Trigger(Retrieval(every=0))
+    assert not any(never.due(1) for _ in range(50))
+    assert not never.could_be_due()
+    need = Trigger(Retrieval(every=0, adaptive=True))
+    assert not any(need.due(4) for _ in range(20))
+    due = [need.due(1) for _ in range(8)]
+    assert any(due)
+    assert due.index(True) <= 4
+
+
+def test_a_trigger_never_fires_without_its_queries() -> None:
+    for config in (Retrieval(every=2), Retrieval(every=0, adaptive=True), Retrieval(every=5, adaptive=True)):
+        trigger = Trigger(config)
+        for step in range(60):
+            could = trigger.could_be_due()
+            assert not (trigger.due(4 if step % 20 < 10 else 1) and not could)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "olmo2"])
+@torch.inference_mode()
+def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> None:
+    model = tiny(name)
+    target = Target(LanguageModel(model), score_layers=(-1, 0))
+    target.begin(100)
+    target.prefill(torch.tensor(prompt(50)))
+    tree = from_lists([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7])
+    target.verify(tree, record=True)
+    target.keep([0, 2, 3])
+    scores = target.attention_from(3)
+    assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
+
+    model.set_attn_implementation("eager")
+    out = model(torch.tensor([[*prompt(50), 3, 5, 6]]), output_attentions=True)
+    expected = (out.attentions[-1][0, :, -1].mean(0) + out.attentions[0][0, :, -1].mean(0)) / 2
+    assert torch.allclose(scores, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama3-rope", "qwen3", "phi3"])
+@torch.inference_mode()
+def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None:
+    """Undo RoPE on each chosen key with complex numbers, apply it anew at its dense position."""
+    lm = LanguageModel(tiny(name))
+    working = WorkingCache(lm, Retrieval(policy="retrieval", chunk=4, top_k=3, recent=5, sinks=2, positions="compact"))
+    working.begin(64)
+    tokens = torch.tensor(prompt(60))
+    lm.forward(tokens, torch.arange(60), working.full)
+    working.commit_full(60)
+    chosen = torch.tensor([0, 1, 8, 9, 10, 11, 40, 41, 55, 58, 59])
+    working.show(chosen)
+
+    half = rotary_frequencies(lm)
+    keys = working.full.buffer[0][:, :, chosen]
+    pairs = torch.complex(keys[..., : len(half)], keys[..., len(half) : 2 * len(half)])
+    plain = pairs * torch.polar(torch.ones(len(chosen), len(half)), -chosen[:, None] * half)
+    again = plain * torch.polar(torch.ones(len(chosen), len(half)), torch.arange(len(chosen))[:, None] * half)
+    expected = torch.cat((again.real, again.imag, keys[..., 2 * len(half) :]), -1)
+    shown = working.cache.rows(0, len(chosen))
+    assert torch.allclose(shown[0], expected, atol=1e-5)
+    assert torch.equal(shown[1], working.full.buffer[1][:, :, chosen])
+
+
+def test_the_visible_positions_follow_the_sequence() -> None:
+    target = Target(LanguageModel(tiny()))
+    config = Retrieval(policy="retrieval", chunk=4, top_k=2, recent=4, sinks=1)
+    for lm in (target.lm, LanguageModel(tiny())):
+        drafter = LMDrafter(lm, target, config)
+        target.begin(200)
+        drafter.begin(200)
+        tokens = prompt(80)
+        target.prefill(torch.tensor(tokens))
+        drafter.observe(tokens, None)
+        # The target's keys are there to see; a draft that has just read the prompt will begin with a streaming set.
+        expected = list(range(80)) if drafter.is_self else working_set(config, 80, None).tolist()
+        assert drafter.visible().tolist() == expected
+        scores = target.attention_from(-1)
+        drafter.retrieve(scores)
+        assert drafter.visible().tolist() == working_set(config, 80, scores).tolist()

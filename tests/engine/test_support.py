@@ -1,0 +1,129 @@
+"""What is refused, and what the engine may import."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from tiny_models import COMMON, make, tiny
+
+from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.drafters import LMDrafter
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import ModelError
+
+PACKAGE = Path(__file__).parents[2] / "specextend_cli"
+
+ROOMS = ("cli", "ui", "summarize", "documents", "models", "engine")
+"""From the top down. A room imports from those below it; `ui` reads the events of `summarize` and the engine."""
+ALLOWED = {
+    "cli": {"ui", "summarize", "documents", "models", "engine"},
+    "ui": {"summarize", "documents", "models", "engine"},
+    "summarize": {"documents", "models", "engine"},
+    "documents": set(),
+    "models": set(),
+    "engine": set(),
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        (transformers.MistralConfig(**COMMON, sliding_window=64), "sliding window"),
+        (
+            transformers.Qwen2Config(**COMMON, use_sliding_window=True, sliding_window=64, max_window_layers=1),
+            "sliding",
+        ),
+        (transformers.Gemma2Config(**COMMON, head_dim=16), "sliding"),
+    ],
+)
+def test_models_that_do_not_attend_to_everything_are_refused(config: transformers.PreTrainedConfig, why: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(make(config))
+    assert why in caught.value.why
+    assert "presets list" in caught.value.fix
+
+
+def test_encoder_decoders_are_refused() -> None:
+    config = transformers.T5Config(vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8)
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(transformers.T5ForConditionalGeneration(config))
+    assert "encoder-decoder" in caught.value.why
+
+
+def test_another_vocabulary_is_refused() -> None:
+    target = Target(LanguageModel(tiny()))
+    other = make(transformers.LlamaConfig(**{**COMMON, "vocab_size": 1000}))
+    with pytest.raises(ModelError, match="1,000 tokens in its vocabulary, the target 97"):
+        LMDrafter(LanguageModel(other), target, Retrieval())
+
+
+def test_compact_positions_are_refused_where_keys_cannot_be_turned() -> None:
+    config = transformers.CohereConfig(**{**COMMON, "head_dim": 16})  # interleaved rotary dimensions
+    lm = LanguageModel(make(config))
+    target = Target(lm)
+    LMDrafter(lm, target, Retrieval(positions="absolute"))
+    with pytest.raises(ModelError) as caught:
+        LMDrafter(lm, target, Retrieval(positions="compact"))
+    assert 'positions = "absolute"' in caught.value.fix
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for file in PACKAGE.rglob("*.py"):
+        room = file.relative_to(PACKAGE).parts[0]
+        if room not in ALLOWED:
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("specextend_cli."):
+                other = (node.module or "").split(".")[1]
+                if other in ROOMS and other != room and other not in ALLOWED[room]:
+                    wrong.append(f"{file.relative_to(PACKAGE)}:{node.lineno} imports {other}")
+    assert not wrong
+
+
+def test_the_engine_needs_torch_transformers_safetensors_and_numpy_only() -> None:
+    allowed = {"torch", "transformers", "safetensors", "numpy", "flash_attn"} | sys.stdlib_module_names
+    for file in (PACKAGE / "engine").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                ours = name.startswith(("specextend_cli.engine", "specextend_cli.errors"))
+                assert ours or name.split(".")[0] in allowed, f"{file.name}: {name}"
+
+
+def test_the_engine_never_prints() -> None:
+    for file in (PACKAGE / "engine").rglob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+        assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], file
+
+
+@torch.inference_mode()
+def test_no_mask_of_prompt_size_is_ever_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attention call of a long prefill and a verification gets at most the tree's own mask."""
+    from specextend_cli.engine.attention import function
+    from specextend_cli.engine.tree import from_lists
+
+    seen: list[object] = []
+    attend = function.attend
+
+    def spy(module, query, key, value, attention_mask, **kwargs):
+        seen.append((attention_mask, kwargs["this_pass"].tree_mask))
+        return attend(module, query, key, value, attention_mask, **kwargs)
+
+    monkeypatch.setattr(function, "attend", spy)
+    lm = LanguageModel(tiny())
+    target = Target(lm)
+    target.begin(600)
+    for _ in range(2):
+        target.prefill(torch.zeros(256, dtype=torch.long))
+    target.verify(from_lists([1, 2, 3], [0, 0, 1], [1.0, 0.5, 0.4]))
+    assert len(seen) == 3 * lm.layers
+    assert all(mask is None for mask, _ in seen)
+    assert {None if tree is None else tuple(tree.shape) for _, tree in seen} == {None, (3, 3)}
