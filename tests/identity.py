@@ -106,10 +106,9 @@ def methods(lm: LanguageModel, target: Target) -> Iterator[tuple[str, Drafter, R
 
 
 def documents(path: Path) -> Iterator[str]:
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
-        for line in lines:
-            yield json.loads(line)["text"]
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    for line in data.splitlines():
+        yield json.loads(line)["text"]
 
 
 def main() -> int:

@@ -1,14 +1,15 @@
 """The gate: how large a tree pays, and whether drafting pays at all, by this run's own clock.
 
-A verification of n nodes costs c(n) seconds, a draft d; the tree's best n nodes promise 1 + s(n) tokens. The budget cuts
-the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. A drafter whose forwards have lost to plain
-decoding lately is tried again only as long as all such losses stay under a small share of the time spent.
+A verification of n nodes costs c(n) seconds, a draft d; the tree's best n nodes promise 1 + s(n) tokens. The budget
+cuts the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. A drafter whose forwards have lost
+to plain decoding lately is tried again only as long as all such losses stay under a small share of the time spent.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import log2
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class CostModel:
             return 0.0
         if nodes <= costs[0].nodes:
             return costs[0].seconds
-        for low, high in zip(costs, costs[1:], strict=False):
+        for low, high in pairwise(costs):
             if nodes <= high.nodes:
                 return low.seconds + (high.seconds - low.seconds) * (nodes - low.nodes) / (high.nodes - low.nodes)
         last = costs[-1]
@@ -78,7 +79,7 @@ class CostModel:
 
 @dataclass
 class Budget:
-    """Decides each step's tree. With `gate` off, every step drafts the full shape: for measuring what the gate is worth.
+    """Decides each step's tree. With `gate` off, every step drafts the full shape: for measuring the gate's worth.
 
     Outlives a sequence, so that a drafter which did not pay on the last chunk of a document is not tried at leisure on
     the next.

@@ -22,7 +22,7 @@ class _BufferLayer(CacheLayerMixin):
     """One layer's window on the shared buffer."""
 
     def __init__(self, cache: KVCache, index: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.cache = cache
         self.index = index
         self.is_initialized = True

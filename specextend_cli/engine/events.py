@@ -56,9 +56,9 @@ class Retrieved:
     """The drafter's working set was chosen anew.
 
     `hit` is the share of the target's attention mass, at the last accepted token, that fell on the set in use *until
-    now*: how well the earlier choice aged. The first choice replaces none: its `hit` is that of the new set. `spans` are
-    the new set's half-open position ranges within `length` committed positions; `changed` counts positions that were
-    not in the old set.
+    now*: how well the earlier choice aged. The first choice replaces none: its `hit` is that of the new set. `spans`
+    are the new set's half-open position ranges within `length` committed positions; `changed` counts positions that
+    were not in the old set.
     """
 
     hit: float

@@ -47,7 +47,7 @@ class Target:
         return out
 
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
-        """The target's logits [n, vocabulary] at every node, in one forward. Commits nothing; `record` keeps queries."""
+        """The target's logits [n, vocabulary] at every node, in one forward, uncommitted. `record` keeps queries."""
         mask = None if len(tree) == 1 else tree.mask
         this_pass = Pass(self.lm.backend, tree_mask=mask, record=self.score_layers if record else frozenset())
         out = self.lm.forward(

@@ -37,9 +37,11 @@ def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
 
 def drained(events: Generator[object, None, T]) -> T:
     """What the generator returns, its events ignored."""
-    while True:
-        try:
-            next(events)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+
+    def last() -> Generator[object, None, None]:
+        result.append((yield from events))
+
+    result: list[T] = []
+    for _ in last():
+        pass
+    return result[0]

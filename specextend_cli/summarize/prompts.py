@@ -1,7 +1,7 @@
 """Prompts as token ids: the preset's words and the chat template around a document that cannot give orders.
 
-Only the template's own text may contain control tokens. The document, and everything else that comes from a user's file,
-is encoded as ordinary text: `<|im_end|>` in a PDF is eleven characters, not the end of a message.
+Only the template's own text may contain control tokens. The document, and everything else that comes from a user's
+file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not the end of a message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text released sentence by sentence, so that what reaches the user ends with a whole sentence and says nothing twice."""
+"""Text released sentence by sentence: what reaches the user ends with a whole sentence and says nothing twice."""
 
 from __future__ import annotations
 

@@ -209,8 +209,7 @@ class Summarizer:
             yield Text(stored, part.final)
             return stored, True
         writer = yield from self._loaded()
-        for event in writer.write(prompt, max_tokens=limit, final=part.final):
-            yield event
+        yield from writer.write(prompt, max_tokens=limit, final=part.final)
         self._store.put(at, writer.text)
         return writer.text, False
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -58,7 +60,7 @@ def test_retrieval_takes_the_chunks_the_target_looks_at_most() -> None:
 def test_spans_are_the_positions(positions: list[int]) -> None:
     ranges = spans(torch.tensor(sorted(positions), dtype=torch.long))
     assert [p for start, end in ranges for p in range(start, end)] == sorted(positions)
-    assert all(end < start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+    assert all(end < start for (_, end), (start, _) in pairwise(ranges))
 
 
 def test_triggers() -> None:

@@ -1,4 +1,4 @@
-"""Hybrid tree attention on the flash-attn package, where it is installed: its kernels take grouped heads as they are."""
+"""Hybrid tree attention on the flash-attn package, where installed: its kernels take grouped heads as they are."""
 
 from __future__ import annotations
 

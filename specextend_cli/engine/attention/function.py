@@ -19,7 +19,8 @@ class Backend(Protocol):
     visible to every query. Without a mask the n queries are the last n keys, in causal order.
     """
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor: ...
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+        """Attend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from specextend_cli.engine.attention.kernels import flash
 def hybrid(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
     """See `Backend`. Never materializes anything of size n x T."""
     n, total = q.shape[2], k.shape[2]
-    if n == 1:
-        # One query that sees every key, which is plain decoding, unless the tree holds others' branches.
-        if tree_mask is None or tree_mask.shape[1] == 1:
-            return _unfold(flash(_fold(q, k), k, v, scale)[0], q)
+    if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
+        # Plain decoding: the one query sees every key.
+        return _unfold(flash(_fold(q, k), k, v, scale)[0], q)
     tree = n if tree_mask is None else tree_mask.shape[1]
     prefix = total - tree
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]

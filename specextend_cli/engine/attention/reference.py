@@ -1,4 +1,4 @@
-"""The golden back end: scaled-dot-product attention under one explicit mask. Slow, obvious, the standard of the rest."""
+"""The golden back end: scaled-dot-product attention under one explicit mask. Slow and obvious."""
 
 from __future__ import annotations
 
