@@ -9,8 +9,6 @@ does). Prints one line a document and exits 1 if any token differs. Long: minute
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +16,6 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     LogitsProcessorList,
@@ -31,42 +28,14 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_drafter import RandomDrafter
-
-
-class OncePrefilled(Target):
-    """Prefills a prompt once and restores it for every further method: the same keys, computed once."""
-
-    def __init__(self, lm: LanguageModel) -> None:
-        super().__init__(lm)
-        self.prompt: list[int] = []
-        self._rows: list[Tensor] = []
-        self._outs: list[tuple[Output, dict[int, Tensor]]] = []
-
-    def prefill(self, tokens: Tensor, *, features=()) -> Output:
-        at = sum(rows.shape[3] for rows in self._rows[: self._chunk])
-        if self._chunk < len(self._rows):
-            self.cache.append(self._rows[self._chunk])
-            out, self._queries = self._outs[self._chunk]
-        else:
-            out = super().prefill(tokens, features=features)
-            self._rows.append(self.cache.rows(at, at + len(tokens)).clone())
-            self._outs.append((out, self._queries))
-        self._chunk += 1
-        return out
-
-    def begin(self, capacity: int) -> None:
-        super().begin(capacity)
-        self._chunk = 0
-
-    def forget(self) -> None:
-        self._rows, self._outs = [], []
+from real_documents import OncePrefilled, framed, read
 
 
 def generate(model, prompt: list[int], tokens: int, sampling: Sampling, eos: int) -> list[int]:
@@ -105,12 +74,6 @@ def methods(lm: LanguageModel, target: Target) -> Iterator[tuple[str, Drafter, R
     yield "random", RandomDrafter(lm.vocabulary), none
 
 
-def documents(path: Path) -> Iterator[str]:
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    for line in data.splitlines():
-        yield json.loads(line)["text"]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("pair", type=Path)
@@ -123,16 +86,13 @@ def main() -> int:
     model = AutoModelForCausalLM.from_pretrained(args.pair, dtype=torch.float32).eval()
     lm = LanguageModel(model)
     eos = int(tokenizer.token_to_id("<|im_end|>"))
-    before = tokenizer.encode("<|im_start|>user\nSummarize this text:\n\n").ids
-    after = tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n").ids
     shape = TreeShape(nodes=6, depth=2, width=3, threshold=0.0)
     samplings = {"greedy": Sampling(), "penalties": Sampling(repetition_penalty=1.1, no_repeat_ngram=4, scope="all")}
-    texts = [tokenizer.encode(text).ids for text in documents(args.documents)]
+    texts = [tokenizer.encode(text).ids for text in read(args.documents)]
     compared = different = 0
     for length in args.lengths:
-        room = length - len(before) - len(after)
-        for number, ids in enumerate([ids for ids in texts if len(ids) >= room][: args.docs]):
-            prompt = before + ids[:room] + after
+        for number, ids in enumerate([ids for ids in texts if len(ids) >= length][: args.docs]):
+            prompt = framed(tokenizer, ids, length)
             target = OncePrefilled(lm)
             for kind, sampling in samplings.items():
                 began = time.time()

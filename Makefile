@@ -1,0 +1,45 @@
+# make demo    install, then summarize a real PDF with the embedded pair
+# make test    install for development, then run the tests
+# make lint    ruff and mypy
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow test-oldest lint format clean
+
+demo: $(VENV)/.installed
+	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
+
+test: $(VENV)/.developing
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.developing
+	$(BIN)/python -m pytest -m slow
+
+# The engine on the oldest transformers that pyproject.toml admits.
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable .[dev]
+	$(VENV)-oldest/bin/python -m pytest tests/engine
+
+lint: $(VENV)/.developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.developing
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) $(VENV)-oldest build dist
+
+# Stamps, so that an installed checkout asks nothing of the network.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.developing: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .[dev]
+	touch $@
