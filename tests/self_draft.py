@@ -1,10 +1,10 @@
 """How much of a document must a drafter see? The target drafting for itself over small working sets.
 
-    python tests/self_draft.py PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 4096 8192] [--sizes 256 512 1024] [--docs 3]
+    python tests/self_draft.py PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 4096 8192] [--docs 3]
 
-For each length, size and policy: accepted length (bonus included; a chain of four drafts, so at most 5) and the share of
-the target's attention that the working set covered, greedy with a repetition penalty so that loops flatter nobody. A
-Markdown table on stdout.
+For each length, size and policy: accepted length (bonus included; a chain of four drafts, so at most 5) and the share
+of the target's attention that the working set covered, greedy with a repetition penalty so that loops flatter nobody.
+A Markdown table on stdout.
 """
 
 from __future__ import annotations

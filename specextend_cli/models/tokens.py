@@ -48,12 +48,11 @@ class TextEncoder:
         self._pieces = _byte_pieces(data)
         self._special = {token["id"] for token in data["added_tokens"] if token["special"]}
         self._added = {token["id"]: token["content"].encode() for token in data["added_tokens"]}
+        self.commands = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
+        """The spellings that `encode_prompt` obeys."""
         self._nfc = data["normalizer"] is not None
         self._fast = _encoding(data, self._pieces, self._tokenizer)
-        known = {piece[0] for piece in self._pieces.values() if len(piece) == 1}
-        self._unknown = re.compile(
-            b"[" + b"".join(b"\\x%02x" % byte for byte in range(256) if byte not in known) + b"]"
-        )
+        self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
 
     @classmethod
     def of(cls, directory: Path) -> TextEncoder:
@@ -73,7 +72,7 @@ class TextEncoder:
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             data = text.encode()
-        if self._fast is None or self._unknown.search(data) or _LONG_SPACE.search(text):
+        if self._fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
             return ids
         if self._nfc and not text.isascii():

@@ -6,7 +6,6 @@ file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,7 @@ class Prompter:
 
     def _frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
         prompts = self.preset.prompts
-        values = {key: _harmless(str(value)) for key, value in values.items()}
+        values = {key: self._harmless(str(value)) for key, value in values.items()}
         before, after = fill(getattr(prompts, template), values)
         messages = [{"role": "user", "content": f"{before.lstrip()}{_MARK}{after.rstrip()}"}]
         if prompts.system:
@@ -48,7 +47,8 @@ class Prompter:
         head, _, tail = rendered.partition(_MARK)
         return self.encoder.encode_prompt(head), self.encoder.encode_prompt(tail)
 
-
-def _harmless(value: str) -> str:
-    """A title, say, that contains neither our mark nor the spelling of a control token."""
-    return re.sub(r"<(?=[|/]?\w*[|>])", "< ", value.replace("\N{OBJECT REPLACEMENT CHARACTER}", ""))
+    def _harmless(self, value: str) -> str:
+        """A title, say, that contains neither our mark nor the spelling of a control token."""
+        for spelling in (_MARK, *self.encoder.commands):
+            value = value.replace(spelling, f"{spelling[0]} {spelling[1:]}")
+        return value

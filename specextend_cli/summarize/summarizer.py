@@ -181,7 +181,7 @@ class Summarizer:
             template, level = "reduce", level + 1
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
-            part = Part(number, len(sources), level, max(levels, level), source.pages, source.tokens, True)
+            part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
             if number > 1:
                 yield Text("\n\n", True)
             yield from self._final(template, document, source, part, words // len(sources))
@@ -248,8 +248,14 @@ class Summarizer:
         return max(min(wanted, source_tokens - 1), 1)
 
     def _values(self, document: Document, source: _Note, part: Part, words: int) -> dict[str, object]:
-        pages = _dash(source.pages)
-        return {"title": document.name, "words": words, "pages": pages, "part": part.number, "parts": part.parts}
+        return {
+            "title": document.name,
+            "words": words,
+            "pages": _dash(source.pages),
+            "part": part.number,
+            "parts": part.parts,
+            "language": "the document's language",
+        }
 
     def _join(self, notes: Sequence[_Note]) -> _Note:
         text = "\n\n".join(note.text for note in notes)

@@ -1,0 +1,129 @@
+"""Presets whose models are made on the spot: a random Llama and a smaller draft, with real tokenizers and templates.
+
+The target's output layer is bent so that greedy answers look like prose: words, full stops, sometimes an end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "[INST]"]
+END = SPECIALS.index("<|im_end|>")
+CHAT = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+SENTENCES = (
+    "The harbour was founded by fishermen who needed shelter from the northern wind. ",
+    "In 1898 the customs house burned down; it was rebuilt within two years at great expense. ",
+    "Ships from many countries bring timber, salt and glass, and take away wool and herring. ",
+    "Nobody knows why the lighthouse keeper left his post on that night in November. ",
+    "A bridge of 3.5 kilometres has joined the island to the coast since the war. ",
+    "The council discussed the price of the new breakwater, and decided nothing. ",
+)
+CHUNK, NOTE, SUMMARY = 200, 20, 60
+
+PRESET = """
+title = "Tiny"
+description = "Random weights, for tests."
+licence = "none"
+
+[target]
+dtype = "float32"
+
+[target.source]
+kind = "local"
+path = "target"
+
+[draft]
+kind = "blend"
+of = ["ngram", "lm"]
+dtype = "float32"
+
+[draft.source]
+kind = "local"
+path = "draft"
+
+[retrieval]
+chunk = 8
+top_k = 4
+recent = 16
+
+[window]
+context = 512
+chunk = {chunk}
+note_tokens = {note}
+summary_tokens = {summary}
+summary_parts = {parts}
+
+[prompts]
+map = "Part {{part}} of {{parts}} of {{title}}, pages {{pages}}.\\n\\n{{document}}\\n\\nNotes in {{words}} words:"
+reduce = "Notes on {{title}}.\\n\\n{{document}}\\n\\nSummary in {{words}} words:"
+single = "Title: {{title}}\\n\\n{{document}}\\n\\nSummary in {{words}} words, in {{language}}:"
+"""
+
+
+def text(sentences: int, start: int = 0) -> str:
+    """Prose with that many numbered sentences, in paragraphs of four; about 20 tokens each."""
+    numbered = [f"({n}) {SENTENCES[n % len(SENTENCES)]}" for n in range(start, start + sentences)]
+    return "\n\n".join("".join(numbered[at : at + 4]).strip() for at in range(0, sentences, 4))
+
+
+def make(folder: Path) -> dict[str, Path]:
+    """The files of presets "one" and "three", which differ in `summary_parts`, beside the models that they name."""
+    tokenizer = _tokenizer()
+    _save(folder / "target", tokenizer, layers=3, hidden=64, seed=0)
+    _save(folder / "draft", tokenizer, layers=1, hidden=32, seed=1)
+    return {name: write(folder / f"{name}.toml", parts) for name, parts in (("one", 1), ("three", 3))}
+
+
+def write(path: Path, parts: int = 1, *, chunk: int = CHUNK, note: int = NOTE, summary: int = SUMMARY) -> Path:
+    """A preset file; its models are looked for beside it."""
+    path.write_text(PRESET.format(parts=parts, chunk=chunk, note=note, summary=summary))
+    return path
+
+
+def _tokenizer() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=SPECIALS,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES * 4, trainer=trainer)
+    return tokenizer
+
+
+def _save(folder: Path, tokenizer: Tokenizer, *, layers: int, hidden: int, seed: int) -> None:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=hidden,
+        intermediate_size=96,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=END,
+        pad_token_id=0,
+    )
+    model = LlamaForCausalLM(config)
+    prose = re.compile(r"Ġ[A-Za-z]{2,}|[.,]")
+    with torch.no_grad():
+        for piece, number in tokenizer.get_vocab().items():
+            model.lm_head.weight[number] *= {".": 2.0, "<|im_end|>": 1.2}.get(piece, float(bool(prose.fullmatch(piece))))
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHAT, "eos_token": "<|im_end|>"}))
