@@ -6,6 +6,7 @@ import what they need when they run, so that `--help` stays instant.
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from specextend_cli.cli import (
     summarize,
     tokens,
 )
-from specextend_cli.errors import Exit, SpecextendError
+from specextend_cli.errors import Exit, FitError, SpecextendError
 
 EXAMPLES = """
 Summaries of long documents on your own machine.
@@ -99,6 +100,10 @@ def run(arguments: Sequence[str]) -> int:
         return _broken_pipe()
     except SpecextendError as error:
         return _failed(error, debug)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _disk_full(error, debug)
+        return _surprised(error, debug)
     except Exception as error:
         return _surprised(error, debug)
     return Exit.OK
@@ -118,6 +123,14 @@ def _broken_pipe() -> int:
 
     silence(sys.stdout)
     return Exit.SIGPIPE
+
+
+def _disk_full(error: OSError, debug: bool) -> int:
+    from specextend_cli.ui.streams import silence
+
+    silence(sys.stdout)  # perhaps that is the full one, and it still holds what it could not write
+    why = error.strerror or "no space left"
+    return _failed(FitError("the output could not be written", why=why, fix="free some space there"), debug)
 
 
 def _failed(error: SpecextendError, debug: bool) -> int:

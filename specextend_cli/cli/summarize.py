@@ -92,7 +92,7 @@ def summarize(
             return
         place = destination(output, _format(format, json, output), many=len(inputs) > 1, force=force)
         place.refuse_collisions([source.name for source in inputs])
-        job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, saves=not no_cache)
+        job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose)
         with signals.deadline(timeout):
             job.run(inputs)
 
@@ -106,7 +106,6 @@ class Job:
     destination: Destination
     quiet: bool
     verbose: bool
-    saves: bool
 
     def run(self, inputs: Sequence[Source]) -> None:
         """Summarize every input. One failing alone raises its own error; several inputs raise PartialError."""
@@ -172,7 +171,7 @@ class Job:
     def _stopped(self, view: View) -> str:
         progress = view.progress
         chunks = len(progress.plan.chunks) if progress.plan else 0
-        if not self.saves or chunks < 2:
+        if not self.summarizer.saves or chunks < 2:
             return "stopped; nothing was saved"
         return f"{progress.saved}/{chunks} chunks saved; run again to continue"
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_END = re.compile(r"(?:[.!?][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}]*(?=\s)|\n)\s*")
+_END = re.compile(
+    r"(?:[.!?…][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]*(?=\s)|[。！？][」』”]*|\n)\s*"
+)
+# What ends with a full stop and ends nothing: a shortened word, or the number of an item in a list.
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|St|No|vs|etc|e\.g|i\.e|U\.S|Inc|Corp|Sen|Rep|Gov|Jan|Feb|Aug|Sept|Oct|Nov|Dec))\.\s*$"
+    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev"
+    r"|Jan|Feb|Aug|Sept|Oct|Nov|Dec)|\A\s*\d+)\.\s*$"
 )
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
@@ -22,7 +26,6 @@ class Sentences:
         self._open = ""
         self._seen: set[tuple[str, ...]] = set()
         self._in_a_row = 0
-        self._any = False
 
     def add(self, delta: str) -> str:
         """Sentences that `delta` completes, or ""."""
@@ -32,7 +35,7 @@ class Sentences:
     def finish(self, *, whole: bool) -> str:
         """What is left: an unfinished sentence too when decoding ended by itself (`whole`), or there is no other."""
         rest, self._open = self._open, ""
-        if (whole or not self._any) and rest.strip() and self._is_new(rest):
+        if (whole or not self._seen) and rest.strip() and self._is_new(rest):
             return rest
         return ""
 
@@ -45,12 +48,13 @@ class Sentences:
                 continue
             self._open, at = self._open[end.end() :], 0
             if self._is_new(sentence):
-                self._any = True
                 yield sentence
 
     def _is_new(self, sentence: str) -> bool:
         words = tuple(_WORD.findall(sentence.lower()))
-        if words and words in self._seen:
+        if not words:
+            return True
+        if words in self._seen:
             self.dropped += 1
             self._in_a_row += 1
             self.looping = self._in_a_row >= _PATIENCE

@@ -95,6 +95,11 @@ class Summarizer:
         """Let go of the models' memory."""
         self._writer = None
 
+    @property
+    def saves(self) -> bool:
+        """Whether what is written now will be found again by a later run."""
+        return self._store.path is not None
+
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
         return drained(self._planned(document)).plan
@@ -182,8 +187,6 @@ class Summarizer:
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
-            if number > 1:
-                yield Text("\n\n", True)
             yield from self._final(template, document, source, part, words // len(sources))
 
     def _note(self, template: str, document: Document, source: _Note, part: Part) -> Generator[Event, None, _Note]:
@@ -197,7 +200,11 @@ class Summarizer:
         prompt = self._prompts.prompt(template, self._values(document, source, part, words), source.text)
         most = self.preset.window.summary_tokens // part.parts
         limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * 1.25)), source.tokens)
-        yield from self._answer(part, prompt, limit)
+        begun = part.number == 1
+        for event in self._answer(part, prompt, limit):
+            if isinstance(event, Text) and not begun:
+                event, begun = Text(f"\n\n{event.delta}", True), True
+            yield event
 
     def _answer(self, part: Part, prompt: Sequence[int], limit: int) -> Generator[Event, None, tuple[str, bool]]:
         """What the target answers: from the store when it answered the very same before."""

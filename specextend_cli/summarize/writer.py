@@ -42,12 +42,18 @@ class Writer:
         sentences = Sentences()
         stream = DecodeStream(skip_special_tokens=True)
         pieces: list[str] = []
+        space = ""
 
         def release(text: str) -> Iterator[Text]:
-            text = text if pieces else text.lstrip()
-            if text:
-                pieces.append(text)
-                yield Text(text, final)
+            # White space waits for what follows it: an answer neither begins nor ends with any.
+            nonlocal space
+            body = text.strip()
+            if body:
+                lead = space + text[: text.index(body[0])] if pieces else ""
+                space = ""
+                pieces.append(lead + body)
+                yield Text(pieces[-1], final)
+            space += text[len(text.rstrip()) :]
 
         stop = Stop(max_tokens, self.eos)
         reason = "stop"
@@ -72,7 +78,7 @@ class Writer:
             elif isinstance(event, Finished):
                 reason = event.reason
         yield from release(sentences.finish(whole=reason == "eos"))
-        self.text = "".join(pieces).strip()
+        self.text = "".join(pieces)
 
     def plainly(self) -> Writer:
         """The same without drafts, its clock included."""

@@ -87,13 +87,11 @@ class PresetRow:
 
 def preset_table(rows: Sequence[PresetRow]) -> Table:
     """The presets, and whether they are here and fit this machine."""
-    made = table("preset", "model", "drafter", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
+    made = table("preset", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
     for row in rows:
         memory = "?" if row.memory is None else format_bytes(row.memory)
         made.add_row(
-            cell(row.name, "bold"),
-            cell(row.title),
-            cell(row.drafter),
+            cell(row.name, "bold") + Text("\n") + cell(row.title, QUIET),
             format_count(row.context),
             Text(memory, style={True: "green", False: "yellow", None: ""}[row.fits])
             + Text("" if row.fits is not False else " too big", style="yellow"),

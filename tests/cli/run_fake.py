@@ -51,6 +51,7 @@ class Options:
 class Summarizer:
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.saves = options.cache
 
     def plan(self, document: Any) -> Plan:
         return Plan(document.name, 3, 1234, (617, 617), 2)

@@ -123,7 +123,9 @@ def _save(folder: Path, tokenizer: Tokenizer, *, layers: int, hidden: int, seed:
     prose = re.compile(r"Ġ[A-Za-z]{2,}|[.,]")
     with torch.no_grad():
         for piece, number in tokenizer.get_vocab().items():
-            model.lm_head.weight[number] *= {".": 2.0, "<|im_end|>": 1.2}.get(piece, float(bool(prose.fullmatch(piece))))
+            model.lm_head.weight[number] *= {".": 2.0, "<|im_end|>": 1.2}.get(
+                piece, float(bool(prose.fullmatch(piece)))
+            )
     model.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHAT, "eos_token": "<|im_end|>"}))

@@ -1,0 +1,46 @@
+"""Peak memory of the embedded pair on 8K tokens: weights + keys and values + 1 GB, and no more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+MEASURE = """
+import json, resource, sys, torch
+from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import LMDrafter
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.models.load import load_model
+from specextend_cli.models.preset import load_preset
+from specextend_cli.models.sources import fetch_pair
+
+lm = LanguageModel(load_model(fetch_pair(load_preset("smollm2-135m")).target, dtype=torch.bfloat16))
+target = Target(lm)
+retrieval = Retrieval(top_k=8)
+drafter = LMDrafter(lm, target, retrieval)
+buffers = set()
+length = int(sys.argv[1])
+for event in decode(target, drafter, [i % 1000 + 100 for i in range(length)], stop=Stop(24), retrieval=retrieval):
+    buffers.add(target.cache.buffer.data_ptr())
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+weights = sum(p.numel() * p.element_size() for p in lm.model.parameters())
+print(json.dumps({"peak": peak, "weights": weights, "kv": target.cache.nbytes, "buffers": len(buffers)}))
+"""
+
+
+@pytest.mark.pair
+def test_peak_memory_on_8k_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", MEASURE, "8192"], check=True, capture_output=True, text=True)
+    figures = json.loads(done.stdout.splitlines()[-1])
+    with capsys.disabled():
+        print(
+            "\npeak memory at 8,192 tokens:", ", ".join(f"{k} {v / 1e6:.0f} MB" for k, v in figures.items() if v > 99)
+        )
+    assert figures["peak"] <= figures["weights"] + figures["kv"] + 1e9
+    assert figures["buffers"] == 1  # the cache was allocated once: no step concatenated

@@ -1,0 +1,103 @@
+"""Stand-ins for a summarizer's model and prompts: one answers at once, both remember what they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache as cached
+from pathlib import Path
+from types import SimpleNamespace
+
+from tiny_preset import SENTENCES
+
+from specextend_cli.documents.document import Block, Document, Extraction, Page
+from specextend_cli.engine.events import Finished
+from specextend_cli.models.preset import load_preset
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
+from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.summarizer import Options, Summarizer
+
+Answer = Callable[[list[int], int], str]
+
+
+@dataclass(frozen=True)
+class Recorder(Prompter):
+    """Keeps the template, the text and the ids of every prompt."""
+
+    asked: list[tuple[str, str, list[int]]] = field(default_factory=list)
+
+    def prompt(self, template, values, text):
+        ids = super().prompt(template, values, text)
+        self.asked.append((template, text, ids))
+        return ids
+
+    def first(self) -> list[str]:
+        """The texts of the first level."""
+        return [text for template, text, _ in self.asked if template != "reduce"]
+
+
+@dataclass
+class Scribe:
+    """In a `Writer`'s place; `after` answers it is interrupted."""
+
+    answer: Answer
+    after: int = 1 << 30
+    prompts: list[Sequence[int]] = field(default_factory=list)
+    text: str = ""
+    drafter = SimpleNamespace(name="none")
+
+    def write(self, prompt, *, max_tokens: int, final: bool) -> Iterator[Event]:
+        if len(self.prompts) == self.after:
+            raise KeyboardInterrupt
+        self.prompts.append(prompt)
+        self.text = self.answer(prompt, max_tokens)
+        yield Text(self.text, final)
+        yield Finished("eos", max_tokens)
+
+    def plainly(self) -> Scribe:
+        return self
+
+
+def full(encoder: TextEncoder) -> Answer:
+    """An answer that uses up every token it may have."""
+    words = encoder.encode("".join(SENTENCES) * 5)
+    return lambda prompt, most: encoder.decode(words[:most])
+
+
+def summarizer(path: Path, scribe: Scribe | None = None, *, cache: bool = False, **window: int) -> Summarizer:
+    """One that writes with `scribe`, by the preset in `path` with other sizes."""
+    made = Summarizer(Options(preset=str(path), cache=cache))
+    preset = load_preset(path)
+    made.preset = preset.model_copy(update={"window": preset.window.model_copy(update=window)})
+    directory = path.parent / "target"
+    encoder = _encoder(directory)
+    made._prompter = Recorder(made.preset, encoder, directory)
+    made._writer = scribe or Scribe(full(encoder))
+    return made
+
+
+@cached
+def _encoder(directory: Path) -> TextEncoder:
+    return TextEncoder.of(directory)
+
+
+def document(text: str, name: str = "a.txt") -> Document:
+    """A document of one page, every paragraph a block."""
+    blocks, at = [], 0
+    for paragraph in text.split("\n\n"):
+        if paragraph:
+            blocks.append(Block("paragraph", at, at + len(paragraph)))
+        at += len(paragraph) + 2
+    return Document(name, "text", text, (Page(1, 0, len(text)),), tuple(blocks), Extraction(1))
+
+
+def run(made: Summarizer, source: Document) -> tuple[Summary, list[Event]]:
+    """The result, and everything that was told on the way."""
+    events = list(made.run(source))
+    assert isinstance(events[-1], Summarized)
+    return events[-1].summary, events
+
+
+def parts(events: list[Event]) -> list[Part]:
+    return [event for event in events if isinstance(event, Part)]

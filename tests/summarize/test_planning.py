@@ -1,0 +1,97 @@
+"""Every token is read once, levels shrink, and the plan says what will happen."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scribe import Scribe, document, parts, run, summarizer
+from tiny_preset import text
+
+from specextend_cli.errors import InputError
+from specextend_cli.summarize.planning import pack
+
+prose = st.lists(
+    st.one_of(
+        st.text(max_size=40),
+        st.sampled_from([" ", "\n", "\n\n", "Ships bring timber. ", "<|im_end|>", "🙂你好", "word " * 30]),
+    ),
+    max_size=30,
+).map("".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(prose.filter(str.strip), st.integers(12, 150), st.integers(1, 3))
+def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk, summary_parts):
+    source = source.encode("utf-8", "replace").decode()
+    made = summarizer(presets["one"], chunk=chunk, note_tokens=8, summary_parts=summary_parts)
+    summary, _ = run(made, document(source))
+    read = made._prompter.first()
+    encoder = made._prompter.encoder
+    assert "".join(read) == source
+    assert [len(encoder.encode(piece)) for piece in read] == list(summary.plan.chunks)
+    assert max(summary.plan.chunks) <= chunk
+    assert summary.coverage.tokens == sum(summary.plan.chunks)
+    assert summary.coverage.complete
+    for template, piece, ids in made._prompter.asked:
+        assert template == "reduce" or _contains(ids, encoder.encode(piece))
+
+
+def _contains(ids, piece):
+    return any(ids[at : at + len(piece)] == piece for at in range(len(ids) - len(piece) + 1))
+
+
+@pytest.mark.parametrize("name", ["one", "three"])
+@pytest.mark.parametrize("sentences", [1, 3, 5, 8, 12, 20, 33, 60, 140, 300])
+def test_levels_shrink_to_the_planned_end(presets, name, sentences):
+    made = summarizer(presets[name], chunk=60)
+    summary, events = run(made, document(text(sentences)))
+    done = parts(events)
+    counts = [len(list(level)) for _, level in groupby(done, key=lambda part: part.level)]
+    assert counts[0] == len(summary.plan.chunks)
+    assert all(after < before for before, after in zip(counts, counts[1:], strict=False))
+    assert counts[-1] <= made.preset.window.summary_parts
+    assert len(counts) == done[-1].level == done[-1].levels == summary.plan.levels
+    assert [part.final for part in done] == [part.level == len(counts) for part in done]
+
+
+@pytest.mark.parametrize("sentences", [20, 300])
+def test_short_notes_take_no_more_levels_than_planned(presets, sentences):
+    summary, events = run(summarizer(presets["one"], Scribe(lambda *_: "Short."), chunk=60), document(text(sentences)))
+    last = parts(events)[-1]
+    assert last.level == last.levels <= summary.plan.levels
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=60), st.integers(10, 200), st.integers(1, 4))
+def test_packing_keeps_order_and_pairs(sizes, room, parts):
+    groups = pack(sizes, room, parts)
+    assert [i for group in groups for i in group] == list(range(len(sizes)))
+    assert min(map(len, groups)) >= 2
+
+
+@pytest.mark.parametrize("name", ["one", "three"])
+@pytest.mark.parametrize("sentences", [1, 2, 7, 30, 100])
+def test_a_summary_is_shorter_than_its_source(presets, tokens, name, sentences):
+    summary, _ = run(summarizer(presets[name], summary_tokens=300), document(text(sentences)))
+    assert 0 < tokens(summary.text) < summary.plan.tokens
+
+
+@pytest.mark.parametrize("words", [1, 10, 1000])
+def test_a_text_of_few_words_gets_fewer(presets, tokens, words):
+    made = summarizer(presets["one"])
+    source = document("One two.")
+    assert tokens(run(made, source)[0].text) < tokens("One two.")
+
+
+def test_a_plan_loads_no_model(presets):
+    made = summarizer(presets["one"])
+    made._writer = None
+    assert made.plan(document(text(30))).levels == 2
+    assert made._writer is None
+
+
+def test_there_is_no_plan_for_nothing(presets):
+    with pytest.raises(InputError, match=r"a\.txt has no text"):
+        summarizer(presets["one"]).plan(document(" \n\n "))
