@@ -48,7 +48,7 @@ def test_the_same_again_asks_nothing_and_says_the_same(presets):
 def test_an_edit_costs_the_edited_part_and_what_follows_from_it(presets):
     source = text(30)
     write(presets, source)
-    edited = source.replace("(17) A", "(17) B")
+    edited = source.replace("(17) The", "(17) No")
     assert edited != source
     prompts, events = write(presets, edited)
     assert [event.reused for event in events if isinstance(event, Noted)].count(False) == 1

@@ -1,0 +1,156 @@
+"""The whole pipeline with real models: tiny, random, in float32."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import groupby
+
+import pytest
+from tiny_preset import text, write
+
+from specextend_cli.documents.document import Extraction
+from specextend_cli.documents.read import read_bytes
+from specextend_cli.engine.events import Prefilled, Step
+from specextend_cli.errors import FitError, ModelError, UsageError
+from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Summarized, Text
+from specextend_cli.summarize.summarizer import Options, Summarizer, compare
+
+SHORT, LONG = text(6), text(30)
+
+
+def document(source, name="harbour.txt"):
+    return read_bytes(name, source.encode())
+
+
+def summarize(path, source=SHORT, **options):
+    """The events of one run by itself."""
+    with Summarizer(Options(preset=str(path), **{"cache": False, **options})) as summarizer:
+        return list(summarizer.run(document(source)))
+
+
+def emitted(events):
+    return [token for event in events if isinstance(event, Step) for token in event.tokens]
+
+
+@pytest.mark.parametrize("name", ["one", "three"])
+def test_a_long_document_becomes_notes_and_notes_a_summary(presets, tokens, name):
+    events = summarize(presets[name], LONG)
+    summary = events[-1].summary
+    parts = [event for event in events if isinstance(event, Part)]
+    assert [event for event in events if isinstance(event, Plan)] == [summary.plan]
+    assert [len(list(level)) for _, level in groupby(parts, key=lambda part: part.level)][0] == 4
+    assert len(summary.notes) == 4
+    assert "".join(event.delta for event in events if isinstance(event, Text) and event.final).strip() == summary.text
+    assert 0 < tokens(summary.text) < summary.plan.tokens
+    assert summary.coverage.complete
+    assert summary.meter.tokens == len(emitted(events))
+    assert "\ufffd" not in summary.text
+    assert summary.drafter == "ngram+lm"
+
+
+@pytest.fixture(scope="module")
+def plain(presets):
+    """The text without drafts."""
+    return summarize(presets["one"], draft="none")[-1].summary.text
+
+
+@pytest.mark.parametrize("draft", ["ngram", "lm", "self", "blend"])
+def test_no_drafter_changes_a_word(presets, plain, draft):
+    events = summarize(presets["one"], draft=draft)
+    assert events[-1].summary.text == plain
+    assert any(event.nodes > 1 for event in events if isinstance(event, Step))
+
+
+@pytest.mark.parametrize("policy", ["full", "streaming", "retrieval"])
+def test_no_policy_changes_a_word(presets, plain, policy):
+    assert summarize(presets["one"], policy=policy)[-1].summary.text == plain
+
+
+def test_a_blend_without_a_draft_model_drafts_with_the_target(presets, plain, tmp_path):
+    path = tmp_path / "single.toml"
+    source = presets["one"].read_text()
+    start, end = source.index("[draft]"), source.index("[retrieval]")
+    path.write_text(source[:start].replace('"target"', f'"{presets["one"].parent / "target"}"') + source[end:])
+    assert summarize(path, draft="blend")[-1].summary.text == plain
+    with pytest.raises(UsageError, match="preset single has no draft model"):
+        summarize(path, draft="lm")
+
+
+def test_comparing_finds_no_difference(presets):
+    events = list(compare(document(LONG), Options(preset=str(presets["one"]))))
+    cut = next(i for i, event in enumerate(events) if isinstance(event, Summarized)) + 1
+    plain, fast = events[:cut], events[cut:]
+    assert emitted(plain) == emitted(fast) != []
+    assert {event.nodes for event in plain if isinstance(event, Step)} <= {0, 1}
+    assert plain[-1].summary.text == fast[-1].summary.text
+    assert [run[-1].summary.drafter for run in (plain, fast)] == ["none", "ngram+lm"]
+
+
+def test_sampling_with_a_seed_can_be_repeated(presets):
+    hot = {"temperature": 1.5, "draft": "ngram"}
+    one, same, other = (summarize(presets["one"], seed=seed, **hot)[-1].summary.text for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_an_interrupted_run_is_continued_without_repeating_a_note(presets):
+    path = presets["one"]
+    whole = summarize(path, LONG)
+    with Summarizer(Options(preset=str(path))) as summarizer:
+        run = summarizer.run(document(LONG))
+        for event in run:
+            if isinstance(event, Part) and event.number == 3:
+                break
+        assert isinstance(next(event for event in run if not isinstance(event, Stage)), Step | Text | object)
+        run.close()
+    resumed = summarize(path, LONG, cache=True)
+    assert [event.reused for event in resumed if isinstance(event, Noted)] == [True, True, False, False]
+    assert sum(isinstance(event, Prefilled) for event in resumed) == 3
+    assert resumed[-1].summary.text == whole[-1].summary.text
+    assert resumed[-1].summary.notes == whole[-1].summary.notes
+
+
+def test_documents_do_not_see_each_other(presets):
+    sources = [document(LONG), document(SHORT, "b.txt"), document(text(8, start=50))]
+    with Summarizer(Options(preset=str(presets["one"]), cache=False)) as summarizer:
+        together = [list(summarizer.run(source))[-1].summary.text for source in sources]
+    with Summarizer(Options(preset=str(presets["one"]), cache=False)) as summarizer:
+        backwards = [list(summarizer.run(source))[-1].summary.text for source in reversed(sources)]
+    assert together == backwards[::-1]
+
+
+@pytest.mark.parametrize("limit", [1, 5])
+def test_max_tokens_bounds_every_text(presets, limit):
+    events = summarize(presets["one"], LONG, max_tokens=limit)
+    assert sum(isinstance(event, Prefilled) for event in events) == 5
+    assert len(emitted(events)) <= 5 * limit
+
+
+def test_strict_refuses_what_was_not_read_before_any_model_is_loaded(presets):
+    source = dataclasses.replace(document(SHORT), extraction=Extraction(3, failed=(2,)))
+    with Summarizer(Options(preset=str(presets["one"]), strict=True)) as summarizer:
+        with pytest.raises(FitError, match="cannot be read completely") as refused:
+            list(summarizer.run(source))
+        assert refused.value.why == "pages 2 failed"
+        assert summarizer._writer is None
+
+
+@pytest.mark.parametrize(("device", "why"), [("nonsense", "no device 'nonsense'"), ("cuda:99", "")])
+def test_a_device_that_is_not_there(presets, device, why):
+    with pytest.raises(UsageError, match=why):
+        summarize(presets["one"], device=device)
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(presets, monkeypatch):
+    import psutil
+
+    monkeypatch.setattr("specextend_cli.summarize.pair.estimate", lambda preset: type("Need", (), {"total": 1e15}))
+    monkeypatch.setattr("specextend_cli.models.load.load_model", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(FitError, match="does not fit into memory") as refused:
+        summarize(presets["one"], device="cpu")
+    assert "1000000.0 GB" in refused.value.why
+    assert psutil.virtual_memory().available < 1e15
+
+
+def test_a_model_that_is_not_there(presets, tmp_path):
+    with pytest.raises(ModelError, match="there is no model directory"):
+        summarize(write(tmp_path / "lost.toml"))
