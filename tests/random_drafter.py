@@ -17,7 +17,8 @@ class RandomDrafter:
     feature_layers: tuple[int, ...] = ()
     retrieves = False
 
-    def __init__(self, vocabulary: int, seed: int = 0) -> None:
+    def __init__(self, vocabulary: int, seed: int = 0, device: torch.device | str = "cpu") -> None:
+        self.device = device
         self.vocabulary = vocabulary
         self.random = random.Random(seed)
         self._last = 0
@@ -37,7 +38,7 @@ class RandomDrafter:
                 tokens.append(token)
                 parents.append(parent)
                 scores.append(scores[parent] * self.random.random())
-        return from_lists(tokens, parents, scores)
+        return from_lists(tokens, parents, scores, self.device)
 
     def retrieve(self, scores: Tensor) -> None: ...
 

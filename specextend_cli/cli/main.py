@@ -128,7 +128,10 @@ def _broken_pipe() -> int:
 def _disk_full(error: OSError, debug: bool) -> int:
     from specextend_cli.ui.streams import silence
 
-    silence(sys.stdout)  # perhaps that is the full one, and it still holds what it could not write
+    try:
+        sys.stdout.flush()
+    except OSError:  # that is the full one, and it still holds what it could not write
+        silence(sys.stdout)
     why = error.strerror or "no space left"
     return _failed(FitError("the output could not be written", why=why, fix="free some space there"), debug)
 

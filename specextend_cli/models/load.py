@@ -33,7 +33,7 @@ def load_model(
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
-    `name` is what the user calls the preset. ModelError: damaged or missing weights, an unknown architecture, or one
+    `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing weights, an unknown architecture, or one
     that would need code from its repository. `torch.OutOfMemoryError` passes through: the caller knows the device.
     """
     weights = weight_files(directory)
@@ -90,7 +90,7 @@ def _damaged(path: Path, why: str, name: str) -> ModelError:
     return ModelError(
         f"the weights in {path} are damaged",
         why=why,
-        fix=f"specextend models rm {name} && specextend models pull {name}",
+        fix=f"specextend models rm {name} && specextend models pull {name}" if name else "save or copy it there again",
     )
 
 

@@ -11,7 +11,7 @@ import psutil
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
-from specextend_cli.models.preset import Preset
+from specextend_cli.models.preset import LocalSource, Preset
 from specextend_cli.models.sources import Pair as Directories
 
 if TYPE_CHECKING:
@@ -51,9 +51,12 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
     dtype = _dtype(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
     _check_memory(preset, device)
 
+    own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
+
     def load(path: Path) -> LanguageModel:
+        name = "" if path in own else preset.name
         try:
-            return LanguageModel(load_model(path, device=device, dtype=dtype, name=preset.name))
+            return LanguageModel(load_model(path, device=device, dtype=dtype, name=name))
         except torch.OutOfMemoryError as error:
             raise _too_large(preset, str(error)) from error
 
@@ -132,8 +135,10 @@ def _device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise UsageError(f"there is no device {name!r}", fix="--device auto, cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"device {name} is not usable here", why="torch sees no CUDA device", fix="specextend doctor")
+    devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= devices.get(device.type, 0):
+        seen = ", ".join(f"{count} {kind}" for kind, count in devices.items())
+        raise UsageError(f"device {name} is not usable here", why=f"torch sees {seen}", fix="specextend doctor")
     return device
 
 

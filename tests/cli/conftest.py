@@ -1,6 +1,48 @@
-"""The invented stream lives beside the tests of the views."""
+"""Caches of the test's own, tiny presets, and the helpers of the tests of the views and of the pipeline."""
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ui"))
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("ui", "summarize", "documents")]
+
+import tiny_preset
+
+from specextend_cli.cli.main import run
+
+
+@pytest.fixture(scope="session")
+def presets(tmp_path_factory):
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them cost a tiny model more than they give
+    yield tiny_preset.make(tmp_path_factory.mktemp("presets"))
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory, monkeypatch):
+    """No test sees or touches the user's caches, configuration or environment; subprocesses inherit it."""
+    folder = tmp_path_factory.mktemp("home")
+    for kind in ("cache", "config"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name in ("HF_HUB_OFFLINE", "SPECEXTEND_MODEL", "SPECEXTEND_PDF_PASSWORD"):
+        monkeypatch.setenv(name, "")  # so that it is restored, whatever the command sets
+        monkeypatch.delenv(name)
+    return folder
+
+
+@pytest.fixture
+def cli(capsys):
+    """The command line in this process: the same exit code and output, without starting Python."""
+
+    def call(*arguments):
+        code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+
+    return call

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -17,13 +18,17 @@ from typing import Any
 
 import pyte
 
+REAL = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()"]
+"""The command line as it is installed."""
 RUNNER = Path(__file__).with_name("run_fake.py")
 SHOW, HIDE = b"\x1b[?25h", b"\x1b[?25l"
 LIMIT = 60  # seconds; only a hang ever takes that long
 
 
-def command(*arguments: object, **settings: Any) -> list[str]:
-    """The argument vector of one run with the invented summarizer."""
+def command(*arguments: object, real: bool = False, **settings: Any) -> list[str]:
+    """The argument vector of one run, with the invented summarizer unless it is to be the `real` one."""
+    if real:
+        return [*REAL, *map(str, arguments)]
     return [sys.executable, str(RUNNER), json.dumps(settings), *map(str, arguments)]
 
 
@@ -47,9 +52,9 @@ def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, 
     )
 
 
-def bash(script: str, **variables: str):
-    """Run a shell script; `$SPECEXTEND` is the command with the default stream."""
-    quoted = " ".join(f"'{part}'" for part in command())
+def bash(script: str, *, real: bool = False, **variables: str):
+    """Run a shell script; `$SPECEXTEND` is the command with the default stream, or the `real` one."""
+    quoted = " ".join(f"'{part}'" for part in command(real=real))
     return subprocess.run(
         ["bash", "-c", script.replace("$SPECEXTEND", quoted)],
         capture_output=True,
@@ -90,6 +95,11 @@ class Terminal:
         """Read until `text` was written."""
         while text not in self.output:
             assert self._read(), f"{text!r} never came: {self.output!r}"
+
+    def until_match(self, pattern: bytes) -> None:
+        """Read until something like `pattern` was written."""
+        while not re.search(pattern, self.output):
+            assert self._read(), f"{pattern!r} never came: {self.output!r}"
 
     def redrawn(self, text: bytes, times: int) -> None:
         """Read until `text` was written that often."""

@@ -26,13 +26,17 @@ POLICIES = ("full", "streaming", "retrieval")
 
 Make = Callable[[Target, Retrieval], Drafter]
 DRAFTERS: dict[str, Make] = {
-    "none": lambda target, retrieval: NoDrafter(),
-    "ngram": lambda target, retrieval: NgramDrafter(),
-    "random": lambda target, retrieval: RandomDrafter(VOCABULARY),
+    "none": lambda target, retrieval: NoDrafter(target.lm.device),
+    "ngram": lambda target, retrieval: NgramDrafter(target.lm.device),
+    "random": lambda target, retrieval: RandomDrafter(VOCABULARY, device=target.lm.device),
     "self": lambda target, retrieval: LMDrafter(target.lm, target, retrieval),
-    "lm": lambda target, retrieval: LMDrafter(LanguageModel(small_draft()), target, retrieval),
-    "lm-window": lambda target, retrieval: LMDrafter(LanguageModel(small_draft()), target, retrieval, window=32),
-    "blend": lambda target, retrieval: BlendDrafter([NgramDrafter(), LMDrafter(target.lm, target, retrieval)]),
+    "lm": lambda target, retrieval: LMDrafter(LanguageModel(small_draft().to(target.lm.device)), target, retrieval),
+    "lm-window": lambda target, retrieval: LMDrafter(
+        LanguageModel(small_draft().to(target.lm.device)), target, retrieval, window=32
+    ),
+    "blend": lambda target, retrieval: BlendDrafter(
+        [NgramDrafter(target.lm.device), LMDrafter(target.lm, target, retrieval)]
+    ),
 }
 
 
@@ -194,6 +198,17 @@ def test_the_end_token_and_the_limit() -> None:
                 reasons.append(event.reason)
         assert tokens == expected[: at + 1]
         assert reasons == ["eos"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_on_cuda(drafter: str, policy: str) -> None:
+    model = tiny().cuda()
+    expected = generate(model, prompt(), NEW)
+    target = Target(LanguageModel(model))
+    retrieval = small(policy)
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
 
 
 def test_an_empty_prompt_is_refused() -> None:

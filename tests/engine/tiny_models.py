@@ -77,7 +77,7 @@ def generate(
 ) -> list[int]:
     """transformers' own greedy decoding, on its own attention and cache."""
     model.set_attn_implementation("sdpa")
-    ids = torch.tensor([list(tokens)])
+    ids = torch.tensor([list(tokens)], device=model.device)
     with torch.no_grad():
         out = model.generate(
             ids,

@@ -1,0 +1,90 @@
+"""The whole command in processes of its own: real models, tiny ones, on real pipes and terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from made_pdfs import report_bytes
+from shell import HIDE, SHOW, Terminal, command, environment
+from tiny_preset import text
+
+LOADED = (
+    "import sys\n"
+    "from specextend_cli.cli.main import run\n"
+    "code = run(sys.argv[1:])\n"
+    "print('loaded:', *sorted({'torch', 'transformers'} & set(sys.modules)), file=sys.stderr)\n"
+    "sys.exit(code)\n"
+)
+
+
+def test_planning_two_hundred_pages_imports_no_torch(presets, tmp_path):
+    path = tmp_path / "report.pdf"
+    path.write_bytes(report_bytes(200))
+    arguments = [sys.executable, "-c", LOADED, "plan", "--json", "-m", str(presets["one"]), str(path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stderr) == (0, "loaded:\n")
+    plan = json.loads(done.stdout)
+    assert (plan["pages"], plan["tokens"]) == (200, sum(plan["chunks"]))
+    assert plan["levels"] > 2
+
+
+@pytest.mark.parametrize("arguments", ["--help", "summarize --help", "presets list", "models list", "tokens", "chunks"])
+def test_what_needs_no_model_imports_no_torch(presets, tmp_path, arguments):
+    path = tmp_path / "a.txt"
+    path.write_text(text(3))
+    words = arguments.split()
+    if words[0] in ("tokens", "chunks"):
+        words += ["-m", str(presets["one"]), str(path)]
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "loaded:\n")
+
+
+def test_a_redirected_summary_is_clean(presets, tmp_path):
+    source, out = tmp_path / "harbour.txt", tmp_path / "out.txt"
+    source.write_text(text(30))
+    with out.open("wb") as stdout:
+        arguments = ("summarize", source, "-m", presets["three"])
+        terminal = Terminal(*arguments, columns=200, real=True, redirect={"stdout": stdout})
+        assert terminal.wait() == 0
+    summary = out.read_text()
+    assert re.fullmatch(r"(?:[A-Za-z .,]+\n\n)?[A-Za-z .,]+\n", summary)
+    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+    assert re.match(r"done · \d+ tokens in ", terminal.screen()[-1])
+
+
+def test_a_closed_pipe_is_141(presets, tmp_path):
+    source = tmp_path / "harbour.txt"
+    source.write_text(text(6))
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = command("summarize", "-q", source, "-m", presets["one"], real=True)
+    done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_ctrl_c_while_decoding_saves_the_notes_and_restores_the_terminal(presets, home, tmp_path):
+    source = tmp_path / "harbour.txt"
+    source.write_text(text(1500))
+    terminal = Terminal("summarize", source, "-m", presets["one"], real=True)
+    terminal.until_match(rb"(?:[3-9]|\d\d+)/\d{3}")
+    assert not terminal.echoes
+    terminal.press(b"\x03")
+    terminal.until(b"run again to continue")
+    assert terminal.echoes
+    assert terminal.wait() == 130
+    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+    (last,) = terminal.screen()
+    saved = int(re.fullmatch(r"(\d+)/\d+ chunks saved; run again to continue", last)[1])
+    with closing(sqlite3.connect(home / "cache" / "specextend" / "notes.sqlite")) as store:
+        assert store.execute("select count(*) from notes").fetchone() == (saved,)
+    assert saved >= 2
