@@ -21,7 +21,7 @@ def chunks(
     offline: options.Offline = False,
     size: Annotated[
         int | None,
-        typer.Option("--size", metavar="TOKENS", min=1, help="Default: the preset's.", rich_help_panel=options.STYLE),
+        typer.Option("--size", metavar="TOKENS", min=16, help="Default: the preset's.", rich_help_panel=options.STYLE),
     ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="A line a chunk, text included.", rich_help_panel=options.OUTPUT)

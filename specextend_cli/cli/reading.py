@@ -54,6 +54,8 @@ def sources(
             typer.echo(f"usage: {example}\n       … | {command} -\nhelp:  {command} --help", err=True)
             raise typer.Exit(int(Exit.USAGE))
         files = [STDIN]
+    if "" in files:
+        raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
     if list(files).count(STDIN) > 1:
         raise UsageError("stdin can be read only once", fix="give - once")
     return [Source(path, pages, password_file) for path in files]
@@ -63,7 +65,7 @@ def one_source(
     file: str | None, *, example: str, pages: str | None = None, password_file: Path | None = None
 ) -> Source:
     """The same for a command that takes one document."""
-    return sources([file] if file else None, example=example, pages=pages, password_file=password_file)[0]
+    return sources(None if file is None else [file], example=example, pages=pages, password_file=password_file)[0]
 
 
 def _password(file: Path | None) -> str | None:

@@ -12,6 +12,7 @@ from types import FrameType
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.ui import keys
 
+FOREVER = 1e8  # seconds; a timer takes no infinity
 SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -46,7 +47,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, FOREVER))
     try:
         yield
     finally:

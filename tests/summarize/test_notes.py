@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -63,6 +64,14 @@ def test_other_settings_are_other_answers(presets, store):
     )
     run(made, document(text(30)))
     assert len(made._writer.prompts) == 5
+
+
+def test_other_weights_in_the_same_place_are_another_model(presets, tmp_path):
+    shutil.copytree(presets["one"].parent, tmp_path / "copy")
+    copied = {"one": tmp_path / "copy" / "one.toml"}
+    assert [len(write(copied, text(30))[0]) for _ in range(2)] == [5, 0]
+    os.utime(tmp_path / "copy" / "target" / "model.safetensors", (1, 1))
+    assert len(write(copied, text(30))[0]) == 5
 
 
 def test_without_a_cache_nothing_is_kept(presets, store):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +11,7 @@ from scribe import Scribe, document, parts, run, summarizer
 from tiny_preset import text
 
 from specextend_cli.errors import InputError
+from specextend_cli.summarize.events import Warned
 from specextend_cli.summarize.planning import pack
 
 prose = st.lists(
@@ -51,7 +52,7 @@ def test_levels_shrink_to_the_planned_end(presets, name, sentences):
     done = parts(events)
     counts = [len(list(level)) for _, level in groupby(done, key=lambda part: part.level)]
     assert counts[0] == len(summary.plan.chunks)
-    assert all(after < before for before, after in zip(counts, counts[1:], strict=False))
+    assert all(after < before for before, after in pairwise(counts))
     assert counts[-1] <= made.preset.window.summary_parts
     assert len(counts) == done[-1].level == done[-1].levels == summary.plan.levels
     assert [part.final for part in done] == [part.level == len(counts) for part in done]
@@ -83,6 +84,14 @@ def test_a_text_of_few_words_gets_fewer(presets, tokens, words):
     made = summarizer(presets["one"])
     source = document("One two.")
     assert tokens(run(made, source)[0].text) < tokens("One two.")
+
+
+def test_a_model_that_says_nothing_is_reported(presets):
+    summary, events = run(summarizer(presets["one"], Scribe(lambda *_: "")), document(text(30)))
+    assert (summary.text, summary.notes) == ("", ("",) * 4)
+    assert [event.message for event in events if isinstance(event, Warned)] == [
+        "the model wrote no summary: another --model may"
+    ]
 
 
 def test_a_plan_loads_no_model(presets):

@@ -37,7 +37,7 @@ def write(tokenizer, monkeypatch):
 def test_no_delta_holds_half_a_character(write, tokenizer, size):
     text = "Ships 🙂🙃 bring naïve tea. 你好，世界。 A family: 👩‍👩‍👧! Ωμέγα\N{COMBINING ACUTE ACCENT} ends"
     tokens = tokenizer.encode(text).ids
-    assert any(len(tokenizer.decode([token]).encode()) > len(tokenizer.decode([token])) for token in tokens)
+    assert any("\ufffd" in tokenizer.decode([token]) for token in tokens)
     deltas, made = write(tokens, size=size)
     assert "".join(deltas) == made.text == text
     assert not any("\ufffd" in delta for delta in deltas)
