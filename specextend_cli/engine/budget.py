@@ -36,8 +36,8 @@ class _Cost(NamedTuple):
 class CostModel:
     """Seconds of a verification by its node count, at about the present context length. Outlives a sequence.
 
-    A clock errs upwards: at first warm-up, later other programs. So the fastest of the first measurements counts, and
-    after that a slower one counts for less than a faster one.
+    The first measurements hold warm-up, so the fastest of them counts; later ones fade into a mean, in which a single
+    slow moment counts for three times the known cost at most.
     """
 
     _costs: dict[int, dict[int, _Cost]] = field(default_factory=dict)
@@ -50,8 +50,7 @@ class CostModel:
         if known.samples < _FIRST:
             settled = min(known.seconds, seconds)
         else:
-            weight = 0.3 if seconds < known.seconds else 0.1
-            settled = known.seconds + weight * (min(seconds, 2 * known.seconds) - known.seconds)
+            settled = known.seconds + 0.1 * (min(seconds, 3 * known.seconds) - known.seconds)
         costs[size] = _Cost(known.nodes + 0.25 * (nodes - known.nodes), settled, known.samples + 1)
 
     def known(self, length: int) -> bool:

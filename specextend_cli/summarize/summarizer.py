@@ -178,7 +178,7 @@ class Summarizer:
         sources = [
             _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens) for c in work.chunks
         ]
-        template, level = "single" if len(sources) == 1 else "map", 1
+        template, level = "map", 1
         while len(sources) > window.summary_parts:
             notes: list[_Note] = []
             for number, source in enumerate(sources, 1):
@@ -189,6 +189,7 @@ class Summarizer:
             groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
             sources = [self._join([notes[i] for i in group]) for group in groups]
             template, level = "reduce", level + 1
+        template = "single" if level == 1 else template  # what reads the document itself and writes the summary
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
