@@ -1,8 +1,9 @@
 """The gate: how large a tree pays, and whether drafting pays at all, by this run's own clock.
 
 A verification of n nodes costs c(n) seconds, a draft d; the tree's best n nodes promise 1 + s(n) tokens. The budget
-cuts the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. A drafter whose forwards have lost
-to plain decoding lately is tried again only as long as all such losses stay under a small share of the time spent.
+cuts the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. A model's forwards must beat what
+is to be had without them, plain decoding or n-grams; while they do not, they are tried again only as long as such
+losses stay under a small share of the time spent.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _SLOPE = 0.02  # a node's share of a plain step's cost, assumed until measured
 _MARGIN = 1.04  # a tree must promise this much more than plain decoding: clocks and promises are noisy
 _TUITION = 0.02  # share of the time that may be lost to trying drafts that did not pay
 _FIRST = 2  # plain steps before the first draft, at every new context length
+_CHEAP_STEPS = 4  # steps without a model's forwards before the first with them
+_WORST = 8  # plain steps; a single step never counts for more
+_MEMORY = 0.998  # a step: how fast losses are forgiven
 _REFRESH = 96  # steps after which a plain step is measured again
 
 
@@ -88,24 +92,27 @@ class Budget:
     gate: bool = True
     costs: CostModel = field(default_factory=CostModel)
     _steps: int = field(default=0, init=False)
+    _drafts: int = field(default=0, init=False)
     _elapsed: float = field(default=0.0, init=False)
     _lost: float = field(default=0.0, init=False)
     _trial_loss: float = field(default=0.0, init=False)
-    _drafting: float = field(default=0.0, init=False)
-    _plain_equivalent: float = field(default=0.0, init=False)
+    _spent: float = field(default=0.0, init=False)
+    _earned: float = field(default=0.0, init=False)
+    _cheap: _Rate = field(default_factory=lambda: _Rate(), init=False)
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
 
     def next_shape(self, length: int) -> TreeShape:
-        """What to ask of the drafter; one node means a plain step and no draft."""
+        """What to ask of the drafter; one node means a plain step and no draft, no forwards a draft without a model."""
         if not self.gate:
             return self.shape
         self._steps += 1
         if not self.costs.known(length) or self._steps % _REFRESH == 0:
             return replace(self.shape, nodes=1)
-        pays = self._plain_equivalent >= self._drafting
+        pays = self._earned >= self._spent
         affordable = self._lost + self._trial_loss <= _TUITION * self._elapsed
-        return self.shape if pays or affordable else replace(self.shape, forwards=0)
+        measured = self._cheap.samples >= _CHEAP_STEPS and self._steps % _REFRESH > 2
+        return self.shape if measured and (pays or affordable) else replace(self.shape, forwards=0)
 
     def cut(self, tree: DraftTree, draft_seconds: float, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
@@ -136,17 +143,48 @@ class Budget:
         if len(tree) > 1:
             self._promised += float(tree.scores.sum()) - 1
             self._kept += accepted - 1
-        spent = draft_seconds + verify_seconds
-        self._elapsed += spent
-        if shape.nodes == 1 or shape.forwards == 0:
+        # A hiccup is not the drafter's doing: nothing counts for more than a few plain steps.
+        plain = self.costs.plain(length)
+        spent = min(draft_seconds + verify_seconds, _WORST * plain) if plain else draft_seconds + verify_seconds
+        self._elapsed = _MEMORY * self._elapsed + spent
+        self._lost *= _MEMORY
+        if shape.nodes == 1:
             return
-        earned = accepted * self.costs.plain(length)
-        self._drafting = 0.8 * self._drafting + spent
-        self._plain_equivalent = 0.8 * self._plain_equivalent + earned
-        if self._plain_equivalent < self._drafting:
+        if shape.forwards == 0:
+            self._cheap.learn(spent, accepted)
+            return
+        self._drafts += 1
+        if self._drafts == 1:
+            return  # warm-up
+        earned = accepted * self._cheap.seconds_per_token
+        self._spent = 0.8 * self._spent + spent
+        self._earned = 0.8 * self._earned + earned
+        if self._earned < self._spent:
             loss = max(spent - earned, 0.0)
             self._lost += loss
             self._trial_loss = max(loss, 0.5 * self._trial_loss)
+
+    def charge(self, seconds: float) -> None:
+        """What drafting costs besides: choosing a working set."""
+        self._spent += seconds
+
+
+@dataclass
+class _Rate:
+    """Seconds a token, fading: what a drafter's forwards have to beat."""
+
+    seconds: float = 0.0
+    tokens: float = 0.0
+    samples: int = 0
+
+    def learn(self, seconds: float, tokens: int) -> None:
+        self.seconds = 0.95 * self.seconds + seconds
+        self.tokens = 0.95 * self.tokens + tokens
+        self.samples += 1
+
+    @property
+    def seconds_per_token(self) -> float:
+        return self.seconds / self.tokens
 
 
 def _context(length: int) -> int:

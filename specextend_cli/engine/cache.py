@@ -78,6 +78,14 @@ class KVCache(Cache):
         """Memory held."""
         return self.buffer.numel() * self.buffer.element_size()
 
+    def begin(self, capacity: int) -> None:
+        """Forget everything; make room for `capacity` tokens."""
+        self.rollback(0)
+        if self.capacity < capacity:
+            *outer, _, head_dim = self.buffer.shape
+            self.buffer = self.buffer.new_empty(0)  # the old buffer goes before the new one comes
+            self.buffer = self.buffer.new_empty(*outer, _rounded(capacity), head_dim)
+
     def reserve(self, rows: int) -> None:
         """Room for a forward of `rows` tokens behind those already reserved."""
         self.start, self.end = self.end, self.end + rows

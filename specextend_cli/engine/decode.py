@@ -71,7 +71,8 @@ def decode(
         tree = drafter.propose(shape) if shape.nodes > 1 else root(last, device)
         tree = budget.cut(tree, perf_counter() - began, length)
         verifying = perf_counter()
-        recorded = drafter.retrieves and trigger.could_be_due()
+        drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
+        recorded = drafted and trigger.could_be_due()
         out = target.verify(tree, features=drafter.feature_layers, record=recorded)
         verdict = accept(tree, sampler.choose(out.logits, tree))
         target.keep(verdict.path)
@@ -83,9 +84,11 @@ def decode(
 
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)
-        yield Step(tuple(new), target.length + 1, len(tree), draft_seconds, verify_seconds, plain)
-        if trigger.due(len(verdict.tokens)) and recorded and reason is None:
-            yield _retrieve(target, drafter, verdict.path[-1])
+        yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)
+        if drafted and trigger.due(len(verdict.tokens)) and reason is None:
+            choice = _retrieve(target, drafter, verdict.path[-1])
+            budget.charge(choice.seconds)
+            yield choice
     yield Finished(reason, stop.count)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, Pass, backend_for, register
+from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.errors import ModelError
 
@@ -33,6 +34,7 @@ class LanguageModel:
         self.device = model.device
         self.dtype = model.dtype
         self.backend = backend_for(self.device, backend)
+        self._probe()
 
     @property
     def vocabulary(self) -> int:
@@ -43,6 +45,17 @@ class LanguageModel:
     def layers(self) -> int:
         """Decoder layers."""
         return int(self.config.num_hidden_layers)
+
+    def _probe(self) -> None:
+        """One small forward: every layer must come by our attention function. ModelError otherwise."""
+        every = Pass(self.backend, record=frozenset(range(self.layers)))
+        two = torch.arange(2, device=self.device)
+        try:
+            self.forward(two, two, self.new_cache(2), this_pass=every)
+        except UnsupportedError as error:
+            raise _unsupported(self.model, str(error)) from error
+        if set(every.queries) != set(every.record):
+            raise _unsupported(self.model, "not all of its layers call the registered attention function")
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` tokens before it has to grow."""
@@ -81,13 +94,15 @@ class LanguageModel:
 def check_supported(model: PreTrainedModel) -> None:
     """ModelError unless the model is a decoder with full attention in every layer, reachable through the hooks."""
     config = model.config
-    name = type(model).__name__
+    rope = getattr(config, "rope_parameters", None) or {}
 
     def refuse(why: str) -> None:
-        raise ModelError(f"{name} is not supported", why=why, fix="specextend presets list shows the pairs that are")
+        raise _unsupported(model, why)
 
     if config.is_encoder_decoder:
         refuse("it is an encoder-decoder; speculative decoding here needs a decoder-only model")
+    if rope.get("rope_type") in ("dynamic", "longrope"):
+        refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
     layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
     if layer_types != {"full_attention"} or getattr(config, "sliding_window", None):
         refuse("it attends through a sliding window or a linear layer; only full attention is exact here")
@@ -97,3 +112,8 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse("its attention keeps a compressed cache (MLA)")
     if not getattr(model, "_supports_attention_backend", False):
         refuse("its transformers implementation does not take a registered attention function")
+
+
+def _unsupported(model: PreTrainedModel, why: str) -> ModelError:
+    what = f"{type(model).__name__} is not supported"
+    return ModelError(what, why=why, fix="specextend presets list shows the pairs that are")

@@ -22,15 +22,21 @@ def working_set(config: Retrieval, length: int, scores: Tensor | None, device: t
     if config.policy == "streaming" or scores is None:
         recent = torch.arange(length - (config.size - config.sinks), length, device=device)
         return torch.cat((torch.arange(config.sinks, device=device), recent))
-    scores = scores[:length]
     seen = torch.zeros(length, dtype=torch.bool, device=device)
     seen[: config.sinks] = True
     seen[length - config.recent :] = True
-    # Only what sinks and recent tokens leave out competes for the top-k, so that no chunk is chosen twice.
-    whole = (length - config.recent) // config.chunk
-    means = scores[: whole * config.chunk].reshape(whole, config.chunk).mean(-1)
-    chosen = means.topk(min(config.top_k, whole)).indices
-    seen[: whole * config.chunk].reshape(whole, config.chunk)[chosen] = True
+    # Only what sinks and recent tokens leave out competes for the top-k: their own attention would win them a place
+    # they have already. The last chunk may be a short one.
+    end = length - config.recent
+    count = -(-end // config.chunk)
+    rivals = scores.new_zeros(count * config.chunk)
+    rivals[config.sinks : end] = scores[config.sinks : end]
+    sizes = torch.full((count,), config.chunk, device=device)
+    sizes[-1] = end - (count - 1) * config.chunk
+    chosen = (rivals.reshape(count, config.chunk).sum(-1) / sizes).topk(min(config.top_k, count)).indices
+    candidates = torch.zeros(count, config.chunk, dtype=torch.bool, device=device)
+    candidates[chosen] = True
+    seen[:end] |= candidates.flatten()[:end]
     return seen.nonzero().squeeze(-1)
 
 
@@ -38,9 +44,10 @@ def spans(positions: Tensor) -> tuple[tuple[int, int], ...]:
     """Half-open ranges of ascending positions."""
     if not len(positions):
         return ()
-    breaks = ((positions[1:] - positions[:-1]) > 1).nonzero().squeeze(-1) + 1
-    pieces = torch.tensor_split(positions, breaks.cpu())
-    return tuple((int(piece[0]), int(piece[-1]) + 1) for piece in pieces)
+    gaps = positions[1:] - positions[:-1] > 1
+    starts = torch.cat((positions[:1], positions[1:][gaps]))
+    ends = torch.cat((positions[:-1][gaps], positions[-1:])) + 1
+    return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import Pass, Queries
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel, Output
 from specextend_cli.engine.tree import DraftTree
@@ -21,9 +21,11 @@ class Target:
 
     def __init__(self, lm: LanguageModel, *, score_layers: Sequence[int] = (-1,)) -> None:
         self.lm = lm
+        if not all(-lm.layers <= layer < lm.layers for layer in score_layers):
+            raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {tuple(score_layers)}")
         self.score_layers = frozenset(layer % lm.layers for layer in score_layers)
         self.cache: KVCache = lm.new_cache(0)
-        self._queries: dict[int, Tensor] = {}
+        self._queries: Queries = {}
 
     @property
     def length(self) -> int:
@@ -32,10 +34,7 @@ class Target:
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence with room for `capacity` tokens; memory is kept when it suffices."""
-        if self.cache.capacity < capacity:
-            self.cache = self.lm.new_cache(0)  # the old buffer goes before the new one comes
-            self.cache = self.lm.new_cache(capacity)
-        self.cache.rollback(0)
+        self.cache.begin(capacity)
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
@@ -69,9 +68,8 @@ class Target:
         layer has to leave the fast path. The accepted node must be the last committed one.
         """
         rows = []
-        for layer, queries in self._queries.items():
+        for layer, (queries, scale) in self._queries.items():
             keys = self.cache.buffer[0, layer, :, : self.length]
-            scale = self.lm.model.get_decoder().layers[layer].self_attn.scaling
             grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])
             logits = torch.matmul(grouped, keys.transpose(1, 2)).float() * scale
             rows.append(logits.softmax(-1).mean((0, 1)))

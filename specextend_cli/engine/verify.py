@@ -22,8 +22,7 @@ def accept(tree: DraftTree, choice: Tensor) -> Verdict:
 
     A node is right when its token is what the target chose at its parent; the path of a right node whose ancestors
     are right is exactly what plain decoding would have emitted, whatever made the choice: argmax, or a draw from the
-    target's distribution. Distinct siblings mean that at most one child of a node is right. This holds the decoding
-    loop's only read from the device.
+    target's distribution. Distinct siblings mean that at most one child of a node is right. Reads from the device once.
     """
     right = tree.tokens == choice[tree.parents]
     right[0] = True

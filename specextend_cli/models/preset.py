@@ -90,13 +90,17 @@ class Target(_Table):
 
 
 class Draft(_Table):
-    """What proposes tokens: nothing, n-grams, a small model, the target itself on a working set, or a blend."""
+    """What proposes tokens: nothing, n-grams, a small model, the target itself on a working set, or a blend.
+
+    A model with a `window` (tokens) reads the prompt in pieces that see no further back, at positions it knows.
+    """
 
     kind: Literal["none", "ngram", "lm", "self", "blend"] = "ngram"
     of: tuple[Literal["ngram", "lm", "self"], ...] = ()
     source: Source | None = None
     dtype: Dtype = "auto"
     shape: Shape | None = None
+    window: int | None = Field(default=None, ge=16)
 
     @property
     def has_model(self) -> bool:
@@ -173,6 +177,8 @@ class Window(_Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Window:
+        if 3 * (self.note_tokens + 2) > max(self.chunk, self.context // 2):
+            raise ValueError("three notes must fit into one chunk, or into half the context")
         if self.chunk + max(self.note_tokens, self.summary_tokens) >= self.context:
             raise ValueError("chunk and the new tokens together must stay below context")
         return self

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import psutil
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
-from specextend_cli.models.preset import LocalSource, Preset
+from specextend_cli.models.preset import Dtype, LocalSource, Preset
 from specextend_cli.models.sources import Pair as Directories
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
 
     device = _device(choices.device)
     dtype = _dtype(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
-    _check_memory(preset, device)
+    _check_memory(preset, device, choices)
 
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
 
-    def load(path: Path) -> LanguageModel:
+    def load(path: Path, dtype: torch.dtype) -> LanguageModel:
         name = "" if path in own else preset.name
         try:
             return LanguageModel(load_model(path, device=device, dtype=dtype, name=name))
         except torch.OutOfMemoryError as error:
             raise _too_large(preset, str(error)) from error
 
-    lm = load(directories.target)
+    lm = load(directories.target, dtype)
     retrieval = _retrieval(preset, choices)
     target = Target(lm, score_layers=retrieval.layers)
     tree = preset.tree
@@ -82,7 +82,7 @@ def _drafter(
     target: Target,
     retrieval: Retrieval,
     draft: Path | None,
-    load: Callable[[Path], LanguageModel],
+    load: Callable[[Path, torch.dtype], LanguageModel],
 ) -> Drafter:
     from specextend_cli.engine.drafters import BlendDrafter, LMDrafter, NgramDrafter, NoDrafter
 
@@ -100,7 +100,9 @@ def _drafter(
                     why=f"its draft is {preset.draft.kind!r}",
                     fix="choose --draft ngram, or a preset with a draft: specextend presets list",
                 )
-            return LMDrafter(load(draft), target, retrieval)
+            wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
+            model = load(draft, _dtype(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+            return LMDrafter(model, target, retrieval, window=preset.draft.window)
         parts = preset.draft.of or (("ngram", "lm") if draft is not None else ("ngram", "self"))
         return BlendDrafter([make(part) for part in parts])
 
@@ -155,10 +157,10 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def _check_memory(preset: Preset, device: torch.device) -> None:
+def _check_memory(preset: Preset, device: torch.device, choices: Choices) -> None:
     import torch
 
-    need = estimate(preset)
+    need = estimate(preset, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
     else:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.preset import Preset, fill
 from specextend_cli.models.tokens import TextEncoder
@@ -44,6 +45,12 @@ class Prompter:
         rendered = render_chat(
             self.directory, messages, template=prompts.chat_template, options=prompts.template_options
         )
+        if rendered.count(_MARK) != 1:
+            raise ModelError(
+                f"the chat template of {self.directory.name} does not keep the message as it is",
+                why=f"a mark put into it came out {rendered.count(_MARK)} times",
+                fix="write chat_template in the preset's [prompts]",
+            )
         head, _, tail = rendered.partition(_MARK)
         return self.encoder.encode_prompt(head), self.encoder.encode_prompt(tail)
 

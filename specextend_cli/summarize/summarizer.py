@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from specextend_cli.documents.document import Document
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
-from specextend_cli.errors import FitError, InputError
+from specextend_cli.errors import FitError, InputError, UsageError
 from specextend_cli.models.hub import weight_files
-from specextend_cli.models.preset import DEFAULT, Preset, load_preset
+from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset, load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
@@ -112,8 +112,8 @@ class Summarizer:
         """
         began = perf_counter()
         meter = Meter()
-        work = yield from self._planned(document)
         self._check(document)
+        work = yield from self._planned(document)
         yield work.plan
         notes: list[_Note] = []
         text, read = "", 0
@@ -152,13 +152,29 @@ class Summarizer:
         return self._writer.drafter.name if self._writer else self.options.draft or self.preset.draft.kind
 
     def _planned(self, document: Document) -> Generator[Stage, None, Work]:
+        if not document.text.strip():
+            raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
         if self._prompter is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
             self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory)
-        if not document.text.strip():
-            raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
+            self._check_prompts()
         return plan_work(document, self.preset, self._prompter.encoder)
+
+    def _check_prompts(self) -> None:
+        """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
+        window = self.preset.window
+        values = dict.fromkeys(PLACEHOLDERS, "9999")
+        text = max(window.chunk, 3 * (window.note_tokens + 2))
+        for template in ("single", "map", "reduce"):
+            new = window.note_tokens if template == "map" else window.summary_tokens
+            need = self._prompts.overhead(template, values) + text + new
+            if need > window.context:
+                raise UsageError(
+                    f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",
+                    why=f"it can take {need:,} tokens of {window.context:,}",
+                    fix="lower chunk, note_tokens or summary_tokens under [window]",
+                )
 
     def _check(self, document: Document) -> None:
         if self.options.strict and document.extraction.failed:
@@ -193,7 +209,7 @@ class Summarizer:
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
-            yield from self._final(template, document, source, part, words // len(sources))
+            yield from self._final(template, document, source, part, max(words // len(sources), 1))
 
     def _note(self, template: str, document: Document, source: _Note, part: Part) -> Generator[Event, None, _Note]:
         prompt = self._prompts.prompt(template, self._values(document, source, part, self._note_words), source.text)
@@ -221,12 +237,13 @@ class Summarizer:
         if stored is not None:
             yield Text(stored, part.final)
             return stored, True
-        writer = yield from self._loaded()
+        writer = yield from self.load()
         yield from writer.write(prompt, max_tokens=limit, final=part.final)
         self._store.put(at, writer.text)
         return writer.text, False
 
-    def _loaded(self) -> Generator[Event, None, Writer]:
+    def load(self) -> Generator[Event, None, Writer]:
+        """Load the models, if they are not loaded yet. `run` does it when it needs them."""
         if self._writer is None:
             options, preset = self.options, self.preset
             pair: Pair = yield from stages(
@@ -285,6 +302,7 @@ class Summarizer:
 def compare(document: Document, options: Options) -> Iterator[Event]:
     """The document summarized twice with the same models in one process: plainly, then with drafts."""
     with Summarizer(replace(options, cache=False)) as summarizer:
+        yield from summarizer.load()
         for plain in (True, False):
             summarizer.plain = plain
             yield from summarizer.run(document)

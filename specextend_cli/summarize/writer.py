@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
@@ -13,9 +14,10 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.events import Finished
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.errors import FitError
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.sentences import Sentences
 
@@ -42,9 +44,10 @@ class Writer:
         sentences = Sentences()
         stream = DecodeStream(skip_special_tokens=True)
         pieces: list[str] = []
+        fresh: list[str] = []
         space = ""
 
-        def release(text: str) -> Iterator[Text]:
+        def release(text: str) -> None:
             # White space waits for what follows it: an answer neither begins nor ends with any.
             nonlocal space
             body = text.strip()
@@ -52,32 +55,40 @@ class Writer:
                 lead = space + text[: text.index(body[0])] if pieces else ""
                 space = ""
                 pieces.append(lead + body)
-                yield Text(pieces[-1], final)
+                fresh.append(lead + body)
             space += text[len(text.rstrip()) :]
 
-        stop = Stop(max_tokens, self.eos)
-        reason = "stop"
-        events = decode(
-            self.target,
-            self.drafter,
-            prompt,
-            stop=stop,
-            sampling=self.sampling,
-            retrieval=self.retrieval,
-            budget=self.budget,
-            prefill_chunk=self.prefill_chunk,
-        )
-        for event in events:
-            yield event
-            if isinstance(event, Step):
-                delta = "".join(stream.step(self.tokenizer, token) or "" for token in event.tokens)
-                yield from release(sentences.add(delta))
+        def until(tokens: Sequence[int]) -> int | None:
+            # One token at a time, so that the text does not depend on how many a step happened to accept.
+            for number, token in enumerate(tokens, 1):
+                release(sentences.add(stream.step(self.tokenizer, token) or ""))
                 if sentences.looping:
-                    yield Finished("stop", stop.count)
-                    break
-            elif isinstance(event, Finished):
-                reason = event.reason
-        yield from release(sentences.finish(whole=reason == "eos"))
+                    return number
+            return None
+
+        try:
+            for event in decode(
+                self.target,
+                self.drafter,
+                prompt,
+                stop=Stop(max_tokens, self.eos, until),
+                sampling=self.sampling,
+                retrieval=self.retrieval,
+                budget=self.budget,
+                prefill_chunk=self.prefill_chunk,
+            ):
+                yield event
+                if isinstance(event, Finished):
+                    release(sentences.finish(whole=event.reason == "eos"))
+                if fresh:
+                    yield Text("".join(fresh), final)
+                    fresh.clear()
+        except torch.OutOfMemoryError as error:
+            raise FitError(
+                f"memory ran out on a prompt of {len(prompt):,} tokens",
+                why=str(error).splitlines()[0],
+                fix="a preset with a smaller model or chunk: specextend presets list",
+            ) from error
         self.text = "".join(pieces)
 
     def plainly(self) -> Writer:

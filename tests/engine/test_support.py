@@ -49,6 +49,23 @@ def test_models_that_do_not_attend_to_everything_are_refused(config: transformer
     assert "presets list" in caught.value.fix
 
 
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_positions_that_depend_on_the_length_are_refused(kind: str) -> None:
+    rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
+    rope |= {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8} if kind == "longrope" else {}
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(make(transformers.LlamaConfig(**COMMON, rope_parameters=rope)))
+    assert "length" in caught.value.why
+
+
+def test_models_that_go_round_the_hooks_are_refused_at_load() -> None:
+    sizes = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = transformers.NemotronConfig(**sizes, num_attention_heads=2, num_key_value_heads=2)
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(make(config))
+    assert "handed down" in caught.value.why
+
+
 def test_encoder_decoders_are_refused() -> None:
     config = transformers.T5Config(vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8)
     with pytest.raises(ModelError) as caught:

@@ -156,7 +156,7 @@ def test_a_device_that_is_not_there(presets, device):
 
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(presets, monkeypatch):
-    monkeypatch.setattr("specextend_cli.summarize.pair.estimate", lambda preset: type("Need", (), {"total": 1e15}))
+    monkeypatch.setattr("specextend_cli.summarize.pair.estimate", lambda preset, **_: type("Need", (), {"total": 1e15}))
     monkeypatch.setattr("specextend_cli.models.load.load_model", lambda *_, **__: pytest.fail("loaded"))
     with pytest.raises(FitError, match="does not fit into memory") as refused:
         summarize(presets["one"], device="cpu")

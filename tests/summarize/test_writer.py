@@ -23,8 +23,15 @@ def write(tokenizer, monkeypatch):
     """What a writer makes of these tokens, some a step; the deltas, and the writer."""
 
     def written(tokens, *, size=1, reason="eos"):
-        steps = [Step(tuple(tokens[at : at + size]), 0, 1, 0.0, 0.0, 0.0) for at in range(0, len(tokens), size)]
-        monkeypatch.setattr(module, "decode", lambda *_, **__: iter([*steps, Finished(reason, len(tokens))]))
+        def decode(*_, stop, **__):
+            for at in range(0, len(tokens), size):
+                new, ended = stop(tokens[at : at + size])
+                yield Step(tuple(new), 0, 1, 0.0, 0.0, 0.0)
+                if ended:
+                    break
+            yield Finished(ended or reason, stop.count)
+
+        monkeypatch.setattr(module, "decode", decode)
         budget = SimpleNamespace()
         made = Writer(None, None, tokenizer, None, None, budget, frozenset(), 64)
         events = list(made.write([1], max_tokens=1000, final=True))
@@ -58,7 +65,8 @@ def test_an_end_by_length_leaves_no_unfinished_sentence(write, tokenizer, reason
     assert write(tokenizer.encode("\n Tea. And sal").ids, reason=reason)[1].text == text
 
 
-def test_going_in_circles_ends_it(write, tokenizer):
-    deltas, made = write(tokenizer.encode("It rains. It snows. " * 50).ids, size=4)
+@pytest.mark.parametrize("size", [1, 2, 5, 11])
+def test_going_in_circles_ends_it_however_many_tokens_a_step_accepts(write, tokenizer, size):
+    deltas, made = write(tokenizer.encode("It rains. It snows. " * 3 + "New one. " * 40).ids, size=size)
     assert made.text == "It rains. It snows."
     assert "".join(deltas).strip() == made.text

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
@@ -23,18 +22,26 @@ class Backend(Protocol):
         """Attend."""
 
 
+Queries: TypeAlias = dict[int, tuple[Tensor, float]]
+"""By layer: queries [H, rows, d] after RoPE, and the scale of their products with keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """What one forward means, handed to every layer as a keyword argument of the model's call: no global state.
 
-    Layers named in `record` leave their queries [H, rows, d] in `queries`; `record_last` keeps the last row only.
+    Layers named in `record` leave their queries in `queries`; `record_last` keeps those of the last token only.
     """
 
     backend: Backend
     tree_mask: Tensor | None = None
     record: frozenset[int] = frozenset()
     record_last: bool = False
-    queries: dict[int, Tensor] = field(default_factory=dict)
+    queries: Queries = field(default_factory=dict)
+
+
+class UnsupportedError(Exception):
+    """A layer asks for attention that is not the plain one. Seen when a model is probed at load, not later."""
 
 
 def attend(
@@ -45,22 +52,22 @@ def attend(
     attention_mask: Tensor | None,
     *,
     scaling: float | None = None,
-    this_pass: Pass,
+    this_pass: Pass | None = None,
+    s_aux: Tensor | None = None,
+    softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """transformers' attention signature: k and v come after RoPE and hold the whole cache, heads not repeated."""
+    if this_pass is None or s_aux is not None or softcap is not None:
+        why = "the pass was not handed down" if this_pass is None else "attention sinks or capped logits"
+        raise UnsupportedError(f"{type(module).__name__}: {why}")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: int = module.layer_idx  # type: ignore[assignment]
     if layer in this_pass.record:
-        this_pass.queries[layer] = query[0, :, -1:] if this_pass.record_last else query[0]
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        this_pass.queries[layer] = (query[0, :, -1:] if this_pass.record_last else query[0], scale)
     return this_pass.backend(query, key, value, scale, this_pass.tree_mask).transpose(1, 2), None
 
 
 def register() -> None:
     """Make `attn_implementation="specextend"` known. It has no mask function, so no n x L mask is ever built."""
     AttentionInterface.register(NAME, attend)
-
-
-def positions_mask(n: int, device: torch.device) -> Tensor:
-    """Causal order as a tree mask [n, n]."""
-    return torch.ones(n, n, dtype=torch.bool, device=device).tril_()

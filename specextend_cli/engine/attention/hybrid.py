@@ -37,8 +37,7 @@ def hybrid(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | No
 
 def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
     """Attention over the union of two disjoint key sets, from the outputs [.., n, d] and log-sum-exps [.., n]."""
-    weight = torch.sigmoid(lse_a - lse_b)[..., None].to(b.dtype)
-    return torch.lerp(b, a.to(b.dtype), weight)
+    return torch.lerp(b.float(), a.float(), torch.sigmoid(lse_a - lse_b)[..., None])
 
 
 def _fold(q: Tensor, k: Tensor) -> Tensor:

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from specextend_cli.engine.attention.function import positions_mask
-
 
 def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
     """See `Backend`. Materializes the [n, T] mask."""
     n, total = q.shape[2], k.shape[2]
-    tree = positions_mask(n, q.device) if tree_mask is None else tree_mask
+    causal = torch.ones(n, n, dtype=torch.bool, device=q.device).tril_()
+    tree = causal if tree_mask is None else tree_mask
     mask = torch.ones(n, total, dtype=torch.bool, device=q.device)
     mask[:, total - tree.shape[1] :] = tree
     return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)

@@ -29,7 +29,6 @@ class LMDrafter:
     """
 
     feature_layers: tuple[int, ...] = ()
-    retrieves = True
 
     def __init__(self, lm: LanguageModel, target: Target, config: Retrieval, *, window: int | None = None) -> None:
         if abs(lm.vocabulary - target.lm.vocabulary) > _PADDING:
@@ -44,7 +43,9 @@ class LMDrafter:
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"
         self.working = WorkingCache(lm, config, shared=target.cache if self.is_self else None)
+        self.retrieves = config.policy != "full"
         self._pending: list[int] = []  # committed tokens that the draft has not read
+        self._in_prompt = True
 
     def visible(self) -> Tensor:
         """See `Drafter`. Tokens that wait to be read are among them."""
@@ -53,8 +54,9 @@ class LMDrafter:
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self.working.begin(capacity, self.target.cache if self.is_self else None)
+        self.working.begin(capacity)
         self._pending = []
+        self._in_prompt = True
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
@@ -62,12 +64,14 @@ class LMDrafter:
         if self.is_self:
             del self._pending[:-1]  # the target has read the others
         elif len(self._pending) > _CHUNK:
-            self._read(self._pending)
-            self._pending = []
+            # The last token stays: it is the root of the next tree.
+            (self._read if self._in_prompt else self._extend)(self._pending[:-1])
+            del self._pending[:-1]
 
     def retrieve(self, scores: Tensor) -> None:
         """See `Drafter`."""
         self.working.choose(scores)
+        self._in_prompt = False
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
@@ -75,17 +79,17 @@ class LMDrafter:
         if min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
             return root(token, self.lm.device)
         working = self.working
-        if working.stale:
+        if self._in_prompt:
             working.choose(None)
+            self._in_prompt = False
         if self.is_self:
             working.follow()
-        first = self._forward(self._pending, working.positions(len(self._pending)))
-        if self.is_self:
+            first = self._forward(self._pending)
             ahead = 1  # the root's keys are the target's to compute: ours go with the tree
         else:
-            ahead = 0
-            working.commit(len(self._pending))
+            first = self._extend(self._pending)
             self._pending = []
+            ahead = 0
         tree = grow(token, self._log_probabilities(first)[0], self._expander(ahead), shape)
         working.cache.rollback()
         return tree
@@ -100,8 +104,13 @@ class LMDrafter:
         for at in range(0, len(tokens), self.window):
             piece = tokens[at : at + self.window]
             working.show(torch.arange(max(working.read - self.window, 0), working.read, device=self.lm.device))
-            self._forward(piece, working.positions(len(piece)))
-            working.commit(len(piece))
+            self._extend(piece)
+
+    def _extend(self, tokens: list[int]) -> Tensor:
+        """Read committed tokens over the working set; logits [1, vocabulary] of the last."""
+        logits = self._forward(tokens)
+        self.working.commit(len(tokens))
+        return logits
 
     def _expander(self, ahead: int) -> Expand:
         def expand(tokens: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
@@ -113,11 +122,13 @@ class LMDrafter:
 
         return expand
 
-    def _forward(self, tokens: list[int], positions: Tensor) -> Tensor:
+    def _forward(self, tokens: list[int]) -> Tensor:
+        positions = self.working.positions(len(tokens))
         return self.lm.forward(self._ids(tokens), positions, self.working.cache, logits_to_keep=1).logits
 
     def _log_probabilities(self, logits: Tensor) -> Tensor:
         return logits[:, : self.target.lm.vocabulary].float().log_softmax(-1)
 
     def _ids(self, tokens: list[int]) -> Tensor:
-        return torch.tensor(tokens, device=self.lm.device)
+        # The target's padding rows may go beyond the draft's; they stand for no token, but a prompt could hold one.
+        return torch.tensor(tokens, device=self.lm.device).clamp_(max=self.lm.vocabulary - 1)

@@ -32,21 +32,15 @@ class WorkingCache:
         self._is_shared = shared is not None
         self._is_whole = config.policy == "full" and not self._is_shared
         self._frequencies = rotary_frequencies(lm) if self.compact else None
-        self.full = shared or lm.new_cache(0)
+        self.full = lm.new_cache(0) if shared is None else shared
         self.cache = self.full if self._is_whole else lm.new_cache(0)
         self._chosen = self._rotated_at = self._range(0, 0)
 
-    def begin(self, capacity: int, shared: KVCache | None = None) -> None:
+    def begin(self, capacity: int) -> None:
         """Start a new sequence of at most `capacity` tokens."""
-        if shared is not None:
-            self.full = shared
-        else:
-            if self.full.capacity < capacity:
-                self.full = self.lm.new_cache(capacity)
-            self.full.rollback(0)
-        if self._is_whole:
-            self.cache = self.full
-        else:
+        if not self._is_shared:
+            self.full.begin(capacity)
+        if not self._is_whole:
             self.cache.rollback(0)
         self.read = 0
         self._chosen = self._rotated_at = self._range(0, 0)
@@ -135,8 +129,8 @@ def rotate(keys: Tensor, angles: Tensor) -> Tensor:
 def rotary_frequencies(lm: LanguageModel) -> Tensor:
     """RoPE's angle per position, [r / 2], checked against the model itself.
 
-    One token's first-layer keys are computed at two positions; turning one must give the other. ModelError when it
-    does not: the model interleaves its dimensions, or its frequencies change with length.
+    One token's keys are computed at two positions; in every layer, turning one must give the other. ModelError when it
+    does not: the model interleaves its dimensions, or some of its layers have no RoPE.
     """
     frequencies = getattr(getattr(lm.model.get_decoder(), "rotary_emb", None), "inv_freq", None)
     if isinstance(frequencies, Tensor):
@@ -145,7 +139,7 @@ def rotary_frequencies(lm: LanguageModel) -> Tensor:
             cache = lm.new_cache(1)
             token = torch.zeros(1, dtype=torch.long, device=lm.device)
             lm.forward(token, token + position, cache, logits_to_keep=1)
-            keys.append(cache.buffer[0, 0, :, :1].float())
+            keys.append(cache.buffer[0, :, :, :1].float())
         turned = rotate(keys[0], distance * frequencies.float()[None])
         if torch.allclose(turned, keys[1], rtol=0, atol=0.02 * float(keys[1].abs().max())):
             return frequencies.float()
