@@ -149,7 +149,11 @@ def _verdict(plain: Summary, fast: Summary, divergence: int | None) -> Text:
     same = (
         Text("identical tokens", style="green")
         if divergence is None
-        else Text(f"the tokens differ from number {divergence + 1} on", style="yellow")
+        else Text(
+            f"the tokens differ from number {divergence + 1} on (half precision rounds a tree otherwise;"
+            " --dtype float32 is exact)",
+            style="yellow",
+        )
     )
     if not plain.meter.tokens_per_second:
         return same
