@@ -123,16 +123,18 @@ class Draft(_Table):
 class Retrieval(_Table):
     """Which positions a drafter sees: all, the first and the newest, or also the chunks the target attends to.
 
-    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks, `every` verification steps. `layers` are the target's
-    layers to score from, counted from the end when negative.
+    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks, `every` verification steps (0: once); `adaptive` chooses
+    anew, besides, when drafts begin to fail. `layers` are the target's layers to score from, counted from the end when
+    negative.
     """
 
     policy: Literal["full", "streaming", "retrieval"] = "retrieval"
     chunk: int = Field(default=32, ge=1)
     top_k: int = Field(default=32, ge=1)
-    recent: int = Field(default=128, ge=0)
+    recent: int = Field(default=128, ge=1)
     sinks: int = Field(default=4, ge=0)
-    every: int = Field(default=4, ge=1)
+    every: int = Field(default=4, ge=0)
+    adaptive: bool = False
     positions: Literal["compact", "absolute"] = "compact"
     layers: tuple[int, ...] = Field(default=(-1,), min_length=1)
 

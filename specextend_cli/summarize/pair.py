@@ -115,7 +115,7 @@ def _retrieval(preset: Preset, choices: Choices) -> Retrieval:
     wanted = preset.retrieval.model_dump()
     if choices.policy is not None:
         wanted["policy"] = choices.policy
-    return Retrieval(**{**wanted, "recent": max(wanted["recent"], 1)})
+    return Retrieval(**wanted)
 
 
 def _sampling(preset: Preset, choices: Choices) -> Sampling:
