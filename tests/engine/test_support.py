@@ -136,6 +136,7 @@ def test_no_mask_of_prompt_size_is_ever_built(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(function, "attend", spy)
     lm = LanguageModel(tiny())
+    seen.clear()  # the probe at load
     target = Target(lm)
     target.begin(600)
     for _ in range(2):
