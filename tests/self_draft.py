@@ -84,7 +84,7 @@ def main() -> None:
                 results.setdefault((size, policy), []).append(meter)
         for (size, policy), meters in results.items():
             accepted = mean(meter.accepted_length for meter in meters)
-            hit = mean(meter.hit or 0.0 for meter in meters)
+            hit = mean(1.0 if meter.hit is None else meter.hit for meter in meters)  # None: nothing was hidden
             print(f"| {length} | {size} | {policy} | {accepted:.2f} | {hit:.2f} |", flush=True)
 
 
