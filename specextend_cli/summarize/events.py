@@ -32,7 +32,6 @@ class Plan:
     tokens: int
     chunks: tuple[int, ...]
     levels: int
-    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ level prompt.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(Choices):
     """What a user may ask for. None keeps the preset's setting.
 
     `words` is about how long the summary should be; `max_tokens` bounds every text that is written. `strict` refuses a
@@ -54,12 +54,6 @@ class Options:
     preset: str = DEFAULT
     words: int | None = None
     max_tokens: int | None = None
-    draft: str | None = None
-    policy: str | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
     offline: bool = False
     strict: bool = False
     cache: bool = True
@@ -231,7 +225,8 @@ class Summarizer:
     def _answer(self, part: Part, prompt: Sequence[int], limit: int) -> Generator[Event, None, tuple[str, bool]]:
         """What the target answers: from the store when it answered the very same before."""
         yield part
-        settings = [self._identity, asdict(self._choices), self.preset.decoding.model_dump(), limit]
+        chosen = {field.name: getattr(self.options, field.name) for field in fields(Choices)}
+        settings = [self._identity, chosen, self.preset.decoding.model_dump(), limit]
         at = key(prompt, settings)
         stored = self._store.get(at)
         if stored is not None:
@@ -250,7 +245,7 @@ class Summarizer:
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
             )
             yield Stage(f"loading {preset.title}")
-            self._writer = load_writer(preset, pair, self._choices)
+            self._writer = load_writer(preset, pair, options)
         return self._writer.plainly() if self.plain else self._writer
 
     @property
@@ -258,11 +253,6 @@ class Summarizer:
         """What tells the target from another: what the preset says of it, and the weights that are there now."""
         files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self._prompts.directory)]
         return [self.preset.target.model_dump(mode="json"), files]
-
-    @property
-    def _choices(self) -> Choices:
-        o = self.options
-        return Choices(o.draft, o.policy, o.temperature, o.seed, o.device, o.dtype)
 
     @property
     def _prompts(self) -> Prompter:

@@ -50,7 +50,7 @@ def plan_table(plans: Sequence[Plan]) -> Table:
         made.add_row(
             cell(plan.document),
             format_count(plan.pages),
-            ("" if plan.exact else "~") + format_count(plan.tokens),
+            format_count(plan.tokens),
             format_count(len(plan.chunks)),
             format_count(max(plan.chunks, default=0)),
             "one pass" if plan.levels == 1 else str(plan.levels),
