@@ -1,0 +1,1 @@
+"""Honest measurements: workloads, methods side by side, statistics, reports."""
