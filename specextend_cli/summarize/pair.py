@@ -47,9 +47,9 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
     from specextend_cli.models.load import load_model, load_tokenizer
     from specextend_cli.summarize.writer import Writer
 
-    device = _device(choices.device)
-    dtype = _dtype(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
-    _check_memory(preset, device, choices)
+    device = device_of(choices.device)
+    dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
+    check_memory(preset, device, choices)
 
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
 
@@ -61,22 +61,22 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
             raise _too_large(preset, str(error)) from error
 
     lm = load(directories.target, dtype)
-    retrieval = _retrieval(preset, choices)
+    retrieval = retrieval_of(preset, choices)
     target = Target(lm, score_layers=retrieval.layers)
     tree = preset.tree
     return Writer(
         target=target,
-        drafter=_drafter(preset, choices, target, retrieval, directories.draft, load),
+        drafter=drafter_of(preset, choices, target, retrieval, directories.draft, load),
         tokenizer=load_tokenizer(directories.target),
-        sampling=_sampling(preset, choices),
+        sampling=sampling_of(preset, choices),
         retrieval=retrieval,
         budget=Budget(TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)),
-        eos=_end_tokens(lm),
+        eos=end_tokens(lm),
         prefill_chunk=512 if device.type == "cpu" else 4096,
     )
 
 
-def _drafter(
+def drafter_of(
     preset: Preset,
     choices: Choices,
     target: Target,
@@ -84,6 +84,7 @@ def _drafter(
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
 ) -> Drafter:
+    """The drafter that `choices` or the preset names, its model loaded by `load`. UsageError: there is no such model."""
     from specextend_cli.engine.drafters import BlendDrafter, LMDrafter, NgramDrafter, NoDrafter
 
     def make(kind: str) -> Drafter:
@@ -101,7 +102,7 @@ def _drafter(
                     fix="choose --draft ngram, or a preset with a draft: specextend presets list",
                 )
             wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
-            model = load(draft, _dtype(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+            model = load(draft, dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
             return LMDrafter(model, target, retrieval, window=preset.draft.window)
         parts = preset.draft.of or (("ngram", "lm") if draft is not None else ("ngram", "self"))
         return BlendDrafter([make(part) for part in parts])
@@ -109,7 +110,8 @@ def _drafter(
     return make(choices.draft or preset.draft.kind)
 
 
-def _retrieval(preset: Preset, choices: Choices) -> Retrieval:
+def retrieval_of(preset: Preset, choices: Choices) -> Retrieval:
+    """What a drafter may see, the preset's unless chosen."""
     from specextend_cli.engine.config import Retrieval
 
     wanted = preset.retrieval.model_dump()
@@ -118,7 +120,8 @@ def _retrieval(preset: Preset, choices: Choices) -> Retrieval:
     return Retrieval(**wanted)
 
 
-def _sampling(preset: Preset, choices: Choices) -> Sampling:
+def sampling_of(preset: Preset, choices: Choices) -> Sampling:
+    """How tokens are chosen, the preset's unless chosen."""
     from specextend_cli.engine.config import Sampling
 
     wanted = preset.decoding.model_dump()
@@ -128,7 +131,8 @@ def _sampling(preset: Preset, choices: Choices) -> Sampling:
     return Sampling(**{**wanted, "seed": wanted["seed"] or 0})
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """The device of that name, "auto" the best there is; UsageError where torch does not see it."""
     import torch
 
     if name == "auto":
@@ -144,7 +148,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _dtype(name: str, device: torch.device) -> torch.dtype:
+def dtype_of(name: str, device: torch.device) -> torch.dtype:
     """bfloat16 wherever the machine multiplies it natively, float32 elsewhere."""
     import torch
 
@@ -157,7 +161,8 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def _check_memory(preset: Preset, device: torch.device, choices: Choices) -> None:
+def check_memory(preset: Preset, device: torch.device, choices: Choices) -> None:
+    """FitError where the pair will hardly fit into what is free."""
     import torch
 
     need = estimate(preset, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
@@ -177,7 +182,7 @@ def _too_large(preset: Preset, why: str) -> FitError:
     )
 
 
-def _end_tokens(lm: LanguageModel) -> frozenset[int]:
+def end_tokens(lm: LanguageModel) -> frozenset[int]:
     """Tokens that end an answer, as the model's own generation settings say."""
     generation = lm.model.generation_config
     ends = getattr(generation, "eos_token_id", None)

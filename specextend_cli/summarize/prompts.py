@@ -28,14 +28,15 @@ class Prompter:
 
     def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
         """Token ids of `template` ("single", "map" or "reduce") around `text`, up to where the answer begins."""
-        before, after = self._frame(template, values)
+        before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
 
     def overhead(self, template: str, values: Mapping[str, object]) -> int:
         """Tokens of a prompt besides its text."""
-        return sum(map(len, self._frame(template, values)))
+        return sum(map(len, self.frame(template, values)))
 
-    def _frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
+    def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
+        """Token ids before and after the text."""
         prompts = self.preset.prompts
         values = {key: self._harmless(str(value)) for key, value in values.items()}
         before, after = fill(getattr(prompts, template), values)
