@@ -47,15 +47,19 @@ class Sampler:
         Row i belongs to node i of `tree`, whose root is committed already; without a tree there is one row, the
         prompt's last.
         """
+        return self.ranking(logits, tree).argmax(-1)
+
+    def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
+        """What `choose` takes the largest of, [n, vocabulary] float32: penalized logits, or the race's p / e."""
         logits = logits.float()
         if self._looks_back:
             logits = self._penalize(logits, tree)
         if self.config.greedy:
-            return logits.argmax(-1)
+            return logits
         probabilities = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # warpers ignore the ids
         depths = [0] if tree is None else tree.depths.tolist()
         noise = {depth: self._exponential(self.emitted + depth, logits.shape[-1]) for depth in set(depths)}
-        return torch.stack([(row / noise[d]).argmax() for row, d in zip(probabilities, depths, strict=True)])
+        return torch.stack([row / noise[d] for row, d in zip(probabilities, depths, strict=True)])
 
     def _exponential(self, position: int, vocabulary: int) -> Tensor:
         if position not in self._noise:

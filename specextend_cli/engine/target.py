@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass, Queries
+from specextend_cli.engine.attention import Backend, Pass, Queries
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel, Output
 from specextend_cli.engine.tree import DraftTree
@@ -17,10 +17,20 @@ class Target:
     """One sequence at a time; `begin` forgets the last one.
 
     `score_layers` are the layers whose attention `attention_from` averages (negative ones count from the last).
+    Prefill and verification run on the model's attention back end unless given their own (to measure what it gains).
     """
 
-    def __init__(self, lm: LanguageModel, *, score_layers: Sequence[int] = (-1,)) -> None:
+    def __init__(
+        self,
+        lm: LanguageModel,
+        *,
+        score_layers: Sequence[int] = (-1,),
+        prefill_backend: Backend | None = None,
+        verify_backend: Backend | None = None,
+    ) -> None:
         self.lm = lm
+        self.prefill_backend = prefill_backend or lm.backend
+        self.verify_backend = verify_backend or lm.backend
         if not all(-lm.layers <= layer < lm.layers for layer in score_layers):
             raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {tuple(score_layers)}")
         self.score_layers = frozenset(layer % lm.layers for layer in score_layers)
@@ -38,7 +48,7 @@ class Target:
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        this_pass = Pass(self.lm.backend, record=self.score_layers, record_last=True)
+        this_pass = Pass(self.prefill_backend, record=self.score_layers, record_last=True)
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
         out = self.lm.forward(tokens, positions, self.cache, this_pass=this_pass, logits_to_keep=1, features=features)
         self.cache.commit()
@@ -48,7 +58,7 @@ class Target:
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """The target's logits [n, vocabulary] at every node, in one forward, uncommitted. `record` keeps queries."""
         mask = None if len(tree) == 1 else tree.mask
-        this_pass = Pass(self.lm.backend, tree_mask=mask, record=self.score_layers if record else frozenset())
+        this_pass = Pass(self.verify_backend, tree_mask=mask, record=self.score_layers if record else frozenset())
         out = self.lm.forward(
             tree.tokens, self.length + tree.depths, self.cache, this_pass=this_pass, features=features
         )

@@ -84,7 +84,7 @@ def drafter_of(
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
 ) -> Drafter:
-    """The drafter that `choices` or the preset names, its model loaded by `load`. UsageError: there is no such model."""
+    """The drafter that `choices` or the preset names; `load` loads its model. UsageError: there is no such model."""
     from specextend_cli.engine.drafters import BlendDrafter, LMDrafter, NgramDrafter, NoDrafter
 
     def make(kind: str) -> Drafter:
