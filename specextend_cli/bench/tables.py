@@ -154,13 +154,13 @@ def to_markdown(table: Table) -> str:
     """A heading, a pipe table with numbers to the right, and the note."""
     numbers = [is_number_column(table, column) for column in range(len(table.header))]
     lines = [
-        f"### {_escape(table.title)}",
+        f"### {escape(table.title)}",
         "",
         _pipes(table.header),
         "|" + "|".join("---:" if number else "---" for number in numbers) + "|",
         *(_pipes([format_cell(cell) for cell in row]) for row in table.rows),
     ]
-    return "\n".join([*lines, *(["", _escape(table.note)] if table.note else [])]) + "\n"
+    return "\n".join([*lines, *(["", escape(table.note)] if table.note else [])]) + "\n"
 
 
 def to_csv(table: Table) -> str:
@@ -179,7 +179,7 @@ def render(experiment: Experiment, format: Format) -> str:
     """
     match format:
         case "md":
-            head = f"## {_escape(experiment.name)}\n\n{_escape(experiment.question)}\n"
+            head = f"## {escape(experiment.name)}\n\n{escape(experiment.question)}\n"
             return "\n".join([head, *map(to_markdown, experiment.tables)])
         case "csv":
             return "\n".join(map(to_csv, experiment.tables))
@@ -230,12 +230,12 @@ def is_number_column(table: Table, column: int) -> bool:
 
 
 def _pipes(cells: tuple[str, ...] | list[str]) -> str:
-    return "| " + " | ".join(_escape(cell) for cell in cells) + " |"
+    return "| " + " | ".join(escape(cell) for cell in cells) + " |"
 
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|&#~$])")
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Foreign text that Markdown shows as it is."""
     return _MARKDOWN.sub(r"\\\1", one_line(text))

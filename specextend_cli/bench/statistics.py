@@ -1,0 +1,185 @@
+"""Pure functions on numbers: intervals, paired ratios, accepted lengths, shares of a step, repetition.
+
+Speedups are medians over documents of paired ratios. A document is the unit that is resampled, because its repeats
+and its steps are no independent samples of what the next document will do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median as middle
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specextend_cli.bench.records import Record
+
+Values: TypeAlias = NDArray[np.float64]
+Statistic: TypeAlias = Callable[[Values], Values]
+"""Reduces the last axis."""
+
+Quantity: TypeAlias = Callable[[Record], float | None]
+"""A figure of one run, or None where the run does not have it."""
+
+RESAMPLES = 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate from `n` documents. One document has no interval: `low` and `high` are None."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def median(values: Values) -> Values:
+    """The median over the last axis."""
+    return np.asarray(np.median(values, axis=-1), dtype=np.float64)
+
+
+def mean(values: Values) -> Values:
+    """The mean over the last axis."""
+    return np.asarray(np.mean(values, axis=-1), dtype=np.float64)
+
+
+def bootstrap_interval(
+    values: Sequence[float],
+    statistic: Statistic = median,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """The statistic and its percentile bootstrap interval.
+
+    The percentile method, not BCa: the correction needs a jackknife, which for a median of few values is zero or
+    undefined. Raises ValueError without values.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if not sample.size:
+        raise ValueError("no values to resample")
+    value = float(statistic(sample))
+    if sample.size == 1:
+        return Interval(value, None, None, 1)
+    chosen = np.random.default_rng(seed).integers(0, sample.size, (resamples, sample.size))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(statistic(sample[chosen]), (tail, 1 - tail))
+    return Interval(value, float(low), float(high), sample.size)
+
+
+def decode_seconds_per_token(record: Record) -> float | None:
+    """Seconds a token after the first one, which prefill gives. Per token, as outputs may end at different places."""
+    return record.decode_seconds / (len(record.tokens) - 1) if len(record.tokens) > 1 else None
+
+
+def prefill_seconds(record: Record) -> float | None:
+    """Seconds until the first token."""
+    return record.prefill_seconds
+
+
+def seconds_for(tokens: int) -> Quantity:
+    """End-to-end seconds for an output of `tokens` tokens at the run's own decoding speed."""
+
+    def seconds(record: Record) -> float | None:
+        per_token = decode_seconds_per_token(record)
+        return None if per_token is None else record.prefill_seconds + per_token * (tokens - 1)
+
+    return seconds
+
+
+def paired_ratios(
+    records: Iterable[Record], method: str, baseline: str, quantity: Quantity
+) -> dict[tuple[str, int], float]:
+    """How many times less of `quantity` the method needs than the baseline: above 1 is better.
+
+    By document and length: first each one's median over repeats, then the ratio. Documents that one of the two lacks,
+    or where either is zero, are left out.
+    """
+    kept = [record for record in records if record.method in (method, baseline)]
+    ours = _by_document(kept, method, quantity)
+    theirs = _by_document(kept, baseline, quantity)
+    return {key: theirs[key] / ours[key] for key in ours if ours[key] > 0 and theirs.get(key, 0.0) > 0}
+
+
+def _by_document(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
+    found: dict[tuple[str, int], list[float]] = {}
+    for record in records:
+        if record.method == method and (figure := quantity(record)) is not None:
+            found.setdefault((record.document, record.length), []).append(figure)
+    return {key: middle(figures) for key, figures in found.items()}
+
+
+def accepted_length(records: Iterable[Record]) -> float | None:
+    """Mean tokens a verification step emits, bonus included; None where no step was told."""
+    steps = [size for record in records for size in record.accepted]
+    return sum(steps) / len(steps) if steps else None
+
+
+def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
+    """Each document's own accepted length, its repeats together; documents without steps are left out."""
+    runs: dict[tuple[str, int], list[Record]] = {}
+    for record in records:
+        runs.setdefault((record.document, record.length), []).append(record)
+    lengths = (accepted_length(of_one) for of_one in runs.values())
+    return tuple(length for length in lengths if length is not None)
+
+
+def accepted_counts(records: Iterable[Record]) -> Counter[int]:
+    """How many verification steps emitted how many tokens."""
+    return Counter(size for record in records for size in record.accepted)
+
+
+def quantile(counts: Counter[int], share: float) -> int:
+    """The smallest value that at least `share` of all counted do not exceed. Raises ValueError without any."""
+    if not counts:
+        raise ValueError("nothing was counted")
+    wanted = share * counts.total()
+    reached = 0
+    for value in sorted(counts):
+        reached += counts[value]
+        if reached >= wanted:
+            break
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What decoding time went to; the four add up to one."""
+
+    draft: float
+    verify: float
+    retrieve: float
+    host: float
+
+
+def shares(records: Sequence[Record]) -> Shares | None:
+    """The parts of the records' decoding time, each weighted by its seconds; None where no part was measured.
+
+    What no part claims is the host's. Where the parts overlap by a clock's grain, the host has nothing.
+    """
+    draft = sum(record.draft_seconds for record in records)
+    verify = sum(record.verify_seconds for record in records)
+    retrieve = sum(record.retrieve_seconds for record in records)
+    known = draft + verify + retrieve
+    whole = max(sum(record.decode_seconds for record in records), known)
+    if not known:
+        return None
+    return Shares(draft / whole, verify / whole, retrieve / whole, (whole - known) / whole)
+
+
+def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
+    """The share of n-grams that stood earlier in the same output, 0 to 1. A loop flatters drafters that copy."""
+    grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def first_difference(tokens: Sequence[Hashable], others: Sequence[Hashable]) -> int | None:
+    """The first index at which two outputs differ, be it that one of them has ended; None where they are equal."""
+    for index, (one, other) in enumerate(zip(tokens, others, strict=False)):
+        if one != other:
+            return index
+    return None if len(tokens) == len(others) else min(len(tokens), len(others))
