@@ -91,3 +91,8 @@ class Retrieval:
     def size(self) -> int:
         """Tokens in a working set, right after it was chosen."""
         return self.sinks + self.top_k * self.chunk + self.recent
+
+    @property
+    def re_indexes(self) -> bool:
+        """Whether visible keys are moved to dense positions."""
+        return self.positions == "compact" and self.policy != "full"

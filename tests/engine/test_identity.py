@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from random_drafter import RandomDrafter
+from tiny_heads import tiny_head
 from tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
@@ -36,6 +37,18 @@ DRAFTERS: dict[str, Make] = {
     ),
     "blend": lambda target, retrieval: BlendDrafter(
         [NgramDrafter(target.lm.device), LMDrafter(target.lm, target, retrieval)]
+    ),
+    "eagle1": lambda target, retrieval: EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
+    "eagle3": lambda target, retrieval: EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
+    "eagle3-window": lambda target, retrieval: EagleDrafter(
+        tiny_head("eagle3").to(target.lm.device), target, retrieval, window=32
+    ),
+    "blend-eagle": lambda target, retrieval: BlendDrafter(
+        [
+            EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
+            NgramDrafter(target.lm.device),
+            EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
+        ]
     ),
 }
 
@@ -88,7 +101,7 @@ def test_every_drafter_policy_and_kernel(drafter: str, policy: str, positions: s
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("drafter", ["none", "ngram", "self", "lm", "blend", "random"])
+@pytest.mark.parametrize("drafter", ["none", "ngram", "self", "lm", "blend", "random", "eagle1", "eagle3"])
 def test_every_architecture(name: str, drafter: str) -> None:
     model = tiny(name)
     expected = generate(model, prompt(), NEW)

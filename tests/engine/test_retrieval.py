@@ -108,7 +108,8 @@ def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> N
 def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None:
     """Undo RoPE on each chosen key with complex numbers, apply it anew at its dense position."""
     lm = LanguageModel(tiny(name))
-    working = WorkingCache(lm, Retrieval(policy="retrieval", chunk=4, top_k=3, recent=5, sinks=2, positions="compact"))
+    config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=5, sinks=2, positions="compact")
+    working = WorkingCache(lm.new_cache, config, frequencies=rotary_frequencies(lm))
     working.begin(64)
     tokens = torch.tensor(prompt(60))
     lm.forward(tokens, torch.arange(60), working.full)

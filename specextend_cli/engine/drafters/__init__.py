@@ -2,8 +2,9 @@
 
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.blend import BlendDrafter
+from specextend_cli.engine.drafters.eagle import EagleDrafter
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.drafters.ngram import NgramDrafter
 from specextend_cli.engine.drafters.none import NoDrafter
 
-__all__ = ["BlendDrafter", "Drafter", "LMDrafter", "NgramDrafter", "NoDrafter"]
+__all__ = ["BlendDrafter", "Drafter", "EagleDrafter", "LMDrafter", "NgramDrafter", "NoDrafter"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
@@ -40,7 +41,7 @@ class BlendDrafter:
         """See `Drafter`."""
         self._learn(tokens)
         for source in self.sources:
-            source.observe(tokens, features)
+            source.observe(tokens, self._share(features, source) if source.feature_layers else None)
 
     def retrieve(self, scores: Tensor) -> None:
         """See `Drafter`."""
@@ -73,6 +74,13 @@ class BlendDrafter:
                 scores[at] = max(scores[at], trust * score)
                 merged[node] = at
         return from_lists(tokens, parents, scores, self._proposed[0].tokens.device).best(shape.nodes)
+
+    def _share(self, features: Tensor | None, source: Drafter) -> Tensor | None:
+        """The columns of features [m, layers * hidden] that a source asked for, in its order."""
+        if features is None or source.feature_layers == self.feature_layers:
+            return features
+        states = dict(zip(self.feature_layers, features.chunk(len(self.feature_layers), -1), strict=True))
+        return torch.cat([states[layer] for layer in source.feature_layers], -1)
 
     def _learn(self, tokens: Sequence[int]) -> None:
         for i, tree in enumerate(self._proposed):

@@ -11,16 +11,18 @@ from torch import Tensor
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
 
-Expand: TypeAlias = Callable[[Tensor, int, Tensor], Tensor]
-"""(tokens [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of what follows each.
+Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
+"""(tokens [w], parents [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of what follows each.
 
 Called with one level at a time; a level's w tokens take the next w slots of the drafter's cache, and `tree_mask` says
-which slots each of them may see, itself included.
+which slots each of them may see, itself included. `parents` are rows of the level before (of the root: 0).
 """
 
 
-def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape) -> DraftTree:
+def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabulary: Tensor | None = None) -> DraftTree:
     """The `shape.nodes` likeliest nodes around `token`, whose successors have log-probabilities `first` [vocabulary].
+
+    A drafter of a smaller vocabulary says which token each of its rows stands for: `vocabulary` [draft vocabulary].
 
     A node's score is the product of the drafter's probabilities along its path; the sum of the best scores is the
     expected accepted length. A further level is drafted while it may raise that sum by more than the threshold.
@@ -33,8 +35,13 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape) -> DraftTr
     if shape.depth == 0 or shape.nodes == 1:
         return DraftTree(tokens[0], parents[0], scores[0])
 
-    best, ids = first.float().topk(width)
-    level_scores, level_tokens, level = best.exp(), ids, torch.arange(1, width + 1, device=device)
+    def likeliest(log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        best, ids = log_probabilities.float().topk(width)
+        return best.exp(), ids if vocabulary is None else vocabulary[ids]
+
+    level_scores, level_tokens = likeliest(first)
+    level = torch.arange(1, width + 1, device=device)
+    above = torch.zeros(width, dtype=torch.long, device=device)  # rows of the level before
     tokens.append(level_tokens)
     parents.append(torch.zeros(width, dtype=torch.long, device=device))
     scores.append(level_scores)
@@ -45,15 +52,16 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape) -> DraftTr
     for depth in range(1, min(shape.depth, shape.forwards)):
         own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
         ancestors = torch.cat((ancestors, own), 1)
-        best, ids = expand(level_tokens, depth, ancestors).float().topk(width)
-        children = level_scores[:, None] * best.exp()
+        probabilities, ids = likeliest(expand(level_tokens, above, depth, ancestors))
+        children = level_scores[:, None] * probabilities
         tokens.append(ids.flatten())
         parents.append(level.repeat_interleave(width))
         scores.append(children.flatten())
         # The next frontier: the likeliest children of this level. All of them stay candidates for the tree itself.
         level_scores, chosen = children.flatten().topk(min(width, children.numel()))
         level_tokens, level = ids.flatten()[chosen], count + chosen
-        ancestors = ancestors[chosen // width]
+        above = chosen // width
+        ancestors = ancestors[above]
         count += children.numel()
         if shape.threshold:
             grown = _expected(scores, shape.nodes)

@@ -7,6 +7,8 @@ difference, from the full cache each time: the same as storing keys before RoPE,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -20,20 +22,26 @@ from specextend_cli.errors import ModelError
 class WorkingCache:
     """`cache` is what the drafter's forwards use; `full` holds the keys of all `read` positions.
 
-    With `shared`, the full cache belongs to the target, whose own keys then serve the draft (the target as its own
-    draft): this class only reads it. When nothing is hidden from a drafter of its own, both caches are one.
+    `frequencies` [r / 2] are RoPE's, needed where positions are re-indexed. With `shared`, the full cache belongs to
+    the target, whose own keys then serve the draft (the target as its own draft): this class only reads it. When
+    nothing is hidden from a drafter of its own, both caches are one.
     """
 
-    def __init__(self, lm: LanguageModel, config: Retrieval, *, shared: KVCache | None = None) -> None:
-        self.lm = lm
+    def __init__(
+        self,
+        new_cache: Callable[[int], KVCache],
+        config: Retrieval,
+        *,
+        frequencies: Tensor | None,
+        shared: KVCache | None = None,
+    ) -> None:
         self.config = config
-        self.compact = config.positions == "compact" and config.policy != "full"
         self.read = 0
         self._is_shared = shared is not None
         self._is_whole = config.policy == "full" and not self._is_shared
-        self._frequencies = rotary_frequencies(lm) if self.compact else None
-        self.full = lm.new_cache(0) if shared is None else shared
-        self.cache = self.full if self._is_whole else lm.new_cache(0)
+        self._frequencies = frequencies if config.re_indexes else None
+        self.full = new_cache(0) if shared is None else shared
+        self.cache = self.full if self._is_whole else new_cache(0)
         self._chosen = self._rotated_at = self._range(0, 0)
 
     def begin(self, capacity: int) -> None:
@@ -54,13 +62,13 @@ class WorkingCache:
     def visible(self) -> Tensor:
         """Ascending committed positions in the working cache: those chosen, or about to be, and all that came since."""
         if self.stale:
-            return working_set(self.config, self.read, None, self.lm.device)
+            return working_set(self.config, self.read, None, self.full.buffer.device)
         since = self.cache.length - len(self._chosen)
         return torch.cat((self._chosen, self._range(self.read - since, self.read)))
 
     def positions(self, n: int, offset: int = 0) -> Tensor:
         """RoPE positions of the next `n` tokens, `offset` behind what is committed here."""
-        start = (self.cache.length if self.compact else self.read) + offset
+        start = (self.cache.length if self.config.re_indexes else self.read) + offset
         return self._range(start, start + n)
 
     def show(self, chosen: Tensor) -> None:
@@ -77,7 +85,7 @@ class WorkingCache:
         """Show what the policy chooses by the target's attention."""
         if self._is_shared:
             self.read = self.full.length
-        self.show(working_set(self.config, self.read, scores, self.lm.device))
+        self.show(working_set(self.config, self.read, scores, self.full.buffer.device))
 
     def commit(self, rows: int) -> None:
         """The `rows` rows behind the working cache's committed ones now belong to the sequence."""
@@ -107,7 +115,7 @@ class WorkingCache:
         self.read = self.full.length
 
     def _range(self, start: int, end: int) -> Tensor:
-        return torch.arange(start, end, device=self.lm.device)
+        return torch.arange(start, end, device=self.full.buffer.device)
 
     def _turned(self, rows: Tensor, rotated_at: Tensor, positions: Tensor) -> Tensor:
         """Rows [2, layers, heads, n, d] with their keys turned from one position to another."""

@@ -1,0 +1,205 @@
+"""An EAGLE draft head: one or few decoder layers that continue the target's own states.
+
+EAGLE-1/2 (arXiv 2401.15077, 2406.16858) joins the target's last state with the next token's embedding in one linear
+layer. EAGLE-3 (arXiv 2503.01840) fuses states of several layers, and its first layer attends over embedding and state
+side by side. Both then feed on their own output. Built of transformers' stock Llama parts; the same module drafts and
+is trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache, LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
+
+from specextend_cli.engine.attention import NAME, Pass, register
+from specextend_cli.engine.cache import KVCache
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """Sizes and variants of a head; every published layout reduces to these.
+
+    `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `feature_layers` are the
+    target's hidden states it reads, as transformers numbers them: i is the input of layer i, the number of layers is
+    the last state after the final norm. `rope` is transformers' `rope_parameters`. What the variants mean:
+    `norm_before_residual`: the first layer's residual is the normed state; `norm_before_fc`: one norm over all fused
+    states; `fc_norm`: one norm for each of them; `feeds_normed`: the head feeds on its output after the final norm.
+    """
+
+    generation: int
+    hidden: int
+    target_hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    layers: int
+    vocabulary: int
+    draft_vocabulary: int
+    feature_layers: tuple[int, ...]
+    eps: float = 1e-6
+    activation: str = "silu"
+    rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
+    max_position: int = 2048
+    fc_bias: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    norm_before_residual: bool = False
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    feeds_normed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.generation not in (1, 3):
+            raise ValueError(f"there is no EAGLE-{self.generation} head here")
+        if self.generation == 1 and (self.hidden != self.target_hidden or len(self.feature_layers) != 1):
+            raise ValueError("an EAGLE-1 head reads one state of its own width")
+
+    def to_llama(self) -> LlamaConfig:
+        """The stock configuration its layers are built from."""
+        config = LlamaConfig(
+            hidden_size=self.hidden,
+            intermediate_size=self.intermediate,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            vocab_size=self.vocabulary,
+            rms_norm_eps=self.eps,
+            hidden_act=self.activation,
+            rope_parameters=dict(self.rope),
+            max_position_embeddings=self.max_position,
+            attention_bias=self.attention_bias,
+            mlp_bias=self.mlp_bias,
+        )
+        config._attn_implementation = NAME
+        return config
+
+
+class HeadOutput(NamedTuple):
+    """`logits` [kept, draft vocabulary]; `states` [n, hidden], what the next step reads."""
+
+    logits: Tensor
+    states: Tensor
+
+
+class _Layer(nn.Module):
+    """A decoder layer; the first one of EAGLE-3 attends over [embedding, state]."""
+
+    def __init__(self, config: HeadConfig, llama: LlamaConfig, index: int) -> None:
+        super().__init__()
+        self.is_fused = config.generation == 3 and index == 0
+        self.norm_before_residual = config.norm_before_residual
+        self.self_attn = LlamaAttention(llama, index)
+        if self.is_fused:
+            for name in ("q_proj", "k_proj", "v_proj"):
+                stock = getattr(self.self_attn, name)
+                wide = nn.Linear(2 * config.hidden, stock.out_features, bias=config.attention_bias)
+                setattr(self.self_attn, name, wide)
+            self.hidden_norm = LlamaRMSNorm(config.hidden, eps=config.eps)
+        # EAGLE-1's only norm before attention is the target's own final one, in what it reads.
+        if config.generation == 3 or index > 0:
+            self.input_layernorm = LlamaRMSNorm(config.hidden, eps=config.eps)
+        self.post_attention_layernorm = LlamaRMSNorm(config.hidden, eps=config.eps)
+        self.mlp = LlamaMLP(llama)
+
+    def forward(self, states: Tensor, embeddings: Tensor, **attention: Any) -> Tensor:
+        residual = states
+        if self.is_fused:
+            states = self.hidden_norm(states)
+            residual = states if self.norm_before_residual else residual
+            states = torch.cat((self.input_layernorm(embeddings), states), -1)
+        elif hasattr(self, "input_layernorm"):
+            states = self.input_layernorm(states)
+        states = residual + self.self_attn(states, **attention)[0]
+        out: Tensor = states + self.mlp(self.post_attention_layernorm(states))
+        return out
+
+
+class EagleHead(nn.Module):
+    """Continues a target's states. Row i joins the target's state at position i with the token at i + 1.
+
+    `embedding` and, where the draft vocabulary is the target's, `lm_head` may be the target's own modules.
+    `draft_to_target` [draft vocabulary] holds, as published checkpoints do, each row's token id minus its row.
+    """
+
+    draft_to_target: Tensor
+
+    def __init__(self, config: HeadConfig) -> None:
+        super().__init__()
+        register()
+        self.config = config
+        self.llama = config.to_llama()
+        self.embedding = nn.Embedding(config.vocabulary, config.hidden)
+        joined = 2 * config.hidden if config.generation == 1 else len(config.feature_layers) * config.target_hidden
+        self.fc = nn.Linear(joined, config.hidden, bias=config.fc_bias)
+        self.layers = nn.ModuleList(_Layer(config, self.llama, index) for index in range(config.layers))
+        self.rotary = LlamaRotaryEmbedding(self.llama)
+        self.norm = LlamaRMSNorm(config.hidden, eps=config.eps) if config.generation == 3 else nn.Identity()
+        self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
+        if config.norm_before_fc:
+            self.input_norm = LlamaRMSNorm(joined, eps=config.eps)
+        if config.fc_norm:
+            norms = (LlamaRMSNorm(config.target_hidden, eps=config.eps) for _ in config.feature_layers)
+            self.fc_norm = nn.ModuleList(norms)
+        self.register_buffer("draft_to_target", torch.zeros(config.draft_vocabulary, dtype=torch.long))
+
+    @property
+    def vocabulary(self) -> Tensor:
+        """The target's token of every row of the draft's vocabulary."""
+        return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
+
+    @property
+    def frequencies(self) -> Tensor:
+        """RoPE's angle per position, [head_dim / 2]."""
+        frequencies: Tensor = self.rotary.inv_freq
+        return frequencies.float()
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for its layers."""
+        weight = self.fc.weight
+        return KVCache(self.llama, capacity=capacity, dtype=weight.dtype, device=weight.device)
+
+    def fuse(self, features: Tensor) -> Tensor:
+        """The target's states [n, layers * target hidden] -> states [n, hidden] (EAGLE-1 reads them as they are)."""
+        if self.config.generation == 1:
+            return features
+        if self.config.fc_norm:
+            parts = features.split(self.config.target_hidden, -1)
+            features = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
+        if self.config.norm_before_fc:
+            features = self.input_norm(features)
+        fused: Tensor = self.fc(features)
+        return fused
+
+    def forward(
+        self,
+        tokens: Tensor,
+        states: Tensor,
+        positions: Tensor,
+        cache: Cache,
+        this_pass: Pass,
+        *,
+        logits_to_keep: int = 0,
+    ) -> HeadOutput:
+        """Join states [n, hidden] with the tokens [n] that follow them. `logits_to_keep` 0 keeps all.
+
+        States are `fuse`d features of the target, or the head's own output.
+        """
+        embeddings = self.embedding(tokens).to(states.dtype)
+        hidden = states
+        if self.config.generation == 1:
+            hidden = self.fc(torch.cat((embeddings, states), -1))
+        hidden, embeddings = hidden[None], embeddings[None]
+        rotary = self.rotary(hidden, positions[None])
+        for layer in self.layers:
+            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
+        out = hidden[0]
+        normed = self.norm(out)
+        kept = normed[-logits_to_keep:]
+        return HeadOutput(self.lm_head(kept), normed if self.config.feeds_normed else out)

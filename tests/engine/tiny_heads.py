@@ -1,0 +1,48 @@
+"""Tiny random EAGLE heads for the tiny models."""
+
+from __future__ import annotations
+
+import torch
+from tiny_models import VOCABULARY
+
+from specextend_cli.engine.head import EagleHead, HeadConfig
+
+COMMON = {
+    "hidden": 64,
+    "target_hidden": 64,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 16,
+    "intermediate": 96,
+    "layers": 1,
+    "vocabulary": VOCABULARY,
+}
+EAGLE1 = HeadConfig(**{**COMMON, "generation": 1, "draft_vocabulary": VOCABULARY, "feature_layers": (3,)})
+EAGLE3 = HeadConfig(**{**COMMON, "generation": 3, "draft_vocabulary": 40, "feature_layers": (0, 1, 2)})
+
+VARIANTS: dict[str, HeadConfig] = {
+    "eagle1": EAGLE1,
+    "eagle1-bias-2-layers": HeadConfig(**{**vars(EAGLE1), "fc_bias": True, "layers": 2}),
+    "eagle3": EAGLE3,
+    "eagle3-residual": HeadConfig(**{**vars(EAGLE3), "norm_before_residual": True}),
+    "eagle3.1": HeadConfig(**{**vars(EAGLE3), "fc_norm": True, "feeds_normed": True}),
+    "eagle3-norm-before-fc": HeadConfig(**{**vars(EAGLE3), "norm_before_fc": True}),
+    "eagle3-2-layers": HeadConfig(**{**vars(EAGLE3), "layers": 2, "attention_bias": True, "mlp_bias": True}),
+    "eagle3-narrow": HeadConfig(**{**vars(EAGLE3), "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 24}),
+    "eagle3-whole-vocabulary": HeadConfig(**{**vars(EAGLE3), "draft_vocabulary": VOCABULARY}),
+    "eagle3-linear-rope": HeadConfig(
+        **{**vars(EAGLE3), "rope": {"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}}
+    ),
+}
+
+
+def tiny_head(name: str = "eagle3", seed: int = 2) -> EagleHead:
+    """Random weights large enough that every part of the head changes its output."""
+    torch.manual_seed(seed)
+    head = EagleHead(VARIANTS[name])
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1), std=0.1)
+    if head.config.draft_vocabulary < VOCABULARY:
+        chosen = torch.randperm(VOCABULARY)[: head.config.draft_vocabulary].sort().values
+        head.draft_to_target.copy_(chosen - torch.arange(len(chosen)))
+    return head.eval()
