@@ -60,8 +60,8 @@ class Series:
 class LinePlot:
     """Lines over a common x axis. Labels carry the units ("prompt (tokens)").
 
-    `log_x` suits lengths and sizes that double. `reference` draws a horizontal line (plain decoding is 1× at 1.0).
-    `zero` starts the y axis at 0, without which differences look larger than they are.
+    `log_x` suits lengths and sizes that double. `reference` draws a horizontal line (plain decoding is 1× at 1.0)
+    and `reference_label` names it. `zero` starts the y axis at 0, without which differences look larger than they are.
     """
 
     title: str
@@ -70,6 +70,7 @@ class LinePlot:
     series: tuple[Series, ...]
     log_x: bool = False
     reference: float | None = None
+    reference_label: str = ""
     zero: bool = True
     note: str = ""
 
