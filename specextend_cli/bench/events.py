@@ -1,0 +1,82 @@
+"""What a benchmark tells its consumers while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from specextend_cli.bench.records import Benchmark, Record
+from specextend_cli.summarize.events import Stage, Warned
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """`done` of `runs` runs are known from an interrupted benchmark."""
+
+    runs: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`done` of the prompt's `length` tokens are read, for every method of ours at once."""
+
+    document: str
+    length: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingUp:
+    """A method runs for a moment, unrecorded."""
+
+    method: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """A method has written `tokens` of at most `limit` tokens. A peer says so only when it begins."""
+
+    method: str
+    document: str
+    length: int
+    repeat: int
+    tokens: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run is over: the `done`-th of `runs`. Its divergence is looked for when plain decoding's tokens are known."""
+
+    record: Record
+    done: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The same record, compared with plain decoding."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A method is left out from here on, and why."""
+
+    method: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The whole benchmark. `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding."""
+
+    benchmark: Benchmark
+    wrong: tuple[str, ...]
+
+
+Running: TypeAlias = Started | Reading | WarmingUp | Decoding | Measured | Checked | Skipped
+Event: TypeAlias = Running | Stage | Warned | Finished

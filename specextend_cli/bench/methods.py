@@ -1,0 +1,197 @@
+"""What can be measured, by name: how each method drafts, or which other program it is.
+
+"The draft" is the preset's draft model; a preset that has none is measured with a blend of n-grams and the target
+itself. `standard`, `streaming` and the parts draft on every step, as published; the gate belongs to `specextend` and
+to the drafters by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias, get_args
+
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.errors import SpecextendError, UsageError
+from specextend_cli.models.preset import Draft
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.measure import Decoding, Run
+    from specextend_cli.bench.models import Models
+    from specextend_cli.engine.drafters import Drafter
+    from specextend_cli.engine.target import Target
+
+PLAIN = "plain"
+DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
+AUTO, REFERENCE = "auto", "reference"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method of ours: what drafts over a target, and with which settings.
+
+    `prefill` and `verify` name attention back ends. `lossless` methods must emit plain decoding's tokens.
+    """
+
+    drafter: Callable[[Target], Drafter]
+    retrieval: Retrieval
+    shape: TreeShape
+    gate: bool = False
+    prefill: str = AUTO
+    verify: str = AUTO
+
+
+class Peer(Protocol):
+    """Another program over the same weights. Its prefill is what passes until its first token."""
+
+    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+        """Continue the prompt. SpecextendError where it cannot."""
+
+    def close(self) -> None:
+        """Let go of its memory."""
+
+
+Method: TypeAlias = Recipe | Peer
+Build: TypeAlias = "Callable[[Models], Method]"
+
+
+def names() -> tuple[str, ...]:
+    """Every method there is, the baseline first."""
+    return tuple(_registry())
+
+
+def about() -> dict[str, str]:
+    """What each method is, in a few words."""
+    return {name: text for name, (text, _) in _registry().items()}
+
+
+def parse(text: str | None) -> tuple[str, ...]:
+    """The methods in `plain,ngram,…`, the baseline always among them. UsageError for a name that is none."""
+    wanted = [name.strip() for name in text.split(",")] if text else list(DEFAULT)
+    for name in wanted:
+        if name not in names():
+            raise UsageError(f"there is no method {name!r}", why=f"there are: {', '.join(names())}", fix="bench --help")
+    return tuple(dict.fromkeys((PLAIN, *wanted)))
+
+
+def build(wanted: Iterable[str], models: Models) -> tuple[dict[str, Method], dict[str, str]]:
+    """The methods that can run here, and why the others cannot."""
+    able: dict[str, Method] = {}
+    unable: dict[str, str] = {}
+    for name in wanted:
+        try:
+            able[name] = _registry()[name][1](models)
+        except SpecextendError as error:  # noqa: PERF203 - each method may be missing something of its own
+            unable[name] = reason(error)
+    return able, unable
+
+
+def reason(error: SpecextendError) -> str:
+    """One line."""
+    return f"{error.what} ({error.why})" if error.why else error.what
+
+
+def with_policy(models: Models, policy: str, **changes: object) -> Retrieval:
+    """The preset's retrieval under another policy."""
+    return replace(models.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
+
+
+def drafting(
+    models: Models, kind: str, policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str = AUTO
+) -> Recipe:
+    """A recipe of the preset's tree over a drafter. UsageError where the preset has no model for it."""
+    retrieval = with_policy(models, policy)
+    from specextend_cli.engine.target import Target
+
+    models.drafter(kind, Target(models.lm), retrieval)  # what is missing is said now, not in the middle of a run
+    return Recipe(
+        lambda target: models.drafter(kind, target, retrieval), retrieval, models.shape, gate, prefill, verify
+    )
+
+
+def _plain(models: Models) -> Recipe:
+    return Recipe(
+        lambda target: models.drafter("none", target, models.retrieval),
+        Retrieval(policy="full"),
+        TreeShape(nodes=1),
+    )
+
+
+def _with(policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str = AUTO) -> Build:
+    return lambda models: drafting(models, models.draft, policy, gate=gate, prefill=prefill, verify=verify)
+
+
+def _part(policy: str = "full", *, prefill: str = REFERENCE, verify: str = REFERENCE) -> Build:
+    """Standard speculative decoding on masked attention, but for one part."""
+    return _with(policy, prefill=prefill, verify=verify)
+
+
+def _by_name(kind: str) -> Build:
+    def built(models: Models) -> Recipe:
+        # The preset's policy; where that is "full" for want of a model, a draft by name still gets a working set.
+        return drafting(models, kind, models.retrieval.policy, gate=True)
+
+    return built
+
+
+def _magicdec(models: Models) -> Recipe:
+    retrieval = with_policy(models, "streaming")
+    shape = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
+    return Recipe(lambda target: models.drafter("self", target, retrieval), retrieval, shape)
+
+
+def _triforce(models: Models) -> Recipe:
+    from specextend_cli.bench.rivals import triforce
+
+    return triforce.recipe(models)
+
+
+def _rapid(models: Models) -> Recipe:
+    from specextend_cli.bench.rivals import rapid
+
+    return rapid.recipe(models)
+
+
+def _transformers(assistance: str) -> Build:
+    def built(models: Models) -> Peer:
+        from specextend_cli.bench.peers.transformers import TransformersPeer
+
+        return TransformersPeer(models, assistance)
+
+    return built
+
+
+def _llama_cpp(models: Models) -> Peer:
+    from specextend_cli.bench.peers.llama_cpp import LlamaCppPeer
+
+    return LlamaCppPeer(models)
+
+
+def _registry() -> dict[str, tuple[str, Build]]:
+    drafters = [kind for kind in get_args(Draft.model_fields["kind"].annotation) if kind != "none"]
+    described = {
+        "ngram": "copied continuations from the document and the output",
+        "self": "the target over a working set of its own keys",
+        "lm": "the preset's small language model",
+        "blend": "several sources in one tree",
+        "eagle": "an EAGLE head on the target's hidden states",
+    }
+    return {
+        PLAIN: ("plain decoding: a tree of one node, the same loop and kernels", _plain),
+        "standard": ("the draft sees everything, every step", _with("full")),
+        "streaming": ("the draft sees the first and the newest tokens, every step", _with("streaming")),
+        "specextend": ("the draft sees what the target attends to, behind the gate", _with("retrieval", gate=True)),
+        **{kind: (f"drafter by name: {described.get(kind, kind)}, gated", _by_name(kind)) for kind in drafters},
+        "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
+        "+flash": ("naive, with the fast kernel in prefill", _part(prefill=AUTO)),
+        "+hta": ("naive, with hybrid tree attention in verification", _part(verify=AUTO)),
+        "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
+        "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
+        "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _magicdec),
+        "triforce": ("TriForce: drafted for by the target over retrieved keys, itself drafted for", _triforce),
+        "rapid": ("RAPID's idea: the working set by BM25 of the recent tokens, not by attention", _rapid),
+        "transformers": ("transformers generate, sdpa", _transformers("")),
+        "transformers-assisted": ("transformers with the preset's draft model", _transformers("model")),
+        "transformers-prompt-lookup": ("transformers with prompt lookup", _transformers("prompt-lookup")),
+        "llama.cpp": ("llama.cpp over the same GGUF, by llama-cpp-python", _llama_cpp),
+    }

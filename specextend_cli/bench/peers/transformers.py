@@ -1,0 +1,133 @@
+"""transformers' own generation over the very same weights: plain, assisted, or with prompt lookup; sdpa attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList
+from transformers.generation.streamers import BaseStreamer
+from transformers.utils import logging as transformers_logging
+
+from specextend_cli.bench.measure import Decoding, Run
+from specextend_cli.bench.peers.choosing import OnlyChoice, is_plain_greedy
+from specextend_cli.engine.attention import NAME
+from specextend_cli.errors import ModelError
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.models import Models
+    from specextend_cli.engine.lm import LanguageModel
+
+_LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
+
+
+class TransformersPeer:
+    """`assistance`: "" for none, "model" for the preset's draft model, "prompt-lookup". UsageError without a draft."""
+
+    def __init__(self, models: Models, assistance: str = "") -> None:
+        from specextend_cli.bench.models import missing_draft
+
+        if assistance == "model" and (missing := missing_draft(models)):
+            raise missing
+        self.lm = models.lm
+        self.assistant: LanguageModel | None = models.draft_lm if assistance == "model" else None
+        self.lookup = assistance == "prompt-lookup"
+
+    def close(self) -> None:
+        """The models are everybody's."""
+
+    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+        """See `Peer`. ModelError: transformers refuses."""
+        ids = torch.tensor([list(prompt)], device=self.lm.device)
+        ends = sorted(decoding.eos)
+        settings = GenerationConfig(
+            max_new_tokens=decoding.tokens,
+            do_sample=False,
+            repetition_penalty=1.0,
+            no_repeat_ngram_size=0,
+            eos_token_id=ends or None,
+            pad_token_id=ends[0] if ends else 0,
+            prompt_lookup_num_tokens=_LOOKUP if self.lookup else None,
+        )
+        processors = LogitsProcessorList()
+        if not is_plain_greedy(decoding.sampling):
+            processors.append(OnlyChoice(decoding.sampling, prompt))  # one by its call
+        clock = _Clock()
+        arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
+        with torch.inference_mode(), _quiet(), self._own_attention():
+            try:
+                clock.start()
+                self.lm.model.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    generation_config=settings,
+                    logits_processor=processors,
+                    streamer=clock,
+                    **arguments,
+                )
+            except (ValueError, RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
+                why = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise ModelError("transformers cannot generate here", why=why) from error
+        return clock.run(decoding.tokens)
+
+    @contextmanager
+    def _own_attention(self) -> Iterator[None]:
+        """Lend the models out, and take them back with our attention."""
+        models = [self.lm.model, *([self.assistant.model] if self.assistant else [])]
+        for model in models:
+            model.set_attn_implementation("sdpa")
+        try:
+            yield
+        finally:
+            for model in models:
+                model.set_attn_implementation(NAME)
+
+
+class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-ignore]
+    """Notes when tokens come. The first call hands over the prompt."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.pieces: list[list[int]] = []
+
+    def start(self) -> None:
+        """Now."""
+        self.times = [perf_counter()]
+
+    def put(self, value: Tensor) -> None:
+        """Tokens [n], or the prompt [1, n]."""
+        self.pieces.append(value.flatten().tolist())
+        self.times.append(perf_counter())
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+    def run(self, limit: int) -> Run:
+        """What was seen. The first piece of assisted generation is a verified draft: it counts as prefill."""
+        if len(self.pieces) < 2:
+            raise ModelError("transformers generated nothing")
+        first, *steps = self.pieces[1:]
+        tokens = [token for piece in (first, *steps) for token in piece][:limit]
+        began, _, until_first, *_ = self.times
+        return Run(
+            tokens=tokens,
+            prefill_seconds=until_first - began,
+            decode_seconds=self.times[-1] - until_first,
+            accepted=[len(piece) for piece in steps],
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No advice from transformers on our terminal."""
+    logging: Any = transformers_logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)

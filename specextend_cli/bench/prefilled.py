@@ -1,0 +1,89 @@
+"""A target that reads a prompt once and gives every further method the same keys, at no cost but an honest account.
+
+The rows of a prompt stay in the buffer: decoding writes behind them only. So a prompt that was read before is restored
+by moving the committed length over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention import Queries
+from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of the prompt: its tokens, what reading them gave, and how long that took."""
+
+    tokens: tuple[int, ...]
+    features: tuple[int, ...]
+    out: Output
+    queries: Queries
+    seconds: float
+
+
+class Prefilled(Target):
+    """After a prefill, `read_seconds` is what reading the prompt took when it was really read, and `spent_seconds` what
+    it took this time.
+    """
+
+    def __init__(self, lm: LanguageModel, *, score_layers: Sequence[int] = (-1,)) -> None:
+        super().__init__(lm, score_layers=score_layers)
+        self.read_seconds = self.spent_seconds = 0.0
+        self._pieces: dict[int, _Piece] = {}  # by where they begin
+
+    def begin(self, capacity: int) -> None:
+        """See `Target`. What was read stays, if the new sequence turns out to begin with it."""
+        if self.cache.capacity < capacity:
+            self._pieces = {}
+        super().begin(capacity)
+        self.read_seconds = self.spent_seconds = 0.0
+
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
+        """See `Target`. Features that were not kept the first time mean reading again."""
+        at, wanted, began = self.length, tuple(features), perf_counter()
+        piece = self._known(tokens, wanted)
+        if piece is not None:
+            self.cache.reserve(len(tokens))
+            self.cache.commit()
+            self._queries = piece.queries
+        else:
+            # Rows at and behind these are about to change.
+            self._pieces = {start: kept for start, kept in self._pieces.items() if start < at}
+            out = super().prefill(tokens, features=features)
+            self._wait()
+            piece = _Piece(tuple(tokens.tolist()), wanted, out, self._queries, perf_counter() - began)
+            self._pieces[at] = piece
+        self.read_seconds += piece.seconds
+        self.spent_seconds += perf_counter() - began
+        return piece.out if wanted else Output(piece.out.logits, None)
+
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
+        """See `Target`."""
+        end = self.length
+        if any(start + len(piece.tokens) > end for start, piece in self._pieces.items()):
+            self._pieces = {start: kept for start, kept in self._pieces.items() if start + len(kept.tokens) <= end}
+        return super().verify(tree, features=features, record=record)
+
+    def has_read(self, tokens: Tensor, features: Sequence[int]) -> bool:
+        """Whether the prompt's next piece is there already."""
+        return self._known(tokens, tuple(features)) is not None
+
+    def _known(self, tokens: Tensor, features: tuple[int, ...]) -> _Piece | None:
+        piece = self._pieces.get(self.length)
+        if piece is None or piece.tokens != tuple(tokens.tolist()) or features not in ((), piece.features):
+            return None
+        return piece
+
+    def _wait(self) -> None:
+        """Work on a CUDA device is not done when a call returns."""
+        if self.lm.device.type == "cuda":
+            torch.cuda.synchronize(self.lm.device)

@@ -1,0 +1,1 @@
+"""Published methods as compositions of our own parts."""

@@ -1,0 +1,89 @@
+"""RAPID's idea (arXiv 2502.20330) with our parts: the working set is chosen by text, not by attention.
+
+Chunks of the document are ranked by BM25 against the newest tokens; everything else is as in `specextend`, so that the
+two differ in the choice alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from specextend_cli.bench.methods import Recipe, with_policy
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.drafters import Drafter
+from specextend_cli.engine.tree import DraftTree
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.models import Models
+
+_QUERY = 64  # newest tokens that chunks are compared with
+_K1, _B = 1.2, 0.75
+
+
+def recipe(models: Models) -> Recipe:
+    """The preset's draft and tree, behind the gate, as `specextend` has them."""
+    retrieval = with_policy(models, "retrieval")
+    return Recipe(
+        lambda target: ByText(models.drafter(models.draft, target, retrieval), retrieval),
+        retrieval,
+        models.shape,
+        gate=True,
+    )
+
+
+class ByText:
+    """A drafter that is shown the chunks most like the newest tokens, whatever the target attends to."""
+
+    def __init__(self, inner: Drafter, config: Retrieval) -> None:
+        self.inner = inner
+        self.config = config
+        self.name = f"{inner.name} by text"
+        self.feature_layers = inner.feature_layers
+        self.retrieves = inner.retrieves
+        self._tokens: list[int] = []
+
+    def begin(self, capacity: int) -> None:
+        """See `Drafter`."""
+        self._tokens = []
+        self.inner.begin(capacity)
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+        """See `Drafter`."""
+        self._tokens.extend(tokens)
+        self.inner.observe(tokens, features)
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        """See `Drafter`."""
+        return self.inner.propose(shape)
+
+    def retrieve(self, scores: Tensor) -> None:
+        """Every position gets its chunk's BM25; the target's own scores are ignored."""
+        chunk = self.config.chunk
+        tokens = self._tokens[: len(scores)]
+        ranked = bm25([tokens[at : at + chunk] for at in range(0, len(tokens), chunk)], self._tokens[-_QUERY:])
+        by_position = torch.tensor(ranked, device=scores.device).repeat_interleave(chunk)[: len(scores)]
+        self.inner.retrieve(by_position)
+
+    def visible(self) -> Tensor:
+        """See `Drafter`."""
+        return self.inner.visible()
+
+
+def bm25(chunks: Sequence[Sequence[int]], query: Sequence[int]) -> list[float]:
+    """The Okapi BM25 score of each chunk for the distinct tokens of `query`."""
+    counts = [Counter(chunk) for chunk in chunks]
+    mean = sum(map(len, chunks)) / max(len(chunks), 1)
+    scores = [0.0] * len(chunks)
+    for token in set(query):
+        having = sum(token in count for count in counts)
+        weight = log(1 + (len(chunks) - having + 0.5) / (having + 0.5))
+        for i, count in enumerate(counts):
+            if often := count.get(token, 0):
+                scores[i] += weight * often * (_K1 + 1) / (often + _K1 * (1 - _B + _B * len(chunks[i]) / mean))
+    return scores

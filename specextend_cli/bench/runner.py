@@ -1,0 +1,206 @@
+"""Documents × lengths × methods × repeats, in random order within a document; what was measured before is left out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TypeAlias
+
+import torch
+
+from specextend_cli.bench import memory
+from specextend_cli.bench.checks import divergence, first_difference, is_wrong
+from specextend_cli.bench.events import Checked, Decoding, Measured, Reading, Running, Skipped, Started, WarmingUp
+from specextend_cli.bench.measure import Decoding as Settings
+from specextend_cli.bench.measure import Run, measured
+from specextend_cli.bench.methods import PLAIN, Method, Peer, Recipe, reason
+from specextend_cli.bench.models import Models
+from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.records import Record
+from specextend_cli.bench.workloads import Prompt
+from specextend_cli.engine.attention import backend_for
+from specextend_cli.engine.budget import Budget, CostModel
+from specextend_cli.engine.events import Event as EngineEvent
+from specextend_cli.engine.events import Step
+from specextend_cli.errors import SpecextendError
+
+Key: TypeAlias = tuple[str, int, str, int]
+"""Method, length, document, repeat: what a record is one of."""
+
+_WARM_UP = 12  # tokens: enough for the gate to know what a plain step costs
+_SLACK = 256  # rows for trees
+_SHORT = 64  # tokens of a prompt that a peer is warmed up with
+
+
+def key(record: Record) -> Key:
+    """What a record is the record of."""
+    return record.method, record.length, record.document, record.repeat
+
+
+@dataclass
+class Runner:
+    """Runs `methods`, the baseline among them. `skipped` grows by those that fail on the way, `known` by records."""
+
+    models: Models
+    methods: dict[str, Method]
+    decoding: Settings
+    repeats: int
+    seed: int
+    skipped: dict[str, str] = field(default_factory=dict)
+    known: dict[Key, Record] = field(default_factory=dict)
+    _targets: dict[tuple[str, tuple[int, ...]], Prefilled] = field(default_factory=dict, init=False)
+    _costs: dict[str, CostModel] = field(default_factory=dict, init=False)
+    _warm: set[str] = field(default_factory=set, init=False)
+    _runs: int = field(default=0, init=False)
+
+    def run(self, prompts: Sequence[Prompt], known: Iterable[Record] = ()) -> Iterator[Running]:
+        """Measure what is not `known` yet. Raises what plain decoding raises: without it there is no comparison."""
+        expected = {
+            (name, prompt.length, prompt.document, repeat)
+            for name in self.methods
+            for prompt in prompts
+            for repeat in range(self.repeats)
+        }
+        self.known = {key(record): record for record in known if key(record) in expected}
+        self._runs = len(expected)
+        yield Started(self._runs, len(self.known))
+        for length, group in groupby(prompts, key=lambda prompt: prompt.length):
+            self._costs, self._warm = {}, {name for name in self._warm if not isinstance(self.methods[name], Recipe)}
+            with self.models.fitted(length + self.decoding.tokens) as scaled:
+                for prompt in group:
+                    yield from self._document(prompt, scaled)
+            # What was read with one stretch of RoPE is worth nothing with another.
+            self._targets = {}
+
+    def records(self) -> tuple[Record, ...]:
+        """Everything known, in the order of methods, lengths, documents, repeats."""
+        order = {name: number for number, name in enumerate(self.methods)}
+        return tuple(sorted(self.known.values(), key=lambda r: (r.length, order[r.method], r.document, r.repeat)))
+
+    def wrong(self) -> tuple[str, ...]:
+        """Methods of ours that left plain decoding by more than rounding explains."""
+        ours = {name for name, method in self.methods.items() if isinstance(method, Recipe)}
+        exact = self.models.exact
+        bad = {r.method for r in self.known.values() if r.method in ours and is_wrong(r.divergence, exact=exact)}
+        return tuple(name for name in self.methods if name in bad)
+
+    def _document(self, prompt: Prompt, scaled: bool) -> Iterator[Running]:
+        for repeat in range(self.repeats):
+            names = list(self.methods)
+            random.Random(f"{self.seed} {prompt.document} {prompt.length} {repeat}").shuffle(names)
+            for name in names:
+                if name in self.skipped or (name, prompt.length, prompt.document, repeat) in self.known:
+                    continue
+                method = self.methods[name]
+                try:
+                    if isinstance(method, Recipe):
+                        run = yield from self._ours(name, method, prompt, repeat)
+                    else:
+                        run = yield from self._peers(name, method, prompt, repeat)
+                except (SpecextendError, torch.OutOfMemoryError) as error:
+                    if name == PLAIN:
+                        raise
+                    why = reason(error) if isinstance(error, SpecextendError) else "memory ran out"
+                    self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
+                    yield Skipped(name, self.skipped[name])
+                    continue
+                record = self._record(name, prompt, repeat, run, scaled)
+                self.known[key(record)] = record
+                yield Measured(record, len(self.known), self._runs)
+        yield from self._check(prompt)
+
+    def _ours(self, name: str, recipe: Recipe, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:
+        target = self._target(recipe)
+        yield from self._read(target, recipe, prompt)
+        if name not in self._warm:
+            yield WarmingUp(name, prompt.length)
+            few = replace(self.decoding, tokens=min(_WARM_UP, self.decoding.tokens))
+            for _ in self._measured(name, recipe, target, prompt, few):
+                pass
+            self._warm.add(name)
+        memory.reset(self.models.device)
+        written = 0
+        events = self._measured(name, recipe, target, prompt, self.decoding)
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as stopped:
+                run: Run = stopped.value
+                return run
+            if isinstance(event, Step):
+                written += event.accepted
+                yield Decoding(name, prompt.document, prompt.length, repeat, written, self.decoding.tokens)
+
+    def _measured(
+        self, name: str, recipe: Recipe, target: Prefilled, prompt: Prompt, decoding: Settings
+    ) -> Generator[EngineEvent, None, Run]:
+        target.verify_backend = backend_for(self.models.device, recipe.verify)
+        # The clock's findings are the machine's and stay; what a drafter learns of a text does not go to the next one.
+        budget = Budget(recipe.shape, gate=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
+        return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, budget)
+
+    def _peers(self, name: str, peer: Peer, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:
+        if name not in self._warm:
+            yield WarmingUp(name, prompt.length)
+            peer.run(prompt.tokens[:_SHORT], replace(self.decoding, tokens=2))
+            self._warm.add(name)
+        yield Decoding(name, prompt.document, prompt.length, repeat, 0, self.decoding.tokens)
+        memory.reset(self.models.device)
+        return peer.run(prompt.tokens, self.decoding)
+
+    def _target(self, recipe: Recipe) -> Prefilled:
+        """One target for all methods that read a prompt the same way."""
+        at = (recipe.prefill, recipe.retrieval.layers)
+        if at not in self._targets:
+            target = Prefilled(self.models.lm, score_layers=recipe.retrieval.layers)
+            target.prefill_backend = backend_for(self.models.device, recipe.prefill)
+            self._targets[at] = target
+        return self._targets[at]
+
+    def _read(self, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Running]:
+        """Have the prompt read, if it is not yet: apart from any method's run, so that none finds colder caches."""
+        features = recipe.drafter(target).feature_layers
+        target.begin(prompt.length + self.decoding.tokens + max(_SLACK, recipe.shape.nodes + 1))
+        chunk = self.decoding.prefill_chunk
+        for at in range(0, prompt.length, chunk):
+            piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
+            if not target.has_read(piece, features):
+                yield Reading(prompt.document, prompt.length, at)
+            target.prefill(piece, features=features)
+
+    def _record(self, name: str, prompt: Prompt, repeat: int, run: Run, scaled: bool) -> Record:
+        return Record(
+            method=name,
+            length=prompt.length,
+            document=prompt.document,
+            repeat=repeat,
+            tokens=tuple(run.tokens),
+            prefill_seconds=run.prefill_seconds,
+            decode_seconds=run.decode_seconds,
+            accepted=tuple(run.accepted),
+            nodes=tuple(run.nodes),
+            draft_seconds=run.draft_seconds,
+            verify_seconds=run.verify_seconds,
+            retrieve_seconds=run.retrieve_seconds,
+            hit=run.hit,
+            peak_bytes=memory.peak(self.models.device),
+            scaled=scaled,
+            text=self.models.encoder.decode(run.tokens),
+        )
+
+    def _check(self, prompt: Prompt) -> Iterator[Running]:
+        """Compare every record of the prompt with plain decoding's first."""
+        plain = self.known[PLAIN, prompt.length, prompt.document, 0]
+        for at, record in list(self.known.items()):
+            same = at[1:3] == (prompt.length, prompt.document)
+            if not same or record.divergence or first_difference(plain.tokens, record.tokens) is None:
+                continue
+            recipe = self.methods[PLAIN]
+            assert isinstance(recipe, Recipe)
+            target = self._target(recipe)
+            target.verify_backend = backend_for(self.models.device, recipe.verify)
+            found = divergence(target, prompt.tokens, plain.tokens, record.tokens, self.decoding)
+            self.known[at] = replace(record, divergence=found)
+            yield Checked(self.known[at])

@@ -1,0 +1,156 @@
+"""A benchmark from its options to its result, as a stream of events: `run(Options(…))`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from specextend_cli.bench import methods, problems, texts
+from specextend_cli.bench.events import Checked, Event, Finished, Measured
+from specextend_cli.bench.workloads import Prompt, summaries
+from specextend_cli.bench.workloads import problems as problem_prompts
+from specextend_cli.models.preset import DEFAULT, Preset, load_preset
+from specextend_cli.models.sources import fetch_pair
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.background import stages
+from specextend_cli.summarize.events import Stage, Warned
+from specextend_cli.summarize.pair import Choices
+from specextend_cli.summarize.prompts import Prompter
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.models import Models
+    from specextend_cli.engine.config import Sampling
+
+DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
+Workload: TypeAlias = Literal["summary", "reasoning"]
+
+TEMPERATURE = 0.7
+"""Of `sample`, where the preset is greedy."""
+
+TOKENS: dict[Workload, int] = {"summary": 256, "reasoning": 2048}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Choices):
+    """What is measured. `tokens` None is the workload's own number; `methods` are names, the baseline among them."""
+
+    preset: str = DEFAULT
+    lengths: tuple[int, ...] = (1024,)
+    tokens: int | None = None
+    decoding: DecodingName = "preset"
+    docs: int = 2
+    repeats: int = 1
+    methods: tuple[str, ...] = methods.DEFAULT
+    inputs: tuple[Path, ...] = ()
+    dataset: str | None = None
+    workload: Workload = "summary"
+    offline: bool = False
+    fresh: bool = False
+
+    @property
+    def limit(self) -> int:
+        """Most new tokens."""
+        return self.tokens or TOKENS[self.workload]
+
+
+def run(options: Options) -> Iterator[Event]:
+    """Measure; the last event is `Finished`. Errors as `Summarizer.run`; an interrupted run is continued by the next.
+
+    Records are kept on disk as they come, and forgotten when all of them are there.
+    """
+    preset = load_preset(options.preset)
+    pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
+    prompts, short = _prompts(options, preset, Prompter(preset, TextEncoder.of(pair.target), pair.target))
+    for warning in short:
+        yield Warned(warning)
+    yield Stage(f"loading {preset.title}")
+
+    from specextend_cli.bench import machine
+    from specextend_cli.bench.measure import Decoding
+    from specextend_cli.bench.models import Models
+    from specextend_cli.bench.partial import Partial, key
+    from specextend_cli.bench.records import Benchmark
+    from specextend_cli.bench.runner import Runner
+
+    models = Models(preset, pair, options)
+    able, unable = methods.build(options.methods, models)
+    for name, why in unable.items():
+        yield Warned(f"{name} is left out: {why}")
+    sampling = _sampling(models, options)
+    settings = _settings(options, models, sampling)
+    facts = machine.describe(models.device)
+    partial = Partial(key({**settings, "machine": asdict(facts)}, prompts), fresh=options.fresh)
+    runner = Runner(
+        models,
+        able,
+        Decoding(sampling, options.limit, models.eos, models.prefill_chunk),
+        options.repeats,
+        options.seed or 0,
+        skipped=dict(unable),
+    )
+    for event in runner.run(prompts, partial.read()):
+        if isinstance(event, Measured | Checked):
+            partial.add(event.record)
+        yield event
+    if partial.problem:
+        yield Warned(partial.problem)
+    result = Benchmark(
+        preset=preset.name,
+        settings=settings,
+        machine=facts,
+        seed=options.seed or 0,
+        records=runner.records(),
+        references={prompt.document: prompt.reference for prompt in prompts if prompt.reference},
+        skipped=runner.skipped,
+    )
+    partial.remove()
+    yield Finished(result, runner.wrong())
+
+
+def _prompts(options: Options, preset: Preset, prompter: Prompter) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
+    if options.workload == "reasoning":
+        named = bool(options.inputs or options.dataset)
+        sources = (
+            texts.sources(options.inputs, options.dataset, offline=options.offline) if named else problems.builtin()
+        )
+        return problem_prompts(sources, prompter, options.docs), ()
+    sources = texts.sources(options.inputs, options.dataset, offline=options.offline)
+    return summaries(sources, prompter, options.lengths, options.docs)
+
+
+def _sampling(models: Models, options: Options) -> Sampling:
+    from specextend_cli.engine.config import Sampling
+
+    seed = options.seed or 0
+    if options.decoding == "greedy":
+        return Sampling(seed=seed)
+    chosen = models.sampling
+    if options.decoding == "sample" and chosen.greedy:
+        return replace(chosen, temperature=TEMPERATURE)
+    return chosen
+
+
+def _settings(options: Options, models: Models, sampling: Sampling) -> dict[str, object]:
+    """How it was asked for, in JSON types; whoever repeats it gets the same prompts and the same decoding."""
+    asked = {
+        field.name: getattr(options, field.name)
+        for field in fields(Options)
+        if field.name not in {"fresh", "offline", "preset", "seed"}
+    }
+    return {
+        **asked,
+        "lengths": list(options.lengths),
+        "methods": list(options.methods),
+        "inputs": [path.name for path in options.inputs],
+        "tokens": options.limit,
+        "device": str(models.device),
+        "dtype": str(models.dtype).removeprefix("torch."),
+        "draft": models.draft,
+        "seed": options.seed or 0,
+        "sampling": asdict(sampling),
+        "retrieval": {**asdict(models.retrieval), "layers": list(models.retrieval.layers)},
+        "tree": asdict(models.shape),
+        "target": models.preset.target.model_dump(mode="json"),
+    }

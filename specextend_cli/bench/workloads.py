@@ -1,0 +1,99 @@
+"""Prompts of an exact length, from documents; and short problems whose answers are long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specextend_cli.bench.texts import Source
+from specextend_cli.errors import InputError, UsageError
+from specextend_cli.models.preset import PLACEHOLDERS, Preset
+from specextend_cli.summarize.planning import WORDS_PER_TOKEN
+from specextend_cli.summarize.prompts import Prompter
+
+_ASK = "Solve the problem below. Think step by step, and write every step down.\n\n{document}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What one run reads: `tokens`, exactly `length` of them; `reference` is a human's summary of the document."""
+
+    document: str
+    length: int
+    tokens: tuple[int, ...]
+    reference: str | None = None
+
+
+def summaries(
+    sources: Sequence[Source], prompter: Prompter, lengths: Sequence[int], docs: int
+) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
+    """For each length, the beginnings of the `docs` documents that lose least by the cut, in the preset's own prompt.
+
+    The second part says where there were fewer documents than that. InputError where there is none.
+    """
+    prompts: list[Prompt] = []
+    short: list[str] = []
+    encoded = [(source, prompter.encoder.encode(source.text)) for source in sources]
+    for length in lengths:
+        framed = [(len(ids), _framed(source, ids, prompter, length)) for source, ids in encoded]
+        # Sorting is stable: documents of one size keep the order they came in.
+        fitting = [prompt for _, prompt in sorted(framed, key=lambda pair: pair[0]) if prompt is not None][:docs]
+        if not fitting:
+            longest = max((len(ids) for _, ids in encoded), default=0)
+            raise InputError(
+                f"no document is long enough for a prompt of {length:,} tokens",
+                why=f"the longest has {longest:,}",
+                fix="a smaller --len, or longer documents with --input",
+            )
+        if len(fitting) < docs:
+            short.append(f"{len(fitting)} of {docs} documents are long enough for {length:,} tokens")
+        prompts += fitting
+    return tuple(prompts), tuple(short)
+
+
+def problems(sources: Sequence[Source], prompter: Prompter, docs: int) -> tuple[Prompt, ...]:
+    """Short prompts, one a problem, filled up with empty lines to the length of the longest.
+
+    One length for all, so that they are one group in the results, as documents of one length are.
+    """
+    asking = Prompter(asks(prompter.preset), prompter.encoder, prompter.directory)
+    before, after = asking.frame("single", dict.fromkeys(PLACEHOLDERS, ""))
+    encoded = [(source, prompter.encoder.encode(source.text.strip())) for source in sources[:docs]]
+    if not encoded:
+        raise InputError("there are no problems to solve", fix="--input FILES, one problem each, or --dataset FILE")
+    newline = prompter.encoder.encode("\n")
+    most = max(len(ids) for _, ids in encoded)
+    prompts = []
+    for source, ids in encoded:
+        padding = (newline * (most - len(ids)))[: most - len(ids)]
+        tokens = (*before, *ids, *padding, *after)
+        prompts.append(Prompt(source.name, len(tokens), tokens, source.summary))
+    return tuple(prompts)
+
+
+def asks(preset: Preset) -> Preset:
+    """The preset with a prompt that asks for a solution instead of a summary."""
+    return preset.model_copy(update={"prompts": preset.prompts.model_copy(update={"system": "", "single": _ASK})})
+
+
+def _framed(source: Source, ids: Sequence[int], prompter: Prompter, length: int) -> Prompt | None:
+    """A prompt of exactly `length` tokens; None where the document has too few."""
+    values = {
+        "title": source.name,
+        "words": max(int(min(length / 3, prompter.preset.window.summary_tokens * 0.8) * WORDS_PER_TOKEN), 10),
+        "pages": "1",
+        "part": 1,
+        "parts": 1,
+        "language": "the document's language",
+    }
+    before, after = prompter.frame("single", values)
+    room = length - len(before) - len(after)
+    if room < 1:
+        raise UsageError(
+            f"a prompt of {length} tokens has no room for a document",
+            why=f"the preset's own words take {len(before) + len(after)}",
+            fix="a larger --len",
+        )
+    if len(ids) < room:
+        return None
+    return Prompt(source.name, length, (*before, *ids[:room], *after), source.summary)
