@@ -16,8 +16,8 @@ LONGEST = 12
 def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
     """Every plot that has something to show."""
     made = (
-        speedups(rows, "decoding", lambda row: row.decode_speedup),
-        speedups(rows, "end to end", lambda row: row.total_speedup),
+        speedups(rows, "Decoding", lambda row: row.decode_speedup),
+        speedups(rows, "End to end", lambda row: row.total_speedup),
         accepted_lengths(rows),
         step_shares(rows),
         *(distribution(rows, length) for length in sorted({row.length for row in rows})),
@@ -27,11 +27,11 @@ def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
 
 def speedups(rows: Sequence[Row], what: str, pick: Callable[[Row], Interval | None]) -> LinePlot | None:
     """Times plain decoding, by length."""
-    series = _series([row for row in rows if row.method != BASELINE], pick)
+    series = _series(rows, pick)
     if not series:
         return None
     return LinePlot(
-        f"Speedup over plain decoding, {what}",
+        f"{what}: speedup over plain",
         "prompt (tokens)",
         "times plain",
         series,
@@ -44,7 +44,7 @@ def speedups(rows: Sequence[Row], what: str, pick: Callable[[Row], Interval | No
 
 def accepted_lengths(rows: Sequence[Row]) -> LinePlot | None:
     """Tokens a step, by length."""
-    series = _series([row for row in rows if not _steps_singly(row)], lambda row: row.accepted)
+    series = _series(rows, lambda row: None if _steps_singly(row) else row.accepted)
     if not series:
         return None
     return LinePlot(
@@ -94,9 +94,9 @@ def distribution(rows: Sequence[Row], length: int) -> HeatMap | None:
         counts = [0] * largest
         for size, count in row.accepted_counts.items():
             counts[min(size, largest) - 1] += count
-        values.append(tuple(count / row.accepted_counts.total() if count else None for count in counts))
+        values.append(tuple(count / row.accepted_counts.total() for count in counts))
     return HeatMap(
-        f"Tokens per verification step, {format_length(length)} prompts",
+        f"Tokens per verification step, prompts of {format_length(length)} tokens",
         "tokens a step emits, bonus included (share of all steps)",
         "method",
         tuple(columns),
@@ -113,8 +113,9 @@ def _steps_singly(row: Row) -> bool:
 
 
 def _series(rows: Sequence[Row], pick: Callable[[Row], Interval | None]) -> tuple[Series, ...]:
-    points: dict[str, list[Point]] = {}
+    """A line a method. Its look is its place among all methods, not among those that have this figure."""
+    points: dict[str, list[Point]] = {row.method: [] for row in rows if row.method != BASELINE}
     for row in rows:
-        if (interval := pick(row)) is not None:
-            points.setdefault(row.method, []).append(Point(row.length, interval.value, interval.low, interval.high))
-    return tuple(Series(method, tuple(of_one)) for method, of_one in points.items())
+        if row.method != BASELINE and (interval := pick(row)) is not None:
+            points[row.method].append(Point(row.length, interval.value, interval.low, interval.high))
+    return tuple(Series(method, tuple(own), look) for look, (method, own) in enumerate(points.items()) if own)

@@ -6,7 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 
 from specextend_cli.bench import svg
-from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, StackedBars, format_cell, one_line
+from specextend_cli.bench.tables import (
+    MISSING,
+    HeatMap,
+    LinePlot,
+    Plot,
+    Point,
+    StackedBars,
+    format_cell,
+    format_percent,
+    one_line,
+)
 
 WIDTH = 720.0
 _TOP = 30.0
@@ -31,8 +41,10 @@ def line_plot(plot: LinePlot) -> str:
     if not points:
         return _nothing(plot.title)
     names = [series.name for series in plot.series]
-    legend, legend_height = svg.legend(names, 64, _TOP + 16, WIDTH - 88, marks=True)
-    left, right, top = 64.0, WIDTH - 24, _TOP + 12 + legend_height
+    looks = [index if series.look is None else series.look for index, series in enumerate(plot.series)]
+    legend, legend_height = svg.legend(names, 64, _TOP + 16, WIDTH - 88, looks=looks)
+    named = svg.shorten(plot.reference_label, 90) if plot.reference is not None else ""
+    left, right, top = 64.0, WIDTH - 16 - (svg.width_of(named) if named else 8), _TOP + 12 + legend_height
     bottom = top + 270
 
     reach = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
@@ -48,10 +60,10 @@ def line_plot(plot: LinePlot) -> str:
         return place(turn(value))
 
     elements = [svg.text(left, 20, svg.shorten(plot.title, WIDTH - 90), kind="title"), *legend]
-    for tick in y_ticks:
+    for tick, said in zip(y_ticks, svg.labels(y_ticks), strict=True):
         elements += [
             svg.line(left, y(tick), right, y(tick), "grid"),
-            svg.text(left - 8, y(tick) + 4, svg.label(tick), kind="quiet", anchor="end"),
+            svg.text(left - 8, y(tick) + 4, said, kind="quiet", anchor="end"),
         ]
     taken = -math.inf
     for tick in x_ticks:
@@ -63,13 +75,14 @@ def line_plot(plot: LinePlot) -> str:
     elements.append(svg.line(left, bottom, right, bottom, "axis"))
     if plot.reference is not None:
         elements.append(svg.line(left, y(plot.reference), right, y(plot.reference), "reference"))
-        if plot.reference_label:
-            elements.append(svg.text(right, y(plot.reference) - 5, plot.reference_label, kind="quiet", anchor="end"))
-    whiskers = [any(point.low is not None for point in series) for series in drawn]
+        if named:
+            elements.append(svg.text(right + 6, y(plot.reference) + 4, named, kind="quiet"))
+    ranged = [any(point.low is not None for point in series) for series in drawn]
     for index, series in enumerate(drawn):
         # Intervals at one length would hide each other: lines that have one stand a little apart.
-        shift = 6 * (sum(whiskers[:index]) - (sum(whiskers) - 1) / 2) if whiskers[index] else 0.0
-        elements.append(_line(index, plot.series[index].name, series, lambda at, by=shift: x(at) + by, y))  # type: ignore[misc]
+        shift = 6 * (sum(ranged[:index]) - (sum(ranged) - 1) / 2) if ranged[index] else 0.0
+        places = [(x(point.x) + shift, y(point.y)) for point in series]
+        elements.append(_line(looks[index], names[index], series, places, y))
     elements += [
         svg.text((left + right) / 2, bottom + 42, plot.x_label, anchor="middle"),
         svg.text(16, (top + bottom) / 2, plot.y_label, anchor="middle", turned=True),
@@ -78,23 +91,22 @@ def line_plot(plot: LinePlot) -> str:
 
 
 def _line(
-    index: int, name: str, points: Sequence[Point], x: Callable[[float], float], y: Callable[[float], float]
+    look: int, name: str, points: Sequence[Point], places: Sequence[tuple[float, float]], y: Callable[[float], float]
 ) -> str:
-    elements = [svg.path([(x(point.x), y(point.y)) for point in points], svg.dash(index))] if len(points) > 1 else []
-    for point in points:
-        if point.low is not None and point.high is not None:
-            low, high, at = y(point.low), y(point.high), x(point.x)
-            elements += [
-                svg.line(at, low, at, high, "whisker"),
-                svg.line(at - 3, low, at + 3, low, "whisker"),
-                svg.line(at - 3, high, at + 3, high, "whisker"),
-            ]
-    for point in points:
+    elements = [svg.path(places, svg.dash(look))] if len(points) > 1 else []
+    marks = []
+    for point, (left, top) in zip(points, places, strict=True):
         said = f"{name}, {svg.label(point.x)}: {format_cell(point.y)}"
         if point.low is not None and point.high is not None:
+            low, high = y(point.low), y(point.high)
+            elements += [
+                svg.line(left, low, left, high, "whisker"),
+                svg.line(left - 3, low, left + 3, low, "whisker"),
+                svg.line(left - 3, high, left + 3, high, "whisker"),
+            ]
             said += f" ({format_cell(point.low)}-{format_cell(point.high)})"
-        elements.append(svg.group("point", [svg.mark(x(point.x), y(point.y), index)], said))
-    return svg.group(svg.colour(index), elements)
+        marks.append(svg.group("point", [svg.mark(left, top, look)], said))
+    return svg.group(svg.colour(look), [*elements, *marks])
 
 
 def heat_map(plot: HeatMap) -> str:
@@ -104,14 +116,16 @@ def heat_map(plot: HeatMap) -> str:
         return _nothing(plot.title)
     low = min(known) if plot.low is None else plot.low
     high = max(known) if plot.high is None else plot.high
+    largest = max(map(abs, known))
+    decimals = None if plot.percent else 2 if largest < 10 else 1 if largest < 100 else 0
     left = 24 + min(max(svg.width_of(one_line(name)) for name in (*plot.rows, plot.y_label)), 220)
     cell = min((WIDTH - left - 16) / len(plot.columns), 76.0)
-    height, top = 30.0, _TOP + 34
+    height, top = 30.0, _TOP + 44
     bottom = top + height * len(plot.rows)
     elements = [
         svg.text(16, 20, svg.shorten(plot.title, WIDTH - 32), kind="title"),
         svg.text(left - 10, top - 8, svg.shorten(plot.y_label, left - 24), anchor="end"),
-        svg.text(left + cell * len(plot.columns) / 2, _TOP + 6, plot.x_label, anchor="middle"),
+        svg.text(left + cell * len(plot.columns) / 2, _TOP + 14, plot.x_label, anchor="middle"),
     ]
     for column, name in enumerate(plot.columns):
         middle = left + cell * (column + 0.5)
@@ -120,12 +134,12 @@ def heat_map(plot: HeatMap) -> str:
         y = top + height * row
         elements.append(svg.text(left - 10, y + 20, svg.shorten(name, left - 24), kind="quiet", anchor="end"))
         for column, value in enumerate(values):
-            elements.append(_cell(left + cell * column, y, cell, height, value, low, high, plot.percent))
+            elements.append(_cell(left + cell * column, y, cell, height, value, low, high, decimals))
     return _finish(plot.title, plot.note, bottom + 14, elements)
 
 
 def _cell(
-    x: float, y: float, width: float, height: float, value: float | None, low: float, high: float, percent: bool
+    x: float, y: float, width: float, height: float, value: float | None, low: float, high: float, decimals: int | None
 ) -> str:
     place = (x + width / 2, y + height / 2 + 4)
     if value is None or not math.isfinite(value):
@@ -135,7 +149,7 @@ def _cell(
     red, green, blue = _shade(share)
     # Black letters read better on it once its luminance passes this (equal contrast with black and white).
     light = 0.2126 * (red / 255) ** 2.2 + 0.7152 * (green / 255) ** 2.2 + 0.0722 * (blue / 255) ** 2.2 > 0.18
-    said = f"{value:.0%}" if percent else format_cell(value)
+    said = format_percent(value) if decimals is None else f"{value:,.{decimals}f}"
     return svg.rectangle(x + 1, y + 1, width - 2, height - 2, fill=f"#{red:02x}{green:02x}{blue:02x}") + svg.text(
         *place, said, kind="on-light" if light else "on-dark", anchor="middle"
     )
@@ -162,7 +176,7 @@ def stacked_bars(plot: StackedBars) -> str:
     if not plot.bars or not longest:
         return _nothing(plot.title)
     left = 24 + min(max(svg.width_of(one_line(name)) for name in plot.bars), 260)
-    legend, legend_height = svg.legend(plot.parts, left, _TOP + 16, WIDTH - left - 16, marks=False)
+    legend, legend_height = svg.legend(plot.parts, left, _TOP + 16, WIDTH - left - 16)
     top, height = _TOP + 8 + legend_height, 26.0
     bottom = top + height * len(plot.bars)
     marks = svg.ticks(0.0, longest)
@@ -186,7 +200,7 @@ def stacked_bars(plot: StackedBars) -> str:
 
 
 def _part(plot: StackedBars, part: int, value: float, start: float, end: float, y: float) -> str:
-    said = f"{value:.0%}" if plot.percent else format_cell(value)
+    said = format_percent(value) if plot.percent else format_cell(value)
     elements = [svg.rectangle(start, y + 3, max(end - start, 0.0), 20, kind="fill gap")]
     if end - start > svg.width_of(said) + 6:
         elements.append(svg.text((start + end) / 2, y + 17, said, kind=svg.ink(part), anchor="middle"))

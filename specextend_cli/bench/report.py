@@ -11,7 +11,17 @@ from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.rows import BASELINE, Row, summarize
 from specextend_cli.bench.statistics import Interval
-from specextend_cli.bench.tables import Cell, Format, Table, dumps, escape, one_line, to_csv, to_markdown
+from specextend_cli.bench.tables import (
+    Cell,
+    Format,
+    Table,
+    dumps,
+    escape,
+    format_percent,
+    one_line,
+    to_csv,
+    to_markdown,
+)
 
 __all__ = ["BASELINE", "Row", "caveats", "from_json", "provenance", "render", "summarize", "tables", "to_json"]
 
@@ -158,11 +168,6 @@ def format_spread(counts: Counter[int]) -> str | None:
         return None
     low, high = statistics.quantile(counts, 0.1), statistics.quantile(counts, 0.9)
     return f"{low}-{high}" if low < high else str(low)
-
-
-def format_percent(share: float) -> str:
-    """0.814 -> "81%"; "100%" and "0%" mean exactly that."""
-    return f"{min(max(round(share * 100), 1), 99) if 0 < share < 1 else round(share * 100)}%"
 
 
 def format_length(tokens: int) -> str:

@@ -147,18 +147,20 @@ def shorten(value: str, width: float) -> str:
     return value if len(value) <= room else value[: room - 1] + "…"
 
 
-def legend(names: Sequence[str], x: float, y: float, width: float, *, marks: bool) -> tuple[list[str], float]:
-    """The names beside their marks, wrapped to `width`; and the height that they take."""
+def legend(
+    names: Sequence[str], x: float, y: float, width: float, *, looks: Sequence[int] | None = None
+) -> tuple[list[str], float]:
+    """The names beside lines of these looks, or beside patches, wrapped to `width`; and the height they take."""
     elements = []
     left, top = x, y
-    for index, name in enumerate(names):
+    for index, name in zip(range(len(names)) if looks is None else looks, names, strict=True):
         name = shorten(name, width - 30)
         needed = 40 + width_of(name)
         if left > x and left + needed > x + width:
             left, top = x, top + 20
         sample = (
             [path([(left, top - 4), (left + 22, top - 4)], dash(index)), mark(left + 11, top - 4, index)]
-            if marks
+            if looks is not None
             else [rectangle(left + 4, top - 10, 14, 12, kind="fill")]
         )
         elements += [group(colour(index), sample), text(left + 27, top, name)]
@@ -176,6 +178,13 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [index * step for index in range(first, last + 1)]
+
+
+def labels(values: Sequence[float]) -> list[str]:
+    """The texts of an axis' ticks, with as many decimals as the finest of them needs."""
+    plain = [label(value) for value in values]
+    decimals = max((len(said.partition(".")[2]) for said in plain if "e" not in said and "K" not in said), default=0)
+    return [f"{value:,.{decimals}f}" for value in values] if decimals else plain
 
 
 def label(value: float) -> str:

@@ -50,10 +50,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a plot: its name in the legend, and its points in the order of x."""
+    """One line of a plot: its name in the legend, and its points in the order of x.
+
+    `look` numbers its colour and mark (by default its place in the plot), so that a method looks alike in all plots.
+    """
 
     name: str
     points: tuple[Point, ...]
+    look: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,11 @@ def format_cell(value: Cell) -> str:
     if value == 0 or not 0.001 <= abs(value) < 1000:
         return f"{value:,.0f}" if value == 0 or abs(value) >= 1000 else f"{value:.2g}"
     return f"{value:.{max(2 - math.floor(math.log10(abs(value))), 0)}f}"
+
+
+def format_percent(share: float) -> str:
+    """0.814 -> "81%"; "100%" and "0%" mean exactly that."""
+    return f"{min(max(round(share * 100), 1), 99) if 0 < share < 1 else round(share * 100)}%"
 
 
 def one_line(text: str) -> str:

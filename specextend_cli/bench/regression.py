@@ -1,0 +1,109 @@
+"""What has become worse since an earlier benchmark. Ratios are compared, never seconds: machines differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from specextend_cli.bench.records import Benchmark
+from specextend_cli.bench.report import format_length
+from specextend_cli.bench.rows import BASELINE, Row, summarize
+from specextend_cli.bench.statistics import Interval
+from specextend_cli.bench.tables import one_line
+from specextend_cli.errors import UsageError
+
+SCOPE = frozenset({"methods", "lengths"})
+"""Settings that choose what is measured, not how: what both benchmarks have is compared."""
+
+NOISE = 0.05
+"""A smaller fall never counts: of few documents, the interval can be narrower than what the clock repeats."""
+
+NOISE_ALONE = 0.1
+"""The same where one document stands alone, and there is no interval."""
+
+
+def regressions(old: Benchmark, new: Benchmark) -> tuple[str, ...]:
+    """A sentence for each method and length that is worse than it was; nothing where all is well.
+
+    Worse is a speedup over plain decoding or an accepted length below the old interval, and different output where it
+    was equal, or in a larger share of the runs. Methods, lengths and documents that only one of the two has are passed
+    over. Raises UsageError where the two were measured differently, or have nothing in common.
+    """
+    _check(old, new)
+    shared = _runs(old) & _runs(new)
+    before = {(row.method, row.length): row for row in summarize(_only(old, shared))}
+    after = {(row.method, row.length): row for row in summarize(_only(new, shared))}
+    return tuple(one_line(sentence) for key in after for sentence in _worse(before[key], after[key]))
+
+
+def _runs(benchmark: Benchmark) -> set[tuple[str, int, str]]:
+    return {(record.method, record.length, record.document) for record in benchmark.records}
+
+
+def _only(benchmark: Benchmark, runs: set[tuple[str, int, str]]) -> Benchmark:
+    """The records of these runs: a benchmark that was interrupted is compared on the documents it has."""
+    kept = (record for record in benchmark.records if (record.method, record.length, record.document) in runs)
+    return replace(benchmark, records=tuple(kept))
+
+
+def _check(old: Benchmark, new: Benchmark) -> None:
+    names = sorted((old.settings.keys() | new.settings.keys()) - SCOPE)
+    differing = [
+        f"{name} was {_said(old.settings, name)} and is {_said(new.settings, name)}"
+        for name in names
+        if _plain(old.settings.get(name)) != _plain(new.settings.get(name))
+    ]
+    if old.preset != new.preset:
+        differing.insert(0, f"preset was {old.preset} and is {new.preset}")
+    if old.seed != new.seed:
+        differing.append(f"seed was {old.seed} and is {new.seed}")
+    if differing:
+        raise _incomparable("; ".join(differing), "run the benchmark again with the settings of the earlier one")
+    shared = _runs(old) & _runs(new)
+    if not shared:
+        raise _incomparable("they share no method, length and document", "measure the same --methods, --len and texts")
+    if not any(method == BASELINE for method, _, _ in shared):
+        raise _incomparable("speedups need plain decoding in both", f"add {BASELINE} to --methods")
+
+
+def _incomparable(why: str, fix: str) -> UsageError:
+    return UsageError("the two benchmarks cannot be compared", why=one_line(why), fix=fix)
+
+
+def _worse(old: Row, new: Row) -> Iterator[str]:
+    where = f"{new.method} at {format_length(new.length)}"
+    if new.method != BASELINE:
+        yield from _fall(where, "decoding speedup", "×", old.decode_speedup, new.decode_speedup)
+        yield from _fall(where, "end-to-end speedup", "×", old.total_speedup, new.total_speedup)
+    yield from _fall(where, "accepted length", "", old.accepted, new.accepted)
+    if new.compared > new.equal and _differing(new) > _differing(old):
+        before = "in none" if old.equal == old.compared else f"in {old.compared - old.equal} of {old.compared}"
+        yield (
+            f"{where}: output differs from plain decoding in {new.compared - new.equal} of {new.compared} runs, "
+            f"before {before}"
+        )
+
+
+def _fall(where: str, what: str, unit: str, old: Interval | None, new: Interval | None) -> Iterator[str]:
+    if old is None or new is None:
+        return
+    floor = old.value * (1 - (NOISE_ALONE if old.low is None else NOISE))
+    if new.value < (floor if old.low is None else min(floor, old.low)):
+        interval = "" if old.low is None or old.high is None else f" ({old.low:.2f}-{old.high:.2f})"
+        yield f"{where}: {what} fell from {old.value:.2f}{unit}{interval} to {new.value:.2f}{unit}"
+
+
+def _differing(row: Row) -> float:
+    """The share of runs that left plain decoding."""
+    return (row.compared - row.equal) / row.compared if row.compared else 0.0
+
+
+def _said(settings: dict[str, object], name: str) -> str:
+    return str(_plain(settings[name])) if name in settings else "not set"
+
+
+def _plain(value: object) -> object:
+    """Lists and tuples are the same setting: a file has lists only."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

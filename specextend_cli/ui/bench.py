@@ -1,0 +1,99 @@
+"""A benchmark on a terminal: one table that fits its width, and what qualifies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from specextend_cli.bench.records import Benchmark
+from specextend_cli.bench.report import caveats, format_length, provenance
+from specextend_cli.bench.rows import BASELINE, Row, summarize
+from specextend_cli.bench.statistics import Interval
+from specextend_cli.bench.tables import MISSING
+from specextend_cli.ui import tables
+from specextend_cli.ui.figures import format_bytes, format_percent, format_seconds, is_slower
+from specextend_cli.ui.streams import sanitize
+
+WIDE = 120
+NARROW = 64
+"""Columns of a terminal from which more is shown."""
+
+
+def table(benchmark: Benchmark, width: int = WIDE) -> Table:
+    """A row a method, grouped by length; fewer columns where `width` is small.
+
+    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
+    """
+    return _table(summarize(benchmark), width)
+
+
+def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
+    """The table, with the notes below it."""
+    rows = summarize(benchmark)
+    return Group(_table(rows, width), Text(), notes(benchmark, rows))
+
+
+def notes(benchmark: Benchmark, rows: Sequence[Row] | None = None) -> Text:
+    """What must be known to believe the table, and what it belongs to."""
+    found = caveats(benchmark, summarize(benchmark) if rows is None else rows)
+    facts = [Text(f"{name}: {sanitize(value)}", tables.QUIET) for name, value in provenance(benchmark).items()]
+    legend = Text(
+        "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.",
+        tables.QUIET,
+    )
+    return Text("\n").join([legend, *(Text(sanitize(sentence), "yellow") for sentence in found), *facts])
+
+
+def _table(rows: Sequence[Row], width: int) -> Table:
+    columns = [column for column in _COLUMNS if width >= column[1]]
+    names = [name for name, _, _ in columns]
+    made = tables.table("method", *names, numbers=names)
+    for length, group in groupby(rows, key=lambda row: row.length):
+        of_one = list(group)
+        scaled = ", scaled" if any(row.scaled for row in of_one) else ""
+        made.add_row(Text(f"{format_length(length)} tokens{scaled}", "bold"), *[""] * len(columns))
+        for row in of_one:
+            made.add_row(tables.cell(row.method), *(show(row) for _, _, show in columns))
+        made.add_section()
+    return made
+
+
+def _speedup(interval: Interval | None, row: Row, *, ranges: bool) -> Text:
+    if interval is None or row.method == BASELINE:
+        return Text("1.00×" if interval else MISSING)
+    style = "yellow" if is_slower(interval.value) else "green" if interval.value > 1.03 else ""
+    shown = Text(f"{interval.value:.2f}×", style)
+    if ranges and interval.low is not None:
+        shown.append(f" {interval.low:.2f}-{interval.high:.2f}", tables.QUIET)
+    return shown
+
+
+def _equal(row: Row) -> Text:
+    if not row.compared:
+        return Text(MISSING)
+    return Text(f"{row.equal} of {row.compared}", "" if row.equal == row.compared else "yellow")
+
+
+def _accepted(row: Row) -> Text:
+    return Text(MISSING if row.accepted is None else f"{row.accepted.value:.2f}")
+
+
+def _or_missing(value: float | None, show: Callable[[float], str]) -> Text:
+    return Text(MISSING if value is None else show(value))
+
+
+_COLUMNS: tuple[tuple[str, int, Callable[[Row], Text]], ...] = (
+    ("prefill", WIDE, lambda row: Text(format_seconds(row.prefill_seconds))),
+    ("tokens/s", 0, lambda row: _or_missing(row.tokens_per_second, lambda speed: f"{speed:.1f}")),
+    ("decoding", 0, lambda row: _speedup(row.decode_speedup, row, ranges=True)),
+    ("end to end", NARROW, lambda row: _speedup(row.total_speedup, row, ranges=True)),
+    ("accepted", NARROW, _accepted),
+    ("hit", WIDE, lambda row: _or_missing(row.hit, format_percent)),
+    ("memory", WIDE, lambda row: _or_missing(row.peak_bytes or None, format_bytes)),
+    ("repeated", WIDE, lambda row: Text(format_percent(row.repeated))),
+    ("equal", 0, _equal),
+)
