@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -72,10 +73,14 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The whole benchmark. `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding."""
+    """The whole benchmark. `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding.
+
+    Call `forget` when the result is safe: until then, the same benchmark would find its runs measured.
+    """
 
     benchmark: Benchmark
     wrong: tuple[str, ...]
+    forget: Callable[[], None]
 
 
 Running: TypeAlias = Started | Reading | WarmingUp | Decoding | Measured | Checked | Skipped

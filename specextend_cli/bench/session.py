@@ -81,7 +81,8 @@ def run(options: Options) -> Iterator[Event]:
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
     facts = machine.describe(models.device)
-    partial = Partial(key({**settings, "machine": asdict(facts)}, prompts), fresh=options.fresh)
+    identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": options.seed or 0}
+    partial = Partial(key({**settings, **identity}, prompts), fresh=options.fresh)
     runner = Runner(
         models,
         able,
@@ -105,8 +106,7 @@ def run(options: Options) -> Iterator[Event]:
         references={prompt.document: prompt.reference for prompt in prompts if prompt.reference},
         skipped=runner.skipped,
     )
-    partial.remove()
-    yield Finished(result, runner.wrong())
+    yield Finished(result, runner.wrong(), partial.remove)
 
 
 def _prompts(options: Options, preset: Preset, prompter: Prompter) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
@@ -137,7 +137,7 @@ def _settings(options: Options, models: Models, sampling: Sampling) -> dict[str,
     asked = {
         field.name: getattr(options, field.name)
         for field in fields(Options)
-        if field.name not in {"fresh", "offline", "preset", "seed"}
+        if field.name not in {"fresh", "offline", "policy", "preset", "seed", "temperature"}
     }
     return {
         **asked,
@@ -148,9 +148,7 @@ def _settings(options: Options, models: Models, sampling: Sampling) -> dict[str,
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),
         "draft": models.draft,
-        "seed": options.seed or 0,
         "sampling": asdict(sampling),
         "retrieval": {**asdict(models.retrieval), "layers": list(models.retrieval.layers)},
         "tree": asdict(models.shape),
-        "target": models.preset.target.model_dump(mode="json"),
     }

@@ -16,6 +16,7 @@ import typer
 
 from specextend_cli import __version__
 from specextend_cli.cli import (
+    bench,
     chunks,
     compare,
     doctor,
@@ -68,6 +69,7 @@ def _options(
 
 app.command("summarize")(summarize.summarize)
 app.command("compare")(compare.compare)
+app.command("bench")(bench.bench)
 app.command("plan")(plan.plan)
 app.command("extract")(extract.extract)
 app.command("chunks")(chunks.chunks)
