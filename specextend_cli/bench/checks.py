@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import Divergence
@@ -28,14 +29,6 @@ def divergence(
     if index is None:
         return None
     return Divergence(index, gap(target, prompt, plain, index, decoding) if index < len(plain) else None)
-
-
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """The index of the first token that differs, a missing one included; None where all are equal."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return None if len(one) == len(other) else min(len(one), len(other))
 
 
 @torch.inference_mode()

@@ -11,7 +11,8 @@ from typing import TypeAlias
 import torch
 
 from specextend_cli.bench import memory
-from specextend_cli.bench.checks import divergence, first_difference, is_wrong
+from specextend_cli.bench.checks import divergence, is_wrong
+from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.events import Checked, Decoding, Measured, Reading, Running, Skipped, Started, WarmingUp
 from specextend_cli.bench.measure import Decoding as Settings
 from specextend_cli.bench.measure import Run, measured

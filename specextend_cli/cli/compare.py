@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from specextend_cli.bench.differences import first_difference
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.reading import one_source
 
@@ -76,14 +77,6 @@ def compare(
         output.write(format_json(record) + "\n")
         return
     output.show(comparison(plain, fast, divergence))
-
-
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """The index of the first token that differs, a missing one included; None where all are equal."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return None if len(one) == len(other) else min(len(one), len(other))
 
 
 def _watch(events: Iterable[Event], output: Output, title: str, quiet: bool) -> tuple[Summary, list[int]]:
