@@ -170,7 +170,7 @@ def legend(
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers from at most `low` to at least `high`, about that many; the ends of an axis among them."""
-    if not high > low:
+    if high - low <= max(1e-9 * max(abs(low), abs(high)), 1e-30):  # equal but for rounding
         spread = abs(low) * 0.1 or 1.0
         low, high = low - spread, high + spread
     rough = (high - low) / about

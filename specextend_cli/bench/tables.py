@@ -211,13 +211,16 @@ def to_plain(experiment: Experiment) -> dict[str, object]:
 
 
 def dumps(value: object, indent: int | None = None) -> str:
-    """Strict JSON: not a number becomes null, and no character in it means anything to a terminal."""
+    """Strict JSON: not a number becomes null, and no character in it means anything to a terminal.
+
+    Half a surrogate pair, which names of files may hold and many readers of JSON refuse, becomes U+FFFD.
+    """
     text = json.dumps(_finite_all(value), ensure_ascii=False, indent=indent, allow_nan=False)
-    return _INERT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _INERT.sub(lambda match: f"\\u{ord(match[0]):04x}", _SURROGATE.sub("\ufffd", text))
 
 
-# The C0 controls are escaped by json itself. C1 controls, line separators and surrogates are left.
-_INERT = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_INERT = re.compile("[\x7f-\x9f\u2028\u2029]")  # the C0 controls are escaped by json itself
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def finite(value: Cell) -> Cell:

@@ -13,7 +13,7 @@ from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.report import caveats, format_length, provenance
 from specextend_cli.bench.rows import BASELINE, Row, summarize
 from specextend_cli.bench.statistics import Interval
-from specextend_cli.bench.tables import MISSING
+from specextend_cli.bench.tables import MISSING, one_line
 from specextend_cli.ui import tables
 from specextend_cli.ui.figures import format_bytes, format_percent, format_seconds, is_slower
 from specextend_cli.ui.streams import sanitize
@@ -57,7 +57,7 @@ def _table(rows: Sequence[Row], width: int) -> Table:
         scaled = ", scaled" if any(row.scaled for row in of_one) else ""
         made.add_row(Text(f"{format_length(length)} tokens{scaled}", "bold"), *[""] * len(columns))
         for row in of_one:
-            made.add_row(tables.cell(row.method), *(show(row) for _, _, show in columns))
+            made.add_row(tables.cell(one_line(row.method)), *(show(row) for _, _, show in columns))
         made.add_section()
     return made
 
