@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from specextend_cli.bench.report import format_length
+from specextend_cli.bench.lengths import format_length
 from specextend_cli.bench.rows import BASELINE, Row
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, Series, StackedBars

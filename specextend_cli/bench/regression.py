@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from specextend_cli.bench.lengths import format_length
 from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.report import format_length
 from specextend_cli.bench.rows import BASELINE, Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import one_line
 from specextend_cli.errors import UsageError
 
-SCOPE = frozenset({"methods", "lengths"})
+SCOPE = frozenset({"methods", "lengths", "docs", "repeats"})
 """Settings that choose what is measured, not how: what both benchmarks have is compared."""
 
 NOISE = 0.05

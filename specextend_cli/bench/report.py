@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from specextend_cli.bench import quality, statistics, storage
+from specextend_cli.bench.lengths import format_length
 from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.rows import BASELINE, Row, summarize
@@ -170,11 +171,6 @@ def format_spread(counts: Counter[int]) -> str | None:
     return f"{low}-{high}" if low < high else str(low)
 
 
-def format_length(tokens: int) -> str:
-    """A prompt's length as it is asked for: 8192 -> "8K", 8000 -> "8,000"."""
-    return f"{tokens // 1024}K" if tokens >= 1024 and tokens % 1024 == 0 else f"{tokens:,}"
-
-
 def provenance(benchmark: Benchmark) -> dict[str, str]:
     """What the figures belong to, a line each: name and value, in the order to show them."""
     machine = benchmark.machine
@@ -188,7 +184,7 @@ def provenance(benchmark: Benchmark) -> dict[str, str]:
             f"transformers {machine.transformers}"
         ),
         "seed": str(benchmark.seed),
-        "settings": ", ".join(f"{name} {_setting(value)}" for name, value in benchmark.settings.items()),
+        "settings": _settings(benchmark.settings),
     }
     return {name: one_line(value) for name, value in lines.items() if value}
 
@@ -224,11 +220,16 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _setting(value: object) -> str:
+    if isinstance(value, dict):
+        return f"({_settings(value)})"
     if isinstance(value, (list, tuple)):
         return "/".join(map(_setting, value))
-    if value is None:
-        return "none"
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _settings(values: dict[str, object]) -> str:
+    """All that were set; None and an empty list are what was not."""
+    return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))
 
 
 def _many(number: int, noun: str) -> str:

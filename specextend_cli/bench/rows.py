@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 from specextend_cli.bench import quality, statistics
+from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import Benchmark, Divergence, Record
 from specextend_cli.bench.statistics import Interval, Shares
@@ -136,22 +137,20 @@ def _interval(ratios: dict[tuple[str, int], float], seed: int) -> Interval | Non
 
 
 def _differences(own: Iterable[Record], at_length: Sequence[Record]) -> list[Divergence | None]:
-    """For each run that can be compared: where it leaves plain decoding, None where it does not.
+    """For each run that can be compared: where it leaves plain decoding's first run, None where it does not.
 
     The tokens are compared again here, so that a run which does not report its divergence is caught all the same.
     """
-    plain: dict[tuple[str, int | None], Record] = {}
-    for record in at_length:
+    plain: dict[str, Record] = {}
+    for record in sorted(at_length, key=lambda record: record.repeat):
         if record.method == BASELINE:
-            plain[record.document, record.repeat] = record
-            plain.setdefault((record.document, None), record)
+            plain.setdefault(record.document, record)
     found: list[Divergence | None] = []
     for record in own:
-        reference = plain.get((record.document, record.repeat)) or plain.get((record.document, None))
         if record.divergence is not None:
             found.append(record.divergence)
-        elif reference is not None:
-            index = statistics.first_difference(record.tokens, reference.tokens)
+        elif record.document in plain:
+            index = first_difference(record.tokens, plain[record.document].tokens)
             found.append(None if index is None else Divergence(index, None))
     return found
 

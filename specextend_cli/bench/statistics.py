@@ -65,7 +65,7 @@ def bootstrap_interval(
     value = float(statistic(sample))
     if sample.size == 1:
         return Interval(value, None, None, 1)
-    chosen = np.random.default_rng(seed).integers(0, sample.size, (resamples, sample.size))
+    chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
     tail = (1 - confidence) / 2
     low, high = np.quantile(statistic(sample[chosen]), (tail, 1 - tail))
     return Interval(value, float(low), float(high), sample.size)
@@ -175,11 +175,3 @@ def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
     """The share of n-grams that stood earlier in the same output, 0 to 1. A loop flatters drafters that copy."""
     grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
-
-
-def first_difference(tokens: Sequence[Hashable], others: Sequence[Hashable]) -> int | None:
-    """The first index at which two outputs differ, be it that one of them has ended; None where they are equal."""
-    for index, (one, other) in enumerate(zip(tokens, others, strict=False)):
-        if one != other:
-            return index
-    return None if len(tokens) == len(others) else min(len(tokens), len(others))

@@ -72,6 +72,13 @@ def test_a_run_that_does_not_say_that_it_differs_is_caught() -> None:
     assert "| 1,024 | bad | 1 | 0 of 1 | 3 | – | – | 0% |" in render(made, "md")
 
 
+def test_every_repeat_is_compared_with_plains_first() -> None:
+    """So that plain decoding which does not repeat itself is told of plain decoding."""
+    other = (0, 9)
+    rows = summarize(benchmark(record(), record(repeat=1, tokens=other), record("fast"), record("fast", repeat=1)))
+    assert [(row.method, row.equal, row.compared) for row in rows] == [("plain", 1, 2), ("fast", 2, 2)]
+
+
 def test_without_plain_decoding_nothing_is_compared() -> None:
     made = benchmark(record("fast"))
     (row,) = summarize(made)
@@ -122,10 +129,22 @@ def test_caveats() -> None:
 
 
 def test_provenance() -> None:
-    facts = provenance(benchmark(record(), settings={"dtype": "float32", "lengths": [512, 1024], "chat": True}))
+    facts = provenance(
+        benchmark(
+            record(),
+            settings={
+                "dtype": "float32",
+                "lengths": [512, 1024],
+                "chat": True,
+                "inputs": [],
+                "draft": None,
+                "tree": {"nodes": 50},
+            },
+        )
+    )
     assert facts["processor"] == "Example CPU @ 2.0 GHz, 2 threads"
     assert facts["software"] == "specextend 0.1.0 (0123456789ab), Python 3.11.7, torch 2.13.0, transformers 5.23.0"
-    assert facts["settings"] == "dtype float32, lengths 512/1024, chat on"
+    assert facts["settings"] == "dtype float32, lengths 512/1024, chat on, tree (nodes 50)"
     assert facts["seed"] == "7"
 
 

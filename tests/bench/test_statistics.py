@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from made_benchmark import record
 
 from specextend_cli.bench import statistics
+from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.statistics import Interval, Shares
 
 
@@ -57,6 +58,10 @@ def test_an_interval_holds_its_estimate_and_stays_within_the_values(values: list
     assert found.high is not None
     assert min(values) <= found.low <= found.high <= max(values)
     assert found == statistics.bootstrap_interval(values, resamples=199, seed=seed)
+
+
+def test_any_seed_will_do() -> None:
+    assert statistics.bootstrap_interval((1.0, 2.0), seed=-3) == statistics.bootstrap_interval((1.0, 2.0), seed=3)
 
 
 def test_one_document_has_no_interval_and_none_has_nothing() -> None:
@@ -147,6 +152,6 @@ def test_repeated_ngrams(tokens: tuple[int, ...], share: float) -> None:
 
 
 def test_first_difference() -> None:
-    assert statistics.first_difference((1, 2, 3), (1, 2, 3)) is None
-    assert statistics.first_difference((1, 2, 3), (1, 9, 3)) == 1
-    assert statistics.first_difference((1, 2), (1, 2, 3)) == 2
+    assert first_difference((1, 2, 3), (1, 2, 3)) is None
+    assert first_difference((1, 2, 3), (1, 9, 3)) == 1
+    assert first_difference((1, 2), (1, 2, 3)) == 2
