@@ -174,7 +174,7 @@ def format_spread(counts: Counter[int]) -> str | None:
 def provenance(benchmark: Benchmark) -> dict[str, str]:
     """What the figures belong to, a line each: name and value, in the order to show them."""
     machine = benchmark.machine
-    commit = f" ({machine.commit[:12]})" if machine.commit else ""
+    commit = f" ({machine.commit})" if machine.commit else ""
     lines = {
         "preset": benchmark.preset,
         "device": machine.device,

@@ -15,7 +15,7 @@ MACHINE = Machine(
     torch="2.13.0",
     transformers="5.23.0",
     version="0.1.0",
-    commit="0123456789abcdef0123456789abcdef01234567",
+    commit="0123456789ab+",
 )
 
 

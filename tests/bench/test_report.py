@@ -143,7 +143,7 @@ def test_provenance() -> None:
         )
     )
     assert facts["processor"] == "Example CPU @ 2.0 GHz, 2 threads"
-    assert facts["software"] == "specextend 0.1.0 (0123456789ab), Python 3.11.7, torch 2.13.0, transformers 5.23.0"
+    assert facts["software"] == "specextend 0.1.0 (0123456789ab+), Python 3.11.7, torch 2.13.0, transformers 5.23.0"
     assert facts["settings"] == "dtype float32, lengths 512/1024, chat on, tree (nodes 50)"
     assert facts["seed"] == "7"
 
