@@ -7,7 +7,6 @@ fetched, never code.
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +15,11 @@ from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
 from specextend_cli.models.preset import HubSource
 from specextend_cli.models.progress import Progress, silent, watching
+from specextend_cli.models.weights import FORMATS, weight_files
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
-_FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
 
@@ -37,23 +36,6 @@ def complete(directory: Path) -> bool:
     """Whether a directory holds a configuration, a tokenizer and every file of its weights."""
     tokenizer = any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
     return (directory / "config.json").is_file() and tokenizer and bool(weight_files(directory))
-
-
-def weight_files(directory: Path) -> list[Path]:
-    """The files of a directory's weights, safetensors preferred; none when one is missing or their index is broken."""
-    for stem, suffix in _FORMATS:
-        single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
-        if index.is_file():
-            try:
-                names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            except (ValueError, LookupError, TypeError):
-                return []
-            files = sorted({directory / name for name in names})
-        else:
-            files = [single]
-        if all(file.is_file() for file in files):
-            return files
-    return []
 
 
 def obtain(source: HubSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
@@ -98,7 +80,7 @@ def wanted(files: list[str]) -> list[str]:
     """Which of a repository's files to fetch: top-level configuration and tokenizer, and one format of weights."""
     top = [file for file in files if "/" not in file]
     small = [file for file in top if file.endswith(_SMALL)]
-    for stem, suffix in _FORMATS:
+    for stem, suffix in FORMATS:
         if weights := [file for file in top if file.startswith(stem) and file.endswith(suffix)]:
             return small + weights
     return small

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pickle
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
-from specextend_cli.models.hub import weight_files
 from specextend_cli.models.preset import Dtype
 from specextend_cli.models.tokens import load_tokenizer
+from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-__all__ = ["check_safetensors", "load_model", "load_tokenizer", "render_chat"]
+__all__ = ["load_model", "load_tokenizer", "render_chat"]
 
 
 def load_model(
@@ -42,7 +40,7 @@ def load_model(
         if file.suffix == ".safetensors":
             check_safetensors(file, name=name)
     if not weights:
-        raise _damaged(directory, "a file of weights is missing", name)
+        raise damaged(directory, "a file of weights is missing", name)
 
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
@@ -61,38 +59,14 @@ def load_model(
                 output_loading_info=True,
             )
     except (SafetensorError, pickle.UnpicklingError, EOFError) as error:
-        raise _damaged(directory, str(error), name) from error
+        raise damaged(directory, str(error), name) from error
     except (ValueError, KeyError, ImportError, OSError) as error:
         raise ModelError(f"cannot load the model in {directory}", why=str(error).strip()) from error
     info: dict[str, Any] = loaded[1]
     if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
-        raise _damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
+        raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
     model: PreTrainedModel = loaded[0].to(device).eval()
     return model
-
-
-def check_safetensors(file: Path, *, name: str = "NAME") -> None:
-    """Compare the file's size with what its header promises, without reading the weights; ModelError where it lies."""
-    size = file.stat().st_size
-    try:
-        with file.open("rb") as opened:
-            (length,) = struct.unpack("<Q", opened.read(8))
-            if length > size:
-                raise ValueError("its header is cut off")
-            header = json.loads(opened.read(length))
-        ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
-    except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
-    if (expected := 8 + length + max(ends, default=0)) != size:
-        raise _damaged(file, f"{file.name} has {size:,} bytes instead of {expected:,}", name)
-
-
-def _damaged(path: Path, why: str, name: str) -> ModelError:
-    return ModelError(
-        f"the weights in {path} are damaged",
-        why=why,
-        fix=f"specextend models rm {name} && specextend models pull {name}" if name else "save or copy it there again",
-    )
 
 
 @contextlib.contextmanager

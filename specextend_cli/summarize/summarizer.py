@@ -16,11 +16,11 @@ from specextend_cli.documents.document import Document
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
-from specextend_cli.models.hub import weight_files
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset, load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.models.weights import weight_files
 from specextend_cli.summarize.background import drained, stages
 from specextend_cli.summarize.events import (
     Coverage,

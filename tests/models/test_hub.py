@@ -19,6 +19,7 @@ from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import hub
 from specextend_cli.models.preset import HubSource
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
+from specextend_cli.models.weights import weight_files
 
 SOURCE = HubSource(kind="hub", repo="owner/model")
 COMMIT = "a" * 40
@@ -85,7 +86,7 @@ def test_shards_must_all_be_there(home: Path) -> None:
     assert locate(SOURCE) is None
     (directory / "model-2.safetensors").write_text("y")
     assert locate(SOURCE) == directory
-    assert [file.name for file in hub.weight_files(directory)] == ["model-1.safetensors", "model-2.safetensors"]
+    assert [file.name for file in weight_files(directory)] == ["model-1.safetensors", "model-2.safetensors"]
     (directory / "model.safetensors.index.json").write_text("{")
     assert locate(SOURCE) is None
 

@@ -1,0 +1,354 @@
+"""EAGLE heads from their directories, in every published layout, and back into the common one.
+
+SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge and speculators name the same tensors and sizes differently; here all
+become one `HeadConfig` and one `EagleHead`. What kind of head a checkpoint is, its tensors say; a configuration that
+says otherwise is refused, and so is a tensor nobody asked for: a head loaded wrongly would draft at random.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.weights import check_safetensors, damaged, weight_files
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from specextend_cli.engine.head import EagleHead, HeadConfig
+    from specextend_cli.engine.lm import LanguageModel
+
+_IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
+_RENAMED = (
+    (re.compile(r"^(model|eagle_module)\."), ""),
+    (re.compile(r"^midlayer\."), "layers.0."),
+    (re.compile(r"^embed_tokens\."), "embedding."),
+    (re.compile(r"^d2t$"), "draft_to_target"),
+)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A head, and where its configuration leaves open which of the target's states it reads: the other reading.
+
+    Published layer ids mean a layer's input to some trainers and its output to others; `probe` finds out.
+    """
+
+    head: EagleHead
+    other_layers: tuple[int, ...] | None
+
+
+def load_head(
+    directory: Path, target: LanguageModel, *, dtype: torch.dtype | None = None, name: str = "NAME"
+) -> Loaded:
+    """The head in `directory` for `target`, on its device. Nothing is fetched, no code is run, no pickle but tensors.
+
+    ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
+    """
+    from specextend_cli.engine.head import EagleHead
+
+    settings = _read_config(directory)
+    tensors = _read_tensors(directory, name)
+    try:
+        config, other = _configure(settings, tensors, target, directory)
+        head = EagleHead(config)
+        _share(head, tensors, target, settings, directory)
+        wrong = head.load_state_dict(tensors, strict=False)
+    except (TypeError, ValueError, LookupError, RuntimeError, OverflowError) as error:
+        raise _misfit(directory, " ".join(str(error).split())) from error
+    if wrong.unexpected_keys:
+        raise _misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
+    shared = {"embedding.weight", "lm_head.weight", "draft_to_target"}
+    if missing := [key for key in wrong.missing_keys if key not in shared]:
+        raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
+    head = head.to(device=target.device, dtype=dtype or target.dtype)
+    return Loaded(head.eval().requires_grad_(False), other)
+
+
+def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> tuple[EagleHead, float, bool]:
+    """The head with the reading of its layer ids that agrees better with the target on `tokens` [n].
+
+    Returns the head, its share of agreement on the next token, and whether the other reading won.
+    """
+    head, config = loaded.head, loaded.head.config
+    agreement = _agreement(head, target, tokens, config.feature_layers)
+    if loaded.other_layers is None:
+        return head, agreement, False
+    other = _agreement(head, target, tokens, loaded.other_layers)
+    if other <= agreement:
+        return head, agreement, False
+    head.config = replace(config, feature_layers=loaded.other_layers)
+    return head, other, True
+
+
+def save_head(
+    head: EagleHead, directory: Path, *, dtype: torch.dtype | None = None, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
+
+    The embedding is the target's and is left out. `dtype`: what floating-point tensors become. `notes` go into config.json beside the sizes. ValueError for EAGLE-1.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    config = head.config
+    if config.generation != 3:
+        raise ValueError("only EAGLE-3 heads are written")
+    tensors = {}
+    for key, tensor in head.state_dict().items():
+        key = key.replace("layers.0.", "midlayer.", 1) if key.startswith("layers.0.") else key
+        kept = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
+        tensors["d2t" if key == "draft_to_target" else key] = kept
+    del tensors["embedding.weight"]
+    tensors["t2d"] = torch.zeros(config.vocabulary, dtype=torch.bool)
+    tensors["t2d"][head.vocabulary.cpu()] = True
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = directory / "model.safetensors.partial"
+    save_file(tensors, partial, metadata={"format": "pt"})
+    text = json.dumps({**_published(config), **(notes or {})}, indent=2, sort_keys=True)
+    (directory / "config.json").write_text(text + "\n", encoding="utf-8")
+    partial.replace(directory / "model.safetensors")
+
+
+def default_layers(layers: int) -> tuple[int, ...]:
+    """The states EAGLE-3 reads where a checkpoint does not say: early, middle and late."""
+    return (2, layers // 2, layers - 3)
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        if not isinstance(settings, dict):
+            raise ValueError("it is not an object")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
+    # speculators keeps a decoder layer's sizes in a table of their own; what stands outside goes before it.
+    inner = settings.get("transformer_layer_config") or {}
+    return {**inner, **{key: value for key, value in settings.items() if value is not None}}
+
+
+def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
+    """Tensors under this project's names."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    files = weight_files(directory)
+    if not files:
+        raise damaged(directory, "a file of weights is missing", name)
+    tensors: dict[str, Tensor] = {}
+    try:
+        for file in files:
+            if file.suffix == ".safetensors":
+                check_safetensors(file, name=name)
+                tensors.update(load_file(file))
+            else:
+                tensors.update(torch.load(file, map_location="cpu", weights_only=True))
+    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, OSError) as error:
+        raise damaged(directory, str(error).partition("\n")[0], name) from error
+    named = {}
+    for key, tensor in tensors.items():
+        if _IGNORED.search(key):
+            continue
+        for pattern, new in _RENAMED:
+            key = pattern.sub(new, key)
+        named[key] = tensor
+    return named
+
+
+def _configure(
+    settings: dict[str, Any], tensors: dict[str, Tensor], target: LanguageModel, directory: Path
+) -> tuple[HeadConfig, tuple[int, ...] | None]:
+    """Sizes by what the tensors are; everything a tensor cannot say from the configuration."""
+    from specextend_cli.engine.head import HeadConfig
+
+    try:
+        fc = tensors["fc.weight"]
+        query, key = (tensors[f"layers.0.self_attn.{part}_proj.weight"] for part in "qk")
+        gate = tensors["layers.0.mlp.gate_proj.weight"]
+    except KeyError as error:
+        raise _misfit(directory, f"it has no {error.args[0]}") from error
+    hidden, joined = fc.shape
+    reads = int(settings.get("target_hidden_size") or target.config.hidden_size)
+    generation = 3 if query.shape[1] == 2 * hidden else 1
+    claims_three = (
+        "eagle3" in json.dumps(settings.get("architectures", "")).lower()
+        or settings.get("speculators_model_type") == "eagle3"
+    )
+    if query.shape[1] not in (hidden, 2 * hidden) or (claims_three and generation == 1):
+        raise _misfit(directory, f"its first layer reads {query.shape[1]} numbers, its states have {hidden}")
+    if generation == 1 and joined != 2 * hidden:
+        raise _misfit(directory, f"an EAGLE-1 head joins {2 * hidden} numbers, its fc reads {joined}")
+    if generation == 3 and (joined % reads or joined < reads):
+        raise _misfit(directory, f"its fc reads {joined} numbers, the target's states have {reads}")
+    heads = int(settings.get("num_attention_heads") or 0)
+    if not heads or query.shape[0] % heads:
+        raise _misfit(directory, f"{query.shape[0]} query rows do not divide among {heads} heads")
+    head_dim = query.shape[0] // heads
+    stated = settings.get("head_dim")
+    if stated and stated != head_dim:
+        raise _misfit(directory, f"config.json says head_dim {stated}, its tensors {head_dim}")
+    layers = 1 + max(int(found[1]) for key_ in tensors if (found := re.match(r"layers\.(\d+)\.", key_)))
+    fused = joined // reads if generation == 3 else 1
+    feature_layers, other = _feature_layers(settings, generation, fused, target.layers, directory)
+    vocabulary = len(tensors["embedding.weight"]) if "embedding.weight" in tensors else target.vocabulary
+    rows = len(tensors["lm_head.weight"]) if "lm_head.weight" in tensors else vocabulary
+    if generation == 1:
+        rows = target.vocabulary
+    stated_rows = int(settings.get("draft_vocab_size") or rows) if generation == 3 else rows
+    if stated_rows != rows:
+        raise _misfit(directory, f"config.json says draft_vocab_size {stated_rows}, its lm_head has {rows} rows")
+    if rows != target.vocabulary and "draft_to_target" not in tensors:
+        raise _misfit(directory, f"its lm_head has {rows} rows, the target {target.vocabulary}, and no d2t joins them")
+    speculators = "speculators_model_type" in settings
+    config = HeadConfig(
+        generation=generation,
+        hidden=hidden,
+        target_hidden=reads,
+        heads=heads,
+        kv_heads=key.shape[0] // head_dim,
+        head_dim=head_dim,
+        intermediate=gate.shape[0],
+        layers=layers,
+        vocabulary=vocabulary,
+        draft_vocabulary=rows,
+        feature_layers=feature_layers,
+        eps=float(settings.get("rms_norm_eps", 1e-6)),
+        activation=str(settings.get("hidden_act", "silu")),
+        rope=_rope(settings),
+        max_position=int(settings.get("max_position_embeddings", 2048)),
+        fc_bias="fc.bias" in tensors,
+        attention_bias="layers.0.self_attn.o_proj.bias" in tensors,
+        mlp_bias="layers.0.mlp.down_proj.bias" in tensors,
+        norm_before_residual=bool(_nested(settings, "norm_before_residual", False)),
+        norm_before_fc="input_norm.weight" in tensors,
+        fc_norm="fc_norm.0.weight" in tensors,
+        # SpecForge writes the same word for something every head does: the norm before lm_head.
+        feeds_normed=speculators and bool(settings.get("norm_output", False)),
+    )
+    for flag in ("norm_before_fc", "fc_norm"):
+        if _nested(settings, flag, False) and not getattr(config, flag):
+            raise _misfit(directory, f"config.json says {flag}, and the tensors for it are missing")
+    return config, other
+
+
+def _feature_layers(
+    settings: dict[str, Any], generation: int, fused: int, layers: int, directory: Path
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The states a head reads, and the other reading of its ids."""
+    if generation == 1:
+        return (layers,), None
+    ids = _nested(settings, "eagle_aux_hidden_state_layer_ids", None)
+    if ids is None:
+        if fused != 3:
+            raise _misfit(directory, f"it fuses {fused} states and does not say which")
+        return default_layers(layers), None
+    given = tuple(int(i) % (layers + 1) for i in ids)
+    if len(given) != fused:
+        raise _misfit(directory, f"it names {len(given)} layers and fuses {fused} states")
+    shifted = tuple(i + 1 for i in given)
+    return given, shifted if max(shifted) <= layers else None
+
+
+def _rope(settings: dict[str, Any]) -> dict[str, Any]:
+    """transformers' `rope_parameters`. The base is 10,000 unless the head says otherwise, whatever the target's is."""
+    rope = dict(settings.get("rope_parameters") or settings.get("rope_scaling") or {})
+    rope["rope_type"] = rope.pop("type", None) or rope.get("rope_type") or "default"
+    rope.setdefault("rope_theta", float(settings.get("rope_theta") or 10000.0))
+    if rope["rope_type"] == "dynamic":
+        # Its angles change with the length read so far; cached keys cannot follow. Working sets keep it in range.
+        rope = {"rope_type": "default", "rope_theta": rope["rope_theta"]}
+    return rope
+
+
+def _share(
+    head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: dict[str, Any], directory: Path
+) -> None:
+    """Give the head the target's embedding and output rows where its checkpoint has none of its own."""
+    import torch
+
+    width = int(target.config.hidden_size)
+    if "embedding.weight" not in tensors:
+        if head.config.hidden != width:
+            raise _misfit(directory, f"it has no embedding, and the target's has {width} columns")
+        head.embedding = target.model.get_input_embeddings()
+    if "lm_head.weight" in tensors and head.config.generation == 3:
+        pass
+    elif settings.get("tie_word_embeddings") and "embedding.weight" in tensors and head.config.generation == 3:
+        tensors["lm_head.weight"] = tensors["embedding.weight"]
+    elif head.config.hidden == width:
+        tensors.pop("lm_head.weight", None)
+        head.lm_head = target.model.get_output_embeddings()
+    else:
+        raise _misfit(directory, f"it has no lm_head, and the target's has {width} columns")
+    chosen = tensors.pop("t2d", None)
+    if "draft_to_target" not in tensors:
+        return
+    offsets = tensors["draft_to_target"] = tensors["draft_to_target"].long()
+    named = offsets + torch.arange(len(offsets))
+    if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
+        raise _misfit(directory, "d2t and t2d name different tokens")
+
+
+def _nested(settings: dict[str, Any], key: str, default: Any) -> Any:
+    """A field that some put at the top and others into `eagle_config`."""
+    inner = settings.get("eagle_config") or {}
+    return settings.get(key, inner.get(key, default))
+
+
+def _published(config: HeadConfig) -> dict[str, Any]:
+    return {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": config.hidden,
+        "target_hidden_size": config.target_hidden,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "intermediate_size": config.intermediate,
+        "num_hidden_layers": config.layers,
+        "vocab_size": config.vocabulary,
+        "draft_vocab_size": config.draft_vocabulary,
+        "rms_norm_eps": config.eps,
+        "hidden_act": config.activation,
+        "rope_theta": config.rope["rope_theta"],
+        "rope_scaling": None if config.rope["rope_type"] == "default" else dict(config.rope),
+        "max_position_embeddings": config.max_position,
+        "attention_bias": config.attention_bias,
+        "mlp_bias": config.mlp_bias,
+        "tie_word_embeddings": False,
+        "norm_before_residual": config.norm_before_residual,
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
+    }
+
+
+def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
+    """Share of positions where the head's likeliest next token is the target's."""
+    import torch
+
+    from specextend_cli.engine.attention import Pass
+
+    with torch.inference_mode():
+        positions = torch.arange(len(tokens), device=tokens.device)
+        out = target.forward(tokens, positions, target.new_cache(len(tokens)), features=layers)
+        assert out.features is not None
+        cache = head.new_cache(len(tokens))
+        cache.reserve(len(tokens) - 1)
+        states = head.fuse(out.features[:-1].to(head.fc.weight.dtype))
+        drafted = head(tokens[1:], states, positions[:-1], cache, Pass(target.backend)).logits
+        return float((head.vocabulary[drafted.argmax(-1)] == out.logits[1:].argmax(-1)).float().mean())
+
+
+def _misfit(directory: Path, why: str) -> ModelError:
+    return ModelError(
+        f"the head in {directory} cannot be used with this target",
+        why=why,
+        fix="use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout",
+    )

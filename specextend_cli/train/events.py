@@ -1,0 +1,70 @@
+"""What training tells its consumers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """`done` of `total` answers of the target are on disk; `tokens` were written in them."""
+
+    done: int
+    total: int
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyChosen:
+    """The draft's `size` tokens cover these shares of the target's held-out answers and of the documents."""
+
+    size: int
+    answers: float
+    documents: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A checkpoint of an earlier run was found: `step` steps were done in `seconds`."""
+
+    step: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One optimizer step. `share` of the run is done; `tokens` were read so far."""
+
+    step: int
+    share: float
+    loss: float
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """On held-out answers: `agreement` with the target by depth, given the target's tokens before it.
+
+    `accepted` is the mean accepted length of a chain as deep as the unroll, bonus included.
+    """
+
+    step: int
+    agreement: tuple[float, ...]
+    accepted: float
+    seconds: float
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Why training ended: out of time, out of steps, or no longer improving."""
+
+    reason: str
+    step: int
+    accepted: float
+
+
+TrainEvent: TypeAlias = Answering | VocabularyChosen | Resumed | Trained | Validated | Done

@@ -1,0 +1,62 @@
+"""A head before its first lesson: the target's own last layer, norm and output rows, reading the target's late state.
+
+Reading the target's last layers from a late state, it starts as a rough guess of the token just written instead of
+noise; what it has to learn is to look one further, with that token in hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.lm import LanguageModel
+
+
+@torch.no_grad()
+def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ...], *, max_position: int) -> EagleHead:
+    """A trainable head in float32 for `lm`, writing the tokens `vocabulary` [draft vocabulary], ascending."""
+    target, model = lm.config, lm.model
+    heads = int(target.num_attention_heads)
+    config = HeadConfig(
+        generation=3,
+        hidden=int(target.hidden_size),
+        target_hidden=int(target.hidden_size),
+        heads=heads,
+        kv_heads=int(getattr(target, "num_key_value_heads", None) or heads),
+        head_dim=int(getattr(target, "head_dim", None) or target.hidden_size // heads),
+        intermediate=int(target.intermediate_size),
+        layers=1,
+        vocabulary=lm.vocabulary,
+        draft_vocabulary=len(vocabulary),
+        feature_layers=feature_layers,
+        eps=float(target.rms_norm_eps),
+        rope={"rope_type": "default", "rope_theta": float(target.rope_parameters["rope_theta"])},
+        max_position=max_position,
+    )
+    head = EagleHead(config)
+    for parameter in head.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=0.02)
+    head.draft_to_target.copy_(vocabulary - torch.arange(len(vocabulary)))
+    head.embedding.weight.copy_(model.get_input_embeddings().weight)
+    head.embedding.requires_grad_(False)
+    head.lm_head.weight.copy_(model.get_output_embeddings().weight[vocabulary.to(lm.device)])
+    hidden = config.hidden
+    head.fc.weight.mul_(0.1)
+    head.fc.weight[:, -hidden:] += torch.eye(hidden)
+    decoder: Any = model.get_decoder()
+    own = {name: tensor.float().cpu() for name, tensor in decoder.layers[-1].state_dict().items()}
+    layers: Any = head.layers
+    for name, tensor in layers[0].state_dict().items():
+        source = own.get("input_layernorm.weight" if name == "hidden_norm.weight" else name)
+        if source is None:
+            continue
+        if tensor.shape == source.shape:
+            tensor.copy_(source)
+        elif tensor.dim() == 2 and tensor.shape == (source.shape[0], 2 * source.shape[1]):
+            tensor[:, hidden:] = source  # the half that reads states; embeddings come first
+    head.norm.weight.copy_(decoder.norm.weight)
+    return head

@@ -1,0 +1,84 @@
+"""What a head is trained on: a sequence of tokens, and the part of it whose continuation it must learn to guess."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from specextend_cli.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`)."""
+
+    tokens: list[int]
+    start: int
+
+    @property
+    def rows(self) -> int:
+        """Rows whose continuation is known; each makes one prediction in the first step."""
+        return len(self.tokens) - 1 - self.start
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The prompt around a document, as token ids: what the target is asked when it is used."""
+
+    before: list[int]
+    after: list[int]
+
+    def around(self, document: Sequence[int]) -> list[int]:
+        """The whole prompt."""
+        return [*self.before, *document, *self.after]
+
+
+def read_corpus(path: Path) -> Iterator[str]:
+    """Texts of a JSONL[.gz] file (field `text`), of a text file, or of every such file in a directory, in order.
+
+    InputError: nothing there, or a line that is not JSON with a `text`.
+    """
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    texts = [file for file in files if file.name.endswith((".jsonl", ".jsonl.gz", ".txt", ".md"))]
+    if not texts:
+        raise InputError(
+            f"no training text in {path}",
+            why="a corpus is .jsonl or .jsonl.gz with a field text, .txt or .md",
+            fix="convert other documents first: specextend extract report.pdf -o report.txt",
+        )
+    for file in texts:
+        try:
+            data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot read {file}", why=error.strerror or str(error)) from error
+        if ".jsonl" not in file.name:
+            yield data.decode("utf-8", "replace")
+            continue
+        for number, line in enumerate(data.splitlines(), 1):
+            try:
+                text = json.loads(line)["text"]
+            except (ValueError, LookupError, TypeError) as error:
+                raise InputError(f"{file}, line {number}: not JSON with a text", why=str(error)) from error
+            yield str(text)
+
+
+def cut(documents: Sequence[Sequence[int]], lengths: Sequence[int], count: int, seed: int) -> list[list[int]]:
+    """`count` excerpts of tokenized documents: lengths drawn from `lengths`, places at random, without replacement
+    of documents until each was used once."""
+    order = random.Random(seed)
+    usable = [document for document in documents if len(document) >= min(lengths)]
+    if not usable:
+        raise InputError(
+            f"no document has {min(lengths)} tokens", why="there is nothing to train on", fix="give longer documents"
+        )
+    excerpts: list[list[int]] = []
+    while len(excerpts) < count:
+        for document in order.sample(usable, min(len(usable), count - len(excerpts))):
+            length = order.choice([length for length in lengths if length <= len(document)])
+            at = order.randrange(len(document) - length + 1)
+            excerpts.append(list(document[at : at + length]))
+    return excerpts

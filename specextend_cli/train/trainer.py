@@ -1,0 +1,200 @@
+"""The training loop: resumable, within a budget of time, validated by what drafting needs."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
+from specextend_cli.train.samples import Sample
+from specextend_cli.train.unroll import unroll
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast. `seconds` bounds the whole run, earlier ones that it resumes included.
+
+    `unroll` steps of training-time test, the loss of each weighing `decay` of the one before; gradients of `batch`
+    samples make a step; the rate rises over `warmup` of the run and falls to a tenth by a cosine. Every `validate`
+    seconds the head is measured and kept, and `patience` measurements without a gain end the run. At most `rows` rows
+    of one sample count in the loss.
+    """
+
+    seconds: float
+    unroll: int = 5
+    decay: float = 0.8
+    batch: int = 4
+    rate: float = 4e-4
+    warmup: float = 0.03
+    weight_decay: float = 0.01
+    validate: float = 120.0
+    patience: int = 8
+    rows: int = 1024
+    seed: int = 0
+
+
+def train(
+    lm: LanguageModel,
+    head: EagleHead,
+    samples: Sequence[Sample],
+    held_out: Sequence[Sample],
+    schedule: Schedule,
+    checkpoint: Path,
+) -> Iterator[TrainEvent]:
+    """Fit `head` (float32) to the target's soft choices on `samples`; the best head is in it when this ends.
+
+    State is written to `checkpoint` at every validation, whole or not at all; a run that finds one goes on from it.
+    """
+    device = lm.device
+    head.to(device)
+    trainable = [parameter for parameter in head.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trainable, lr=schedule.rate, betas=(0.9, 0.95), weight_decay=schedule.weight_decay)
+    run = _Progress()
+    if checkpoint.exists():
+        run = _restore(checkpoint, head, optimizer)
+        yield Resumed(run.step, run.seconds)
+    order = random.Random(schedule.seed + run.step)
+    usable = [sample for sample in samples if sample.rows >= schedule.unroll]
+    began, before = perf_counter(), run.seconds
+    next_validation = run.seconds + schedule.validate
+    reason = "out of time"
+    while run.seconds < schedule.seconds:
+        share = run.seconds / schedule.seconds
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate * _rate(share, schedule.warmup)
+        losses = []
+        for sample in order.sample(usable, min(schedule.batch, len(usable))):
+            loss = _loss(lm, head, _clipped(sample, schedule, order), schedule)
+            (loss / schedule.batch).backward()
+            losses.append(float(loss.detach()))
+            run.tokens += len(sample.tokens)
+        torch.nn.utils.clip_grad_norm_(trainable, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        run.step += 1
+        run.seconds = before + perf_counter() - began
+        yield Trained(run.step, run.seconds / schedule.seconds, sum(losses) / len(losses), run.tokens, run.seconds)
+        if run.seconds >= min(next_validation, schedule.seconds):
+            agreement, accepted = validate(lm, head, held_out, schedule.unroll)
+            best = accepted > run.best_accepted
+            run.since_best = 0 if best else run.since_best + 1
+            if best:
+                run.best_accepted = accepted
+                run.best = {name: tensor.detach().clone() for name, tensor in _own(head).items()}
+            run.seconds = before + perf_counter() - began
+            next_validation = run.seconds + schedule.validate
+            _save(checkpoint, head, optimizer, run)
+            yield Validated(run.step, agreement, accepted, run.seconds, best)
+            if run.since_best >= schedule.patience:
+                reason = "no longer improving"
+                break
+    if run.best:
+        head.load_state_dict(run.best, strict=False)
+    yield Done(reason, run.step, run.best_accepted)
+
+
+@torch.no_grad()
+def validate(
+    lm: LanguageModel, head: EagleHead, samples: Sequence[Sample], steps: int
+) -> tuple[tuple[float, ...], float]:
+    """Agreement with the target's likeliest token by depth, and the accepted length of a chain, bonus included."""
+    right = torch.zeros(steps)
+    rows = torch.zeros(steps)
+    chains, starts = 0.0, 0
+    for sample in samples:
+        if sample.rows < steps:
+            continue
+        logits, targets = _forward(lm, head, sample, steps)
+        likeliest = targets.argmax(-1).cpu()
+        hits = []
+        for step, out in enumerate(logits):
+            hit = (head.vocabulary[out.argmax(-1)].cpu() == likeliest[step:]).float()
+            right[step] += hit.sum()
+            rows[step] += len(hit)
+            hits.append(hit)
+        # Step k has lost k rows at its left, so that its j-th row ends the chain that starts at the j-th row of step 0.
+        whole = len(hits[-1])
+        alive = torch.ones(whole)
+        for hit in hits:
+            alive = alive * hit[:whole]
+            chains += float(alive.sum())
+        starts += whole
+    agreement = tuple((right / rows.clamp(min=1)).tolist())
+    return agreement, 1.0 + chains / max(starts, 1)
+
+
+@dataclass
+class _Progress:
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best_accepted: float = 0.0
+    since_best: int = 0
+    best: dict[str, Tensor] | None = None
+
+
+def _forward(lm: LanguageModel, head: EagleHead, sample: Sample, steps: int) -> tuple[list[Tensor], Tensor]:
+    """The head's logits by step, and the target's [rows, vocabulary] at the rows of step 0."""
+    tokens = torch.tensor(sample.tokens, device=lm.device)
+    positions = torch.arange(len(tokens), device=lm.device)
+    out = lm.forward(
+        tokens, positions, lm.new_cache(len(tokens)), logits_to_keep=sample.rows, features=head.config.feature_layers
+    )
+    assert out.features is not None
+    # Tensors made in inference mode cannot take part in a backward pass; copies of them can.
+    features = out.features.clone().to(head.fc.weight.dtype)
+    with torch.autocast(lm.device.type, dtype=torch.bfloat16, enabled=lm.dtype == torch.bfloat16):
+        return unroll(head, tokens, features, sample.start, steps), out.logits.clone()
+
+
+def _loss(lm: LanguageModel, head: EagleHead, sample: Sample, schedule: Schedule) -> Tensor:
+    """Cross-entropy to the target's distribution over the draft's vocabulary, by step; mass outside counts nothing."""
+    logits, targets = _forward(lm, head, sample, schedule.unroll)
+    wanted = targets.float().softmax(-1)[:, head.vocabulary]
+    loss = wanted.new_zeros(())
+    for step, out in enumerate(logits):
+        ce = -(wanted[step:] * out.float().log_softmax(-1)).sum(-1)
+        loss = loss + schedule.decay**step * ce.mean()
+    return loss
+
+
+def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample:
+    """At most `rows` rows of loss: of longer ones, a block anywhere, with all that comes before it."""
+    if sample.rows <= schedule.rows:
+        return sample
+    start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
+    return Sample(sample.tokens[: start + schedule.rows + 1], start)
+
+
+def _rate(share: float, warmup: float) -> float:
+    if share < warmup:
+        return (share + 1e-3) / warmup
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min((share - warmup) / (1 - warmup), 1.0)))
+
+
+def _own(head: EagleHead) -> dict[str, Tensor]:
+    """Everything but the embedding, which is the target's."""
+    return {name: tensor for name, tensor in head.state_dict().items() if not name.startswith("embedding.")}
+
+
+def _save(path: Path, head: EagleHead, optimizer: torch.optim.Optimizer, run: _Progress) -> None:
+    partial = path.with_name(path.name + ".partial")
+    torch.save({"head": _own(head), "optimizer": optimizer.state_dict(), "run": vars(run)}, partial)
+    partial.replace(path)
+
+
+def _restore(path: Path, head: EagleHead, optimizer: torch.optim.Optimizer) -> _Progress:
+    state: dict[str, Any] = torch.load(path, map_location=head.fc.weight.device, weights_only=True)
+    head.load_state_dict(state["head"], strict=False)
+    optimizer.load_state_dict(state["optimizer"])
+    return _Progress(**state["run"])

@@ -1,0 +1,29 @@
+"""The draft's vocabulary: the tokens that the target is likely to write, so that the output head stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def count(sequences: Iterable[Sequence[int]], vocabulary: int) -> Tensor:
+    """How often each token occurs, [vocabulary] int64."""
+    counts = torch.zeros(vocabulary, dtype=torch.long)
+    for tokens in sequences:
+        counts += torch.bincount(torch.tensor(tokens, dtype=torch.long), minlength=vocabulary)
+    return counts
+
+
+def choose(counts: Tensor, size: int, always: Sequence[int] = ()) -> Tensor:
+    """The `size` most frequent tokens and those in `always`, ascending, [size] int64. Ties go to the lower id."""
+    weighted = counts.clone()
+    weighted[list(always)] = counts.sum() + 1
+    order = torch.argsort(weighted, descending=True, stable=True)
+    return order[: min(size, len(counts))].sort().values
+
+
+def coverage(chosen: Tensor, counts: Tensor) -> float:
+    """Share of the counted tokens that `chosen` holds."""
+    return float(counts[chosen].sum() / counts.sum().clamp(min=1))

@@ -1,0 +1,241 @@
+"""EAGLE heads in every published layout: the same logits whatever the names, and refusals with reasons."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from test_eagle import Plain
+from tiny_heads import VARIANTS, tiny_head
+from tiny_models import VOCABULARY, prompt, tiny
+from torch import Tensor
+
+from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import ModelError
+from specextend_cli.models.heads import default_layers, load_head, probe, save_head
+
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 1,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "max_position_embeddings": 2048,
+}
+
+
+def common(head: EagleHead, first: str) -> dict[str, Tensor]:
+    tensors = {}
+    for key, tensor in head.state_dict().items():
+        key = key.replace("embedding.", "embed_tokens.").replace("draft_to_target", "d2t")
+        tensors[key.replace("layers.0.", first)] = tensor.clone()
+    if head.config.draft_vocabulary < VOCABULARY:
+        tensors["t2d"] = torch.zeros(VOCABULARY, dtype=torch.bool)
+        tensors["t2d"][head.vocabulary] = True
+    else:
+        del tensors["d2t"]
+    return tensors
+
+
+def safeailab_1(directory: Path) -> EagleHead:
+    """pytorch_model.bin without final norm and output head; `bias` in the configuration speaks of fc."""
+    head = tiny_head("eagle1-bias-2-layers")
+    tensors = common(head, "layers.0.")
+    del tensors["lm_head.weight"]
+    torch.save(tensors, directory / "pytorch_model.bin")
+    (directory / "config.json").write_text(json.dumps({**SIZES, "num_hidden_layers": 2, "bias": True}))
+    return head
+
+
+def safeailab_3(directory: Path) -> EagleHead:
+    """pytorch_model.bin, `midlayer`, default layers, no embedding of its own."""
+    head = tiny_head("eagle3")
+    tensors = common(head, "midlayer.")
+    del tensors["embed_tokens.weight"]
+    torch.save(tensors, directory / "pytorch_model.bin")
+    config = {**SIZES, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 40}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+def angelslim(directory: Path) -> EagleHead:
+    """An explicit head_dim that is not hidden / heads, its own embedding, a narrower head."""
+    head = tiny_head("eagle3-narrow")
+    save_file(common(head, "midlayer."), directory / "model.safetensors")
+    config = {**SIZES, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 24}
+    config |= {"architectures": ["Eagle3LlamaForCausalLM"], "target_hidden_size": 64, "draft_vocab_size": 40}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+def speculators(directory: Path) -> EagleHead:
+    """Sizes in a table of their own, `layers.0`, norms of EAGLE-3.1, RoPE nested."""
+    variant = {**vars(VARIANTS["eagle3.1"]), "norm_before_residual": True}
+    head = EagleHead(HeadConfig(**{**variant, "rope": {"rope_type": "default", "rope_theta": 500.0}}))
+    head.load_state_dict(tiny_head("eagle3.1").state_dict())
+    tensors = common(head, "layers.0.")
+    tensors["verifier_norm.weight"] = torch.ones(64)
+    save_file(tensors, directory / "model.safetensors")
+    layer = {**SIZES, "model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}
+    config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3"}
+    config |= {"transformer_layer_config": layer, "draft_vocab_size": 40, "target_hidden_size": None}
+    config |= {"norm_before_residual": True, "fc_norm": True, "norm_output": True, "norm_before_fc": False}
+    config |= {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+def specforge(directory: Path) -> EagleHead:
+    """`norm_output` that means nothing, no maps where the vocabulary is whole, old rope_scaling, ids in a table."""
+    variant = vars(VARIANTS["eagle3-whole-vocabulary"])
+    head = EagleHead(HeadConfig(**{**variant, "rope": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}}))
+    head.load_state_dict(tiny_head("eagle3-whole-vocabulary").state_dict())
+    save_file(common(head, "midlayer."), directory / "model.safetensors")
+    config = {**SIZES, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": VOCABULARY}
+    config |= {"norm_output": True, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2], "use_aux_hidden_state": True}}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+LAYOUTS = (safeailab_1, safeailab_3, angelslim, speculators, specforge)
+
+
+def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor) -> Tensor:
+    cache = head.new_cache(len(tokens))
+    cache.reserve(len(tokens))
+    return head(tokens, head.fuse(features), torch.arange(len(tokens)), cache, Pass(lm.backend)).logits
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@torch.inference_mode()
+def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
+    """Logits equal an independent computation from the tensors that were written."""
+    written, lm = layout(tmp_path), LanguageModel(tiny())
+    plain = Plain(written)
+    if layout is safeailab_3:
+        plain.w["embedding.weight"] = lm.model.get_input_embeddings().weight.double()
+    if layout is safeailab_1:
+        plain.w["lm_head.weight"] = lm.model.get_output_embeddings().weight.double()
+    loaded = load_head(tmp_path, lm).head
+    expected_layers = default_layers(3) if layout in (safeailab_3, angelslim) else written.config.feature_layers
+    assert loaded.config.feature_layers == expected_layers
+    assert torch.equal(loaded.vocabulary, written.vocabulary)
+    tokens = torch.tensor(prompt(60)[:20])
+    features = torch.randn(20, len(written.config.feature_layers) * 64)
+    expected, _ = plain.run(tokens, plain.fused(features.double()))
+    assert torch.allclose(logits(loaded, lm, tokens, features).double(), expected, atol=1e-4)
+
+
+@torch.inference_mode()
+def test_what_is_saved_can_be_loaded(tmp_path: Path) -> None:
+    lm, head = LanguageModel(tiny()), tiny_head("eagle3-residual")
+    head.embedding = lm.model.get_input_embeddings()
+    save_head(head, tmp_path, notes={"trained_on": "nothing"})
+    loaded = load_head(tmp_path, lm)
+    assert loaded.head.config == head.config
+    assert json.loads((tmp_path / "config.json").read_text())["trained_on"] == "nothing"
+    tokens, features = torch.tensor(prompt(60)[:20]), torch.randn(20, 192)
+    assert torch.equal(logits(loaded.head, lm, tokens, features), logits(head, lm, tokens, features))
+    with pytest.raises(ValueError, match="EAGLE-3"):
+        save_head(tiny_head("eagle1"), tmp_path)
+
+
+@torch.inference_mode()
+def test_the_reading_of_layer_ids_that_agrees_better_is_kept(tmp_path: Path) -> None:
+    """A head that repeats the target's last state agrees with it, if it reads that state and not the one before.
+
+    It speaks of the token before the one to continue, so all tokens are the same one.
+    """
+    lm = LanguageModel(tiny())
+    head = tiny_head("eagle3-whole-vocabulary")
+    for parameter in head.parameters():
+        parameter.zero_()
+    head.fc.weight[:, 128:] = torch.eye(64)
+    head.norm.weight.fill_(1.0)
+    head.lm_head.weight.copy_(lm.model.get_output_embeddings().weight)
+    head.embedding.weight.copy_(lm.model.get_input_embeddings().weight)
+    save_head(head, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [0, 1, 2]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    loaded = load_head(tmp_path, lm)
+    assert loaded.other_layers == (1, 2, 3)
+    tokens = torch.full((40,), 3)
+    chosen, agreement, shifted = probe(loaded, lm, tokens)
+    assert shifted
+    assert agreement > 0.9
+    assert chosen.config.feature_layers == (1, 2, 3)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exec, ("raise SystemExit('code ran')",))
+
+
+def change(directory: Path, **settings: Any) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, **settings}))
+
+
+BROKEN: dict[str, tuple[Any, Any, str]] = {
+    "pickle with code": (
+        safeailab_3,
+        lambda d: (d / "pytorch_model.bin").write_bytes(pickle.dumps({"fc.weight": Evil()}, protocol=2)),
+        "damaged",
+    ),
+    "truncated": (
+        angelslim,
+        lambda d: (d / "model.safetensors").write_bytes((d / "model.safetensors").read_bytes()[:-9]),
+        "damaged",
+    ),
+    "no weights": (angelslim, lambda d: (d / "model.safetensors").unlink(), "damaged"),
+    "no config": (angelslim, lambda d: (d / "config.json").unlink(), "config.json"),
+    "a list as config": (angelslim, lambda d: (d / "config.json").write_text("[1]"), "config.json"),
+    "EAGLE-1 said to be EAGLE-3": (
+        safeailab_1,
+        lambda d: change(d, architectures=["LlamaForCausalLMEagle3"]),
+        "cannot be used",
+    ),
+    "other head_dim": (angelslim, lambda d: change(d, head_dim=16), "cannot be used"),
+    "other heads": (angelslim, lambda d: change(d, num_attention_heads=5), "cannot be used"),
+    "words for numbers": (angelslim, lambda d: change(d, num_attention_heads="many"), "cannot be used"),
+    "other target": (angelslim, lambda d: change(d, target_hidden_size=48), "cannot be used"),
+    "other vocabulary": (angelslim, lambda d: change(d, draft_vocab_size=39), "cannot be used"),
+    "two layers named": (speculators, lambda d: change(d, eagle_aux_hidden_state_layer_ids=[0, 1]), "cannot be used"),
+    "a norm without tensors": (angelslim, lambda d: change(d, fc_norm=True), "cannot be used"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_does_not_fit_is_refused(name: str, tmp_path: Path) -> None:
+    layout, damage, message = BROKEN[name]
+    layout(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(ModelError, match=message) as error:
+        load_head(tmp_path, LanguageModel(tiny()))
+    assert error.value.why
+
+
+@pytest.mark.parametrize("key", ["layers.0.self_attn.qk_norm.weight", "fc.weight", "norm.weight", "t2d"])
+def test_a_tensor_too_many_or_too_few_is_refused(key: str, tmp_path: Path) -> None:
+    head = tiny_head("eagle3")
+    tensors = common(head, "midlayer.")
+    if key in tensors and key != "t2d":
+        del tensors[key]
+    else:
+        tensors[key] = torch.ones(VOCABULARY)
+    save_file(tensors, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps({**SIZES, "draft_vocab_size": 40}))
+    with pytest.raises(ModelError, match="cannot be used"):
+        load_head(tmp_path, LanguageModel(tiny()))

@@ -1,0 +1,148 @@
+"""train-draft on a tiny target: it learns, it resumes, and what it writes loads and is accepted."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import VOCABULARY, generate, prompt, tiny
+
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import InputError
+from specextend_cli.models.heads import load_head
+from specextend_cli.train.answers import AnswerFile, Asking
+from specextend_cli.train.card import Facts
+from specextend_cli.train.distill import Distillation, distill
+from specextend_cli.train.events import Answering, Done, Resumed, Trained, Validated, VocabularyChosen
+from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
+from specextend_cli.train.trainer import Schedule
+from specextend_cli.train.vocabulary import choose, count, coverage
+
+FACTS = Facts("a tiny target", "none", "random tokens", "none", "a machine")
+FRAME = Frame([1, 2], [3])
+
+
+def documents(number: int = 12) -> list[list[int]]:
+    """Documents that repeat a few phrases, so that there is something to learn."""
+    order = random.Random(0)
+    phrases = [[order.randrange(8, VOCABULARY) for _ in range(5)] for _ in range(4)]
+    return [[token for _ in range(16) for token in order.choice(phrases)] for _ in range(number)]
+
+
+def plan(seconds: float, **changes: object) -> Distillation:
+    schedule = Schedule(seconds=seconds, unroll=3, batch=4, rate=3e-3, validate=seconds / 4, rows=64)
+    settings = {"asking": Asking(new_tokens=24, batch=8), "vocabulary": 60, "lengths": (32, 48), **changes}
+    return Distillation(schedule, **settings)
+
+
+def run(lm: LanguageModel, directory: Path, seconds: float = 8.0, **changes: object) -> list[object]:
+    return list(distill(lm, documents(), FRAME, [0], plan(seconds, **changes), directory, FACTS))
+
+
+def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    events = run(lm, tmp_path)
+    assert isinstance(events[-1], Done)
+    validations = [event for event in events if isinstance(event, Validated)]
+    chance = 1.0 + 1 / VOCABULARY
+    assert events[-1].accepted == max(event.accepted for event in validations) > chance + 0.1
+    losses = [event.loss for event in events if isinstance(event, Trained)]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    (covered,) = [event for event in events if isinstance(event, VocabularyChosen)]
+    assert covered.size == 60
+    assert 0.5 < covered.answers <= 1.0
+
+    card = (tmp_path / "README.md").read_text()
+    assert f"**{events[-1].accepted:.2f}**" in card
+    loaded = load_head(tmp_path, lm).head
+    target = Target(lm)
+    retrieval = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=16, sinks=2)
+    tokens, steps = [], 0
+    for event in decode(
+        target,
+        EagleDrafter(loaded, target, retrieval),
+        FRAME.around(documents()[-1][:48]),
+        stop=Stop(24),
+        retrieval=retrieval,
+        budget=Budget(TreeShape(nodes=4, depth=3, width=1, threshold=0.0), gate=False),
+    ):
+        if isinstance(event, Step):
+            tokens += event.tokens
+            steps += event.nodes > 0
+    assert tokens == generate(tiny(), FRAME.around(documents()[-1][:48]), 24)
+    assert steps < 23
+
+
+def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    whole = distill(lm, documents(), FRAME, [0], plan(6.0), tmp_path, FACTS)
+    for event in whole:
+        if isinstance(event, Answering) and event.done:
+            break  # killed while the target answers
+    whole.close()
+    with (tmp_path / "training" / "held_out.jsonl").open("ab") as file:
+        file.write(b'{"tokens":[1,2')  # torn by the kill
+    whole = distill(lm, documents(), FRAME, [0], plan(6.0), tmp_path, FACTS)
+    first = next(whole)
+    assert isinstance(first, Answering)
+    assert first.done > 0
+    steps = 0
+    for event in whole:
+        if isinstance(event, Validated):
+            steps = event.step
+            break  # killed while it trains
+    whole.close()
+    events = run(lm, tmp_path, 6.0)
+    (resumed,) = [event for event in events if isinstance(event, Resumed)]
+    assert resumed.step == steps > 0
+    assert not any(isinstance(event, Answering) for event in events)
+    assert next(event for event in events if isinstance(event, Trained)).step == steps + 1
+    assert isinstance(events[-1], Done)
+
+
+def test_too_little_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="0 of 2 documents"):
+        next(distill(LanguageModel(tiny()), [[1] * 20] * 2, FRAME, [0], plan(1.0), tmp_path, FACTS))
+
+
+def test_answers_survive_a_torn_line(tmp_path: Path) -> None:
+    file = AnswerFile(tmp_path / "answers.jsonl")
+    file.append([Sample([1, 2, 3], 1), Sample([4, 5], 0)])
+    with file.path.open("ab") as raw:
+        raw.write(b'{"tokens":')
+    assert file.read() == [Sample([1, 2, 3], 1), Sample([4, 5], 0)]
+    file.append([Sample([6], 0)])
+    assert len(file.read()) == 3
+
+
+def test_the_vocabulary_is_what_occurs_most() -> None:
+    counts = count([[1, 1, 2, 5], [5, 5, 7]], 9)
+    assert counts.tolist() == [0, 2, 1, 0, 0, 3, 0, 1, 0]
+    assert choose(counts, 3).tolist() == [1, 2, 5]
+    assert choose(counts, 3, always=[8]).tolist() == [1, 5, 8]
+    assert coverage(torch.tensor([1, 5]), counts) == pytest.approx(5 / 7)
+
+
+def test_the_corpus(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two"}) + "\n")
+    (tmp_path / "b.txt").write_text("three")
+    (tmp_path / "c.bin").write_text("not read")
+    assert list(read_corpus(tmp_path)) == ["one", "two", "three"]
+    (tmp_path / "d.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match="line 1"):
+        list(read_corpus(tmp_path))
+    with pytest.raises(InputError, match="no training text"):
+        list(read_corpus(tmp_path / "c.bin"))
+    excerpts = cut([prompt(60), prompt(90, seed=1), [1, 2]], (20, 40), 5, seed=0)
+    assert sorted({len(excerpt) for excerpt in excerpts}) == [20, 40]
+    assert excerpts == cut([prompt(60), prompt(90, seed=1), [1, 2]], (20, 40), 5, seed=0)
