@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -38,15 +39,12 @@ class Partial:
         """What is there. A line that a killed run left unfinished is dropped, from the file as well."""
         try:
             text = self.path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return []
-        except (OSError, UnicodeDecodeError) as error:
-            self.problem = f"cannot read {self.path}: {error}"
+        except (OSError, UnicodeDecodeError):
             return []
         whole = text[: text.rfind("\n") + 1]
         try:
             records = [record(json.loads(line)) for line in whole.splitlines()]
-        except (ValueError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, AttributeError):
             self.remove()  # damaged: what it held is measured again
             return []
         if whole != text:
@@ -71,11 +69,12 @@ class Partial:
 
     def remove(self) -> None:
         """The benchmark is complete, or begins anew."""
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.unlink()
 
 
 def record(data: Mapping[str, Any]) -> Record:
-    """A record from its JSON. TypeError or LookupError where it is none."""
+    """A record from its JSON. TypeError, LookupError or AttributeError where it is none."""
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     if values.get("divergence") is not None:
         values["divergence"] = Divergence(**values["divergence"])

@@ -25,7 +25,7 @@ from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.budget import Budget, CostModel
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
-from specextend_cli.errors import SpecextendError
+from specextend_cli.errors import FitError, ModelError, UsageError
 
 Key: TypeAlias = tuple[str, int, str, int]
 """Method, length, document, repeat: what a record is one of."""
@@ -100,10 +100,10 @@ class Runner:
                         run = yield from self._ours(name, method, prompt, repeat)
                     else:
                         run = yield from self._peers(name, method, prompt, repeat)
-                except (SpecextendError, torch.OutOfMemoryError) as error:
+                except (FitError, ModelError, UsageError, torch.OutOfMemoryError) as error:
                     if name == PLAIN:
                         raise
-                    why = reason(error) if isinstance(error, SpecextendError) else "memory ran out"
+                    why = "memory ran out" if isinstance(error, torch.OutOfMemoryError) else reason(error)
                     self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
                     yield Skipped(name, self.skipped[name])
                     continue

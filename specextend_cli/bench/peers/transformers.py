@@ -43,14 +43,14 @@ class TransformersPeer:
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """See `Peer`. ModelError: transformers refuses."""
         ids = torch.tensor([list(prompt)], device=self.lm.device)
-        ends = sorted(decoding.eos)
+        ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
         settings = GenerationConfig(
             max_new_tokens=decoding.tokens,
             do_sample=False,
             repetition_penalty=1.0,
             no_repeat_ngram_size=0,
-            eos_token_id=ends or None,
-            pad_token_id=ends[0] if ends else 0,
+            eos_token_id=ends,
+            pad_token_id=max(ends[0], 0),
             prompt_lookup_num_tokens=_LOOKUP if self.lookup else None,
         )
         processors = LogitsProcessorList()

@@ -1,0 +1,54 @@
+"""Tiny presets, caches of the test's own, and the command line in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("summarize", "cli")]
+
+import tiny_preset
+
+
+@pytest.fixture(scope="session")
+def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return tiny_preset.make(tmp_path_factory.mktemp("presets"))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Caches and configuration of the test's own."""
+    for kind in ("cache", "config"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
+    for name in ("HF_HUB_OFFLINE", "SPECEXTEND_MODEL"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def models(presets: dict[str, Path], home: Path):
+    """The tiny pair, loaded in float32."""
+    from specextend_cli.bench.models import Models
+    from specextend_cli.models.preset import load_preset
+    from specextend_cli.models.sources import fetch_pair
+    from specextend_cli.summarize.pair import Choices
+
+    preset = load_preset(presets["one"])
+    return Models(preset, fetch_pair(preset), Choices(dtype="float32"))
+
+
+@pytest.fixture
+def cli(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+    from specextend_cli.cli.main import run
+
+    def call(*arguments: object) -> SimpleNamespace:
+        code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+
+    return call

@@ -1,0 +1,179 @@
+"""Other programs inside our benchmark: the same choices, honestly timed, or a reason why not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import prompt
+
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.peers import llama_cpp
+from specextend_cli.bench.peers.choosing import choose
+from specextend_cli.bench.peers.transformers import TransformersPeer
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import NoDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.models.preset import WheelSource
+
+SAMPLINGS = {
+    "greedy": Sampling(),
+    "penalties": Sampling(repetition_penalty=1.3, no_repeat_ngram=3),
+    "whole": Sampling(repetition_penalty=1.2, scope="all"),
+    "sampled": Sampling(temperature=0.9, top_p=0.95, seed=3),
+}
+
+
+def plain(models, tokens: list[int], decoding: Decoding) -> list[int]:
+    events = decode(
+        Target(models.lm), NoDrafter(), tokens, stop=Stop(decoding.tokens, decoding.eos), sampling=decoding.sampling
+    )
+    return [token for event in events if isinstance(event, Step) for token in event.tokens]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("assistance", ["", "model", "prompt-lookup"])
+def test_transformers_chooses_as_we_do(models, assistance: str, sampling: Sampling) -> None:
+    tokens = prompt(120, vocabulary=models.lm.vocabulary)
+    decoding = Decoding(sampling, 20, frozenset(), 64)
+    peer = TransformersPeer(models, assistance)
+    run = peer.run(tokens, decoding)
+    assert run.tokens == plain(models, tokens, decoding)
+    assert run.prefill_seconds > 0
+    assert run.decode_seconds > 0
+    assert len(run.tokens) - 20 == 0
+    assert 0 < sum(run.accepted) <= 19
+    if not assistance:
+        assert run.accepted == [1] * 19
+
+
+def test_transformers_ends_at_our_end_tokens(models) -> None:
+    tokens = prompt(120, vocabulary=models.lm.vocabulary)
+    free = Decoding(Sampling(), 12, frozenset(), 64)
+    written = TransformersPeer(models).run(tokens, free).tokens
+    ended = TransformersPeer(models).run(tokens, replace(free, eos=frozenset(written[5:6]))).tokens
+    assert ended == written[: written.index(written[5]) + 1]
+
+
+def test_our_attention_is_back_after_a_peer(models) -> None:
+    tokens = prompt(120, vocabulary=models.lm.vocabulary)
+    decoding = Decoding(Sampling(), 8, frozenset(), 64)
+    before = plain(models, tokens, decoding)
+    TransformersPeer(models, "model").run(tokens, decoding)
+    assert models.lm.model.config._attn_implementation == "specextend"
+    assert plain(models, tokens, decoding) == before
+
+
+def test_assistance_without_a_draft_is_refused(models) -> None:
+    models.preset = models.preset.model_copy(
+        update={"draft": models.preset.draft.model_copy(update={"kind": "ngram", "of": (), "source": None})}
+    )
+    with pytest.raises(UsageError, match="has no draft model"):
+        TransformersPeer(models, "model")
+
+
+def test_what_transformers_refuses_is_a_reason(models, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise ValueError("no such thing\nat all")
+
+    monkeypatch.setattr(models.lm.model, "generate", refuse)
+    with pytest.raises(ModelError) as caught:
+        TransformersPeer(models).run([1, 2, 3], Decoding(Sampling(), 4, frozenset(), 64))
+    assert caught.value.why == "no such thing"
+    assert models.lm.model.config._attn_implementation == "specextend"
+
+
+class FakeLlama:
+    """What the adapter uses of llama-cpp-python, over the target's own logits: `transformers` answers behind it."""
+
+    made: ClassVar[list[dict[str, object]]] = []
+    model = None
+
+    def __init__(self, path: str, **options: object) -> None:
+        self.made.append({"path": path, **options})
+        self.resets = 0
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    @torch.inference_mode()
+    def generate(self, tokens, temp, repeat_penalty, reset, logits_processor):
+        assert (temp, repeat_penalty, reset, self.resets) == (0.0, 1.0, True, self.resets)
+        assert self.resets
+        ids = list(tokens)
+        while True:
+            FakeLlama.model.set_attn_implementation("sdpa")
+            scores = FakeLlama.model(torch.tensor([ids])).logits[0, -1].numpy()
+            for processor in logits_processor or ():
+                scores = processor(np.array(ids, dtype=np.intc), scores)
+            ids.append(int(scores.argmax()))
+            yield ids[-1]
+
+
+@pytest.fixture
+def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> llama_cpp.LlamaCppPeer:
+    fake = SimpleNamespace(
+        Llama=FakeLlama, LogitsProcessorList=list, LLAMA_ROPE_SCALING_TYPE_YARN=2, __spec__=SimpleNamespace()
+    )
+    FakeLlama.made.clear()
+    FakeLlama.model = models.lm.model
+    monkeypatch.setitem(sys.modules, "llama_cpp", fake)
+    source = WheelSource.model_construct(kind="wheel", package="x", version="1", file="x.gguf")
+    models.preset = models.preset.model_copy(
+        update={"target": models.preset.target.model_copy(update={"source": source})}
+    )
+    monkeypatch.setattr(llama_cpp.wheel, "obtain", lambda source, name: tmp_path / "x.gguf")
+    return llama_cpp.LlamaCppPeer(models)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+def test_llama_cpp_is_given_our_settings(llama, models, sampling: Sampling) -> None:
+    tokens = prompt(60, vocabulary=models.lm.vocabulary)
+    decoding = Decoding(sampling, 10, frozenset(), 64)
+    run = llama.run(tokens, decoding)
+    models.lm.model.set_attn_implementation("specextend")
+    assert run.tokens == plain(models, tokens, decoding)
+    assert run.accepted == [1] * 9
+    assert run.prefill_seconds > 0
+    assert run.decode_seconds > 0
+
+
+def test_llama_cpp_is_loaded_once_and_stretched_like_the_target(llama, models) -> None:
+    decoding = Decoding(Sampling(), 3, frozenset(), 64)
+    llama.run(prompt(30, vocabulary=models.lm.vocabulary), decoding)
+    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
+    assert len(FakeLlama.made) == 1
+    models.stretch = 2.0
+    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
+    assert FakeLlama.made[1]["rope_freq_scale"] == 0.5
+    assert FakeLlama.made[1]["yarn_orig_ctx"] == models.preset.window.context
+    llama.close()
+    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
+    assert len(FakeLlama.made) == 3
+
+
+def test_llama_cpp_says_what_is_missing(models, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_cpp.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match="not installed") as caught:
+        llama_cpp.LlamaCppPeer(models)
+    assert "pip install" in caught.value.why
+    monkeypatch.setattr(llama_cpp.importlib.util, "find_spec", lambda name: object())
+    with pytest.raises(ModelError, match="no GGUF"):
+        llama_cpp.LlamaCppPeer(models)
+
+
+def test_choosing_looks_back_on_the_output(models) -> None:
+    logits = torch.tensor([0.0, 2.0, 1.9])
+    sampling = Sampling(repetition_penalty=2.0)
+    assert choose(sampling, [1], [], logits) == 1
+    assert choose(sampling, [1], [1], logits) == 2
+    assert choose(replace(sampling, scope="all"), [1], [], logits) == 2

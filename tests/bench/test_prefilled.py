@@ -1,0 +1,109 @@
+"""A prompt read once serves every method, as if each had read it."""
+
+from __future__ import annotations
+
+import torch
+from tiny_models import prompt, tiny
+
+from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+
+RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)
+
+
+def run(target: Target, kind: str, tokens: list[int]) -> tuple[list[int], list[object]]:
+    drafters = {"none": NoDrafter, "ngram": NgramDrafter}
+    drafter = drafters[kind]() if kind in drafters else LMDrafter(target.lm, target, RETRIEVAL)
+    budget = Budget(TreeShape(nodes=8, depth=3, width=2, threshold=0.0), gate=False)
+    emitted: list[int] = []
+    sets: list[object] = []
+    for event in decode(target, drafter, tokens, stop=Stop(24), retrieval=RETRIEVAL, budget=budget, prefill_chunk=64):
+        emitted += event.tokens if isinstance(event, Step) else ()
+        sets += [(event.spans, round(event.hit, 5))] if isinstance(event, Retrieved) else []
+    return emitted, sets
+
+
+def reads(lm: LanguageModel, monkeypatch) -> list[int]:
+    """The sizes of the target's prefill forwards, as they happen."""
+    sizes: list[int] = []
+    forward = Target.prefill
+
+    def spy(self, tokens, **kwargs):
+        sizes.append(len(tokens))
+        return forward(self, tokens, **kwargs)
+
+    monkeypatch.setattr(Target, "prefill", spy)
+    return sizes
+
+
+def test_every_method_sees_what_it_would_have_read_itself(monkeypatch) -> None:
+    lm, tokens = LanguageModel(tiny()), prompt(150)
+    fresh = {kind: run(Target(lm), kind, tokens) for kind in ("none", "ngram", "self")}
+    sizes = reads(lm, monkeypatch)
+    shared = Prefilled(lm)
+    shared.begin(400)
+    for kind in ("self", "none", "ngram", "self"):
+        assert run(shared, kind, tokens) == fresh[kind]
+    assert sizes == [64, 64, 22]
+
+
+def test_another_prompt_is_read_and_the_first_one_again(monkeypatch) -> None:
+    lm = LanguageModel(tiny())
+    one, other = prompt(150), prompt(150, seed=5)
+    longer = one[:140] + prompt(60, seed=3)
+    fresh = [run(Target(lm), "self", tokens) for tokens in (one, other, one, longer, one[:128], one)]
+    sizes = reads(lm, monkeypatch)
+    shared = Prefilled(lm)
+    shared.begin(600)
+    assert [run(shared, "self", tokens) for tokens in (one, other, one, longer, one[:128], one)] == fresh
+    # The pieces that `longer` shares with `one` are not read again, nor those before the end of `one[:128]`.
+    assert sizes == [64, 64, 22, 64, 64, 22, 64, 64, 22, 64, 8, 22][: len(sizes)]
+
+
+def test_a_buffer_that_moves_is_read_into_again() -> None:
+    lm, tokens = LanguageModel(tiny()), prompt(150)
+    shared = Prefilled(lm)
+    expected = run(shared, "none", tokens)
+    shared.begin(5000)
+    assert run(shared, "none", tokens) == expected
+
+
+def test_features_are_read_when_they_were_not_kept() -> None:
+    lm = LanguageModel(tiny())
+    tokens = torch.tensor(prompt(40))
+    plain = Target(lm)
+    plain.begin(64)
+    expected = plain.prefill(tokens, features=(0, 2))
+    shared = Prefilled(lm)
+    for wanted in ((), (0, 2), (), (0, 2)):
+        shared.begin(64)
+        found = shared.prefill(tokens, features=wanted)
+        torch.testing.assert_close(found.logits, expected.logits)
+        if wanted:
+            torch.testing.assert_close(found.features, expected.features)
+        else:
+            assert found.features is None
+    assert shared.has_read(tokens, ()) is False  # the committed length is behind the prompt now
+    shared.begin(64)
+    assert shared.has_read(tokens, ())
+    assert shared.has_read(tokens, (0, 2))
+    assert not shared.has_read(tokens, (1,))
+
+
+def test_the_cost_of_reading_is_that_of_the_real_one() -> None:
+    lm, tokens = LanguageModel(tiny()), torch.tensor(prompt(150))
+    shared = Prefilled(lm)
+    shared.begin(200)
+    shared.prefill(tokens)
+    real = shared.read_seconds
+    assert 0 < real <= shared.spent_seconds
+    shared.begin(200)
+    shared.prefill(tokens)
+    assert shared.read_seconds == real

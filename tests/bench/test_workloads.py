@@ -1,0 +1,144 @@
+"""Lengths, sources of documents, and prompts of an exact length."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from tiny_preset import text
+
+from specextend_cli.bench import hub, problems, texts
+from specextend_cli.bench.lengths import format_length, parse_lengths
+from specextend_cli.bench.texts import Source
+from specextend_cli.bench.workloads import problems as problem_prompts
+from specextend_cli.bench.workloads import summaries
+from specextend_cli.errors import InputError, UsageError
+from specextend_cli.models.preset import load_preset
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.prompts import Prompter
+
+
+@pytest.fixture
+def prompter(presets: dict[str, Path]) -> Prompter:
+    directory = presets["one"].parent / "target"
+    return Prompter(load_preset(presets["one"]), TextEncoder.of(directory), directory)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("512", (512,)), ("1k", (1024,)), ("16K, 512,1k", (512, 1024, 16384)), ("1k,1024", (1024,))],
+)
+def test_lengths(written: str, meant: tuple[int, ...]) -> None:
+    assert parse_lengths(written) == meant
+
+
+@pytest.mark.parametrize("wrong", ["", "1,", "big", "-5", "1.5k", "3", "999999k", "1kk"])
+def test_what_is_no_length(wrong: str) -> None:
+    with pytest.raises(UsageError, match="--len"):
+        parse_lengths(wrong)
+
+
+@pytest.mark.parametrize(("length", "shown"), [(512, "512"), (1024, "1K"), (16384, "16K"), (1000, "1000"), (0, "0")])
+def test_lengths_are_shown_short(length: int, shown: str) -> None:
+    assert format_length(length) == shown
+
+
+@pytest.mark.parametrize("length", [100, 257, 1024])
+def test_prompts_have_exactly_the_length_and_frame_the_document(prompter: Prompter, length: int) -> None:
+    body = text(400)
+    (prompt,), short = summaries([Source("a.txt", body, "Ships.")], prompter, [length], docs=1)
+    assert len(prompt.tokens) == prompt.length == length
+    assert (prompt.document, prompt.reference, short) == ("a.txt", "Ships.", ())
+    written = prompter.encoder.decode(prompt.tokens)
+    assert "Title: a.txt" in written
+    assert body[:60] in written
+    assert written.rstrip().endswith("assistant")
+
+
+def test_documents_that_lose_least_come_first_and_too_few_are_said(prompter: Prompter) -> None:
+    sources = [Source(f"{n}", text(n)) for n in (200, 3, 40, 60)]
+    prompts, short = summaries(sources, prompter, [512], docs=4)
+    assert [prompt.document for prompt in prompts] == ["40", "60", "200"]
+    assert short == ("3 of 4 documents are long enough for 512 tokens",)
+    with pytest.raises(InputError, match="no document is long enough"):
+        summaries(sources[1:2], prompter, [512], docs=1)
+
+
+def test_a_prompt_too_short_for_its_own_words_is_refused(prompter: Prompter) -> None:
+    with pytest.raises(UsageError, match="no room"):
+        summaries([Source("a", text(40))], prompter, [16], docs=1)
+
+
+def test_names_of_control_tokens_in_a_document_are_text(prompter: Prompter) -> None:
+    (prompt,), _ = summaries([Source("<|im_end|>", "<|im_end|> " * 200)], prompter, [128], docs=1)
+    end = prompter.encoder.encode_prompt("<|im_end|>")[0]
+    assert prompt.tokens.count(end) == 1  # the template's own
+
+
+def test_problems_get_one_length(prompter: Prompter) -> None:
+    prompts = problem_prompts(problems.builtin(), prompter, docs=10)
+    assert len(prompts) == 10
+    assert len({len(prompt.tokens) for prompt in prompts}) == len({prompt.length for prompt in prompts}) == 1
+    assert "Think step by step" in prompter.encoder.decode(prompts[0].tokens)
+    assert "Title" not in prompter.encoder.decode(prompts[0].tokens)
+
+
+def test_the_built_in_documents_are_many_long_and_always_the_same() -> None:
+    made = texts.builtin()
+    assert made == texts.builtin()
+    assert len({source.name for source in made}) == len(made) >= 10
+    assert all(len(source.text) > 300_000 for source in made)
+    assert len({source.text[:500] for source in made}) == len(made)
+
+
+def test_files_are_read_as_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(text(3))
+    (source,) = texts.sources([tmp_path / "a.txt"], None)
+    assert source.name == "a.txt"
+    assert source.text.startswith("(0) The harbour")
+    assert source.summary is None
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_data_set(tmp_path: Path, packed: bool) -> None:
+    lines = [{"id": "one", "length": "1K", "text": "a", "summary": "b"}, {"text": "c"}]
+    lines.append({"id": "three", "text": "d", "summary": [{"text": "e"}, {"text": "f"}]})
+    data = "\n".join(map(json.dumps, lines)).encode() + b"\n"
+    path = tmp_path / f"set.jsonl{'.gz' if packed else ''}"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    found = [(source.name, source.text, source.summary) for source in texts.sources([], str(path))]
+    assert found[0] == ("one", "a", "b")
+    assert found[1][0].endswith("-2")
+    assert found[2] == ("three", "d", "e")
+
+
+@pytest.mark.parametrize("line", ["no json", "[1]", '{"id": "a"}', '{"text": 1}', '{"text": "a", "summary": 5}'])
+def test_a_broken_data_set_names_the_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text('{"text": "fine"}\n' + line + "\n")
+    with pytest.raises(InputError, match="line 2"):
+        texts.sources([], str(path))
+
+
+def test_other_broken_data_sets(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}' * 100)[:20])
+    for name, what in (("empty.jsonl", "empty"), ("cut.jsonl.gz", "cannot read")):
+        with pytest.raises(InputError, match=what):
+            texts.sources([], str(tmp_path / name))
+    with pytest.raises(UsageError, match="there is no data set") as caught:
+        texts.sources([], "govreprot")
+    assert "govreport, pg19, booksum" in caught.value.why
+    with pytest.raises(UsageError, match="contradict"):
+        texts.sources([tmp_path], "govreport")
+
+
+@pytest.mark.parametrize("name", hub.NAMES)
+def test_data_sets_from_the_hub_are_honest_offline(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(home / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hub"))
+    with pytest.raises(InputError, match="not on this machine") as caught:
+        texts.sources([], name, offline=True)
+    assert "offline" in caught.value.why
