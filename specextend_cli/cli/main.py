@@ -27,6 +27,7 @@ from specextend_cli.cli import (
     signals,
     summarize,
     tokens,
+    train_draft,
 )
 from specextend_cli.errors import Exit, FitError, SpecextendError
 
@@ -74,6 +75,7 @@ app.command("plan")(plan.plan)
 app.command("extract")(extract.extract)
 app.command("chunks")(chunks.chunks)
 app.command("tokens")(tokens.tokens)
+app.command("train-draft")(train_draft.train_draft)
 app.add_typer(presets.app, name="presets")
 app.add_typer(models.app, name="models")
 app.command("doctor")(doctor.doctor)

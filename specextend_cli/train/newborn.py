@@ -58,5 +58,6 @@ def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ..
             tensor.copy_(source)
         elif tensor.dim() == 2 and tensor.shape == (source.shape[0], 2 * source.shape[1]):
             tensor[:, hidden:] = source  # the half that reads states; embeddings come first
-    head.norm.weight.copy_(decoder.norm.weight)
+    norm: Any = head.norm
+    norm.weight.copy_(decoder.norm.weight)
     return head

@@ -1,0 +1,138 @@
+"""`specextend train-draft`: an EAGLE-3 head for a preset's target, learnt from the user's own documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specextend_cli.cli import options, signals
+from specextend_cli.errors import UsageError
+
+TRAINING = "Training"
+
+
+def train_draft(
+    corpus: Annotated[
+        Path,
+        typer.Option(
+            "--corpus",
+            metavar="PATH",
+            help="Documents: a directory, .jsonl[.gz] with a field text, .txt or .md.",
+            rich_help_panel=options.INPUT,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Where the head goes. An interrupted run there goes on.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = Path("draft-head"),
+    model: options.Model = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", metavar="N", min=0.1, help="How long, in all.", rich_help_panel=TRAINING)
+    ] = 60.0,
+    vocabulary: Annotated[
+        int,
+        typer.Option("--vocabulary", metavar="N", min=16, help="Tokens the draft can write.", rich_help_panel=TRAINING),
+    ] = 16384,
+    lengths: Annotated[
+        str,
+        typer.Option(
+            "--lengths", metavar="512,2k", help="Tokens of the excerpts it learns on.", rich_help_panel=TRAINING
+        ),
+    ] = "512,1k,2k",
+    unroll: Annotated[
+        int,
+        typer.Option("--unroll", metavar="N", min=1, max=16, help="Steps it drafts ahead.", rich_help_panel=TRAINING),
+    ] = 5,
+    licences: Annotated[
+        str,
+        typer.Option("--licences", metavar="TEXT", help="Of the documents, for the card.", rich_help_panel=TRAINING),
+    ] = "not stated",
+    seed: options.Seed = None,
+    device: options.Device = "auto",
+    dtype: options.DtypeOption = options.Dtype.auto,
+    offline: options.Offline = False,
+    timeout: options.Timeout = None,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Train a draft for a preset's target: an EAGLE-3 head, distilled from its own answers about your documents.
+
+    [dim]Example:[/] specextend train-draft --corpus reports/ --minutes 120 -o my-head
+    """
+    if not corpus.exists():
+        raise UsageError(f"there is no corpus at {corpus}", fix="--corpus DIR, or a .jsonl file")
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file", why="the head is a directory", fix="-o DIR")
+    options.go_offline(offline)
+
+    from specextend_cli.bench.lengths import parse_lengths
+    from specextend_cli.bench.machine import describe
+    from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.models.load import load_model
+    from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, load_preset
+    from specextend_cli.models.sources import fetch
+    from specextend_cli.models.tokens import TextEncoder
+    from specextend_cli.summarize.pair import device_of, dtype_of, end_tokens
+    from specextend_cli.summarize.prompts import Prompter
+    from specextend_cli.train.answers import Asking
+    from specextend_cli.train.card import Facts
+    from specextend_cli.train.distill import Distillation, distill
+    from specextend_cli.train.samples import Frame, read_corpus
+    from specextend_cli.train.trainer import Schedule
+    from specextend_cli.ui.fetching import fetching
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.training import TrainingView
+
+    sizes = parse_lengths(lengths)
+    preset = load_preset(model or DEFAULT)
+    console = Output()
+    with signals.deadline(timeout):
+        with fetching(console, preset.name, quiet=quiet) as progress:
+            directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
+        place = device_of(device)
+        wanted = preset.target.dtype if dtype is options.Dtype.auto else dtype.value
+        lm = LanguageModel(load_model(directory, device=place, dtype=dtype_of(wanted, place), name=preset.name))
+        encoder = TextEncoder.of(directory)
+        if not quiet:
+            console.note(f"reading {corpus}")
+        documents = [encoder.encode(text) for text in read_corpus(corpus)]
+        frame = Prompter(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
+        machine = describe(place)
+        on_gpu = place.type == "cuda"
+        plan = Distillation(
+            Schedule(
+                seconds=60 * minutes,
+                unroll=unroll,
+                batch=8 if on_gpu else 2,
+                rows=1024 if on_gpu else 192,
+                validate=min(120.0, 60 * minutes / 5),
+                seed=seed or 0,
+            ),
+            Asking(
+                batch=128 if on_gpu else 12,
+                repetition_penalty=preset.decoding.repetition_penalty,
+                new_tokens=preset.window.note_tokens,
+                seed=seed or 0,
+            ),
+            vocabulary=min(vocabulary, lm.vocabulary),
+            lengths=sizes,
+        )
+        facts = Facts(
+            target=preset.name,
+            target_licence=preset.licence,
+            corpus=f"{len(documents):,} documents in {corpus.name}",
+            corpus_licences=licences,
+            machine=machine.device if on_gpu else f"{machine.processor}, {machine.threads} threads",
+        )
+        with TrainingView(console, quiet=quiet) as view:
+            for event in distill(lm, documents, Frame(*frame), sorted(end_tokens(lm)), plan, output, facts):
+                view.add(event)
+    console.write(f"{output}\n")

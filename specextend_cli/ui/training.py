@@ -1,0 +1,77 @@
+"""Training as it goes: one bar on a terminal, plain lines elsewhere; every validation stays readable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
+from specextend_cli.ui.figures import format_clock, format_count, format_percent, format_seconds
+from specextend_cli.ui.streams import Output
+
+_EVERY = 10.0  # seconds between two plain lines
+
+
+class TrainingView:
+    """A context manager; feed it events."""
+
+    def __init__(self, output: Output, *, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self.output = output
+        self.quiet = quiet
+        self._clock = clock
+        self._last = -_EVERY
+        self._stack = ExitStack()
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> TrainingView:
+        if self.output.animated and not self.quiet:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+            self._bar = self._stack.enter_context(Progress(*columns, console=self.output.console, transient=True))
+            self._task = self._bar.add_task("starting", total=1.0, figures="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def add(self, event: TrainEvent) -> None:
+        """Show one event."""
+        match event:
+            case Answering():
+                figures = f"{format_count(event.done)} answers, {format_count(event.tokens)} tokens"
+                self._progress("the target answers", None, f"{figures}, {format_clock(event.seconds)}")
+            case VocabularyChosen():
+                self._line(
+                    f"vocabulary: {format_count(event.size)} tokens, {format_percent(event.answers)} of the target's "
+                    f"answers, {format_percent(event.documents)} of the documents"
+                )
+            case Resumed():
+                self._line(f"going on from step {format_count(event.step)}, {format_seconds(event.seconds)} in")
+            case Trained():
+                figures = f"step {format_count(event.step)}, loss {event.loss:.3f}, {format_count(event.tokens)} tokens"
+                self._progress("training", event.share, f"{figures}, {format_clock(event.seconds)}")
+            case Validated():
+                depths = " ".join(f"{share:.2f}" for share in event.agreement)
+                best = ", the best so far" if event.best else ""
+                step = f"step {format_count(event.step)}"
+                self._line(f"{step}: accepted length {event.accepted:.2f}, agreement by depth {depths}{best}")
+            case Done():
+                step = f"step {format_count(event.step)}"
+                self._line(f"{event.reason} after {step}: accepted length {event.accepted:.2f}")
+
+    def _line(self, text: str) -> None:
+        if not self.quiet:
+            self.output.note(text)
+
+    def _progress(self, what: str, share: float | None, figures: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, completed=share, total=share and 1.0, figures=figures)
+        elif not self.quiet and self._clock() - self._last >= _EVERY:
+            self._last = self._clock()
+            self.output.note(f"{what}: {figures}" + ("" if share is None else f", {format_percent(share)}"))
