@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from specextend_cli.bench.records import Benchmark, Record
+from specextend_cli.bench.tables import Experiment
 from specextend_cli.summarize.events import Stage, Warned
 
 
@@ -83,5 +84,17 @@ class Finished:
     forget: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """Experiments are done; `facts` say what they belong to. `wrong`, `skipped` and `forget` as in `Finished`."""
+
+    experiments: tuple[Experiment, ...]
+    facts: dict[str, str]
+    wrong: tuple[str, ...]
+    skipped: dict[str, str]
+    exact: bool
+    forget: Callable[[], None]
+
+
 Running: TypeAlias = Started | Reading | WarmingUp | Decoding | Measured | Checked | Skipped
-Event: TypeAlias = Running | Stage | Warned | Finished
+Event: TypeAlias = Running | Stage | Warned | Finished | Explored

@@ -100,8 +100,9 @@ def drafting(
     models: Models, kind: str, policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str = AUTO
 ) -> Recipe:
     """A recipe of the preset's tree over a drafter. UsageError where the preset has no model for it."""
-    retrieval = with_policy(models, policy)
     from specextend_cli.engine.target import Target
+
+    retrieval = with_policy(models, policy)
 
     models.drafter(kind, Target(models.lm), retrieval)  # what is missing is said now, not in the middle of a run
     return Recipe(

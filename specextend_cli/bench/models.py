@@ -82,6 +82,12 @@ class Models:
             return self.choices.draft
         return "blend" if self.preset.draft.kind in ("none", "ngram") else self.preset.draft.kind
 
+    @property
+    def attending(self) -> str:
+        """The preset's drafter with attention, n-grams apart: what policies and positions are measured on."""
+        kinds = (self.draft, *self.preset.draft.of)
+        return next((kind for kind in kinds if kind not in ("none", "ngram", "blend")), "self")
+
     def drafter(self, kind: str, target: Target, retrieval: Retrieval) -> Drafter:
         """A new drafter of that kind. UsageError where the preset has no model for it."""
         choices = replace(self.choices, draft=kind)
@@ -117,6 +123,7 @@ class Models:
 
 def missing_draft(models: Models) -> UsageError | None:
     """Why there is no small language model to draft with; None where there is one."""
-    if models.preset.draft.has_model and models.directories.draft is not None:
+    draft = models.preset.draft
+    if "lm" in (draft.kind, *draft.of) and models.directories.draft is not None:
         return None
     return UsageError(f"preset {models.preset.name} has no draft model")

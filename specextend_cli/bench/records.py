@@ -24,7 +24,8 @@ class Record:
     `length` is the prompt's tokens. `accepted` and `nodes` have one entry a verification step (bonus included, as
     everywhere; empty for peers that do not say). Seconds are wall clock: `prefill_seconds` until the first token,
     `decode_seconds` for the others. Of the latter, `draft_seconds`, `verify_seconds` and `retrieve_seconds` are known
-    parts, and what is left is the host's. `hit` is the mean share of the target's attention that the draft could see.
+    parts, and what is left is the host's. `hit` is the mean share of the target's attention that the draft could see,
+    over `retrievals` choices of a working set.
     `peak_bytes` is the method's own peak of memory (resident on CPU, allocated on CUDA). `scaled` says that RoPE was
     stretched because the prompt passes the model's trained window.
     """
@@ -46,6 +47,7 @@ class Record:
     scaled: bool = False
     text: str = ""
     divergence: Divergence | None = None
+    retrievals: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,7 @@ class Runner:
             verify_seconds=run.verify_seconds,
             retrieve_seconds=run.retrieve_seconds,
             hit=run.hit,
+            retrievals=len(run.hits),
             peak_bytes=memory.peak(self.models.device),
             scaled=scaled,
             text=self.models.encoder.decode(run.tokens),

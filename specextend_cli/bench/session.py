@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from specextend_cli.bench import methods, problems, texts
-from specextend_cli.bench.events import Checked, Event, Finished, Measured
+from specextend_cli.bench.events import Checked, Event, Explored, Finished, Measured
 from specextend_cli.bench.workloads import Prompt, summaries
 from specextend_cli.bench.workloads import problems as problem_prompts
 from specextend_cli.models.preset import DEFAULT, Preset, load_preset
@@ -20,7 +20,9 @@ from specextend_cli.summarize.pair import Choices
 from specextend_cli.summarize.prompts import Prompter
 
 if TYPE_CHECKING:
+    from specextend_cli.bench.measure import Decoding
     from specextend_cli.bench.models import Models
+    from specextend_cli.bench.records import Machine
     from specextend_cli.engine.config import Sampling
 
 DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
@@ -55,11 +57,94 @@ class Options(Choices):
         return self.tokens or TOKENS[self.workload]
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """What every kind of benchmark begins with."""
+
+    models: Models
+    prompts: tuple[Prompt, ...]
+    decoding: Decoding
+    settings: dict[str, object]
+    machine: Machine
+    key: str
+    """Of the interrupted runs that this one may continue."""
+
+
 def run(options: Options) -> Iterator[Event]:
     """Measure; the last event is `Finished`. Errors as `Summarizer.run`; an interrupted run is continued by the next.
 
-    Records are kept on disk as they come, and forgotten when all of them are there.
+    Records are kept on disk as they come, until `Finished.forget` is called.
     """
+    prepared = yield from _prepared(options)
+
+    from specextend_cli.bench.partial import Partial
+    from specextend_cli.bench.records import Benchmark
+    from specextend_cli.bench.runner import Runner
+
+    able, unable = methods.build(options.methods, prepared.models)
+    for name, why in unable.items():
+        yield Warned(f"{name} is left out: {why}")
+    partial = Partial(prepared.key, fresh=options.fresh)
+    runner = Runner(prepared.models, able, prepared.decoding, options.repeats, options.seed or 0, skipped=dict(unable))
+    for event in runner.run(prepared.prompts, partial.read()):
+        if isinstance(event, Measured | Checked):
+            partial.add(event.record)
+        yield event
+    if partial.problem:
+        yield Warned(partial.problem)
+    result = Benchmark(
+        preset=prepared.models.preset.name,
+        settings=prepared.settings,
+        machine=prepared.machine,
+        seed=options.seed or 0,
+        records=runner.records(),
+        references={prompt.document: prompt.reference for prompt in prepared.prompts if prompt.reference},
+        skipped=runner.skipped,
+    )
+    yield Finished(result, runner.wrong(), partial.remove)
+
+
+def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
+    """Run experiments one after the other; the last event is `Explored`. Otherwise as `run`."""
+    prepared = yield from _prepared(options)
+
+    from specextend_cli.bench import experiments
+    from specextend_cli.bench.experiments.setting import Setting
+    from specextend_cli.bench.partial import Partial
+    from specextend_cli.bench.records import Benchmark
+    from specextend_cli.bench.report import provenance
+
+    found, partials, wrong = [], [], []
+    skipped: dict[str, str] = {}
+    for name in names:
+        yield Stage(f"experiment {name}")
+        partial = Partial(f"{prepared.key}-{name}", fresh=options.fresh)
+        partials.append(partial)
+        setting = Setting(
+            prepared.models,
+            prepared.prompts,
+            prepared.decoding,
+            options.repeats,
+            options.seed or 0,
+            prepared.machine,
+            partial,
+        )
+        found.append((yield from experiments.run(name, setting)))
+        wrong += [method for method in setting.wrong if method not in wrong]
+        skipped |= setting.skipped
+        if partial.problem:
+            yield Warned(partial.problem)
+    settings = {name: value for name, value in prepared.settings.items() if name != "methods"}
+    empty = Benchmark(prepared.models.preset.name, settings, prepared.machine, options.seed or 0, (), {}, skipped)
+
+    def forget() -> None:
+        for partial in partials:
+            partial.remove()
+
+    yield Explored(tuple(found), provenance(empty), tuple(wrong), skipped, prepared.models.exact, forget)
+
+
+def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
     preset = load_preset(options.preset)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
     prompts, short = _prompts(options, preset, Prompter(preset, TextEncoder.of(pair.target), pair.target))
@@ -70,43 +155,21 @@ def run(options: Options) -> Iterator[Event]:
     from specextend_cli.bench import machine
     from specextend_cli.bench.measure import Decoding
     from specextend_cli.bench.models import Models
-    from specextend_cli.bench.partial import Partial, key
-    from specextend_cli.bench.records import Benchmark
-    from specextend_cli.bench.runner import Runner
+    from specextend_cli.bench.partial import key
 
     models = Models(preset, pair, options)
-    able, unable = methods.build(options.methods, models)
-    for name, why in unable.items():
-        yield Warned(f"{name} is left out: {why}")
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
     facts = machine.describe(models.device)
     identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": options.seed or 0}
-    partial = Partial(key({**settings, **identity}, prompts), fresh=options.fresh)
-    runner = Runner(
+    return _Prepared(
         models,
-        able,
+        prompts,
         Decoding(sampling, options.limit, models.eos, models.prefill_chunk),
-        options.repeats,
-        options.seed or 0,
-        skipped=dict(unable),
+        settings,
+        facts,
+        key({**settings, **identity}, prompts),
     )
-    for event in runner.run(prompts, partial.read()):
-        if isinstance(event, Measured | Checked):
-            partial.add(event.record)
-        yield event
-    if partial.problem:
-        yield Warned(partial.problem)
-    result = Benchmark(
-        preset=preset.name,
-        settings=settings,
-        machine=facts,
-        seed=options.seed or 0,
-        records=runner.records(),
-        references={prompt.document: prompt.reference for prompt in prompts if prompt.reference},
-        skipped=runner.skipped,
-    )
-    yield Finished(result, runner.wrong(), partial.remove)
 
 
 def _prompts(options: Options, preset: Preset, prompter: Prompter) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:

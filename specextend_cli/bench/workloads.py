@@ -16,12 +16,16 @@ _ASK = "Solve the problem below. Think step by step, and write every step down.\
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What one run reads: `tokens`, exactly `length` of them; `reference` is a human's summary of the document."""
+    """What one run reads: `tokens`, exactly `length` of them; `reference` is a human's summary of the document.
+
+    `text` is the document's beginning alone, as many tokens of it again.
+    """
 
     document: str
     length: int
     tokens: tuple[int, ...]
     reference: str | None = None
+    text: tuple[int, ...] = ()
 
 
 def summaries(
@@ -67,7 +71,7 @@ def problems(sources: Sequence[Source], prompter: Prompter, docs: int) -> tuple[
     for source, ids in encoded:
         padding = (newline * (most - len(ids)))[: most - len(ids)]
         tokens = (*before, *ids, *padding, *after)
-        prompts.append(Prompt(source.name, len(tokens), tokens, source.summary))
+        prompts.append(Prompt(source.name, len(tokens), tokens, source.summary, tuple(ids)))
     return tuple(prompts)
 
 
@@ -96,4 +100,4 @@ def _framed(source: Source, ids: Sequence[int], prompter: Prompter, length: int)
         )
     if len(ids) < room:
         return None
-    return Prompt(source.name, length, (*before, *ids[:room], *after), source.summary)
+    return Prompt(source.name, length, (*before, *ids[:room], *after), source.summary, tuple(ids[:length]))

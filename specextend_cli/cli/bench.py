@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,7 +13,7 @@ from specextend_cli.cli import options, signals
 from specextend_cli.errors import Exit, InputError, SpecextendError, UsageError
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.events import Event, Finished
+    from specextend_cli.bench.events import Event, Explored, Finished
     from specextend_cli.bench.records import Benchmark
     from specextend_cli.ui.benching import BenchView
     from specextend_cli.ui.streams import Output
@@ -114,6 +114,16 @@ def bench(
     list_methods: Annotated[
         bool, typer.Option("--list", help="List the methods and end.", rich_help_panel=options.SPEED)
     ] = False,
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            "--experiment",
+            metavar="A,B,…",
+            help="Instead of a comparison: lengths, ablation, overhead, parameters, positions, triggers, gate, layers, "
+            "needle, divergence.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -169,6 +179,8 @@ def bench(
 
       specextend bench --len 16k --docs 1 --report report/
 
+      specextend bench --experiment lengths,gate --len 1k,4k --report report/
+
       specextend bench --dataset govreport.jsonl.gz --methods plain,standard,specextend -f md
     """
     from specextend_cli.bench import methods as registry
@@ -181,9 +193,15 @@ def bench(
     kind = _format(format, json, output)
     options.go_offline(offline)
 
+    from specextend_cli.bench import experiments
     from specextend_cli.bench.lengths import parse_lengths
-    from specextend_cli.bench.session import Options, run
+    from specextend_cli.bench.session import Options, explore, run
     from specextend_cli.ui.benching import open_bench
+
+    wanted = None if experiment is None else experiments.parse(experiment)
+    if wanted and (compare or methods):
+        other = "--compare" if compare else "--methods"
+        raise UsageError(f"--experiment and {other} contradict each other", fix="leave one of them out")
 
     settings = Options(
         **options.given(
@@ -212,45 +230,52 @@ def bench(
     view = open_bench(terminal, quiet=quiet)
     try:
         with signals.deadline(timeout), view:
-            finished = _watch(run(settings), view)
+            finished = _watch(explore(settings, wanted) if wanted else run(settings), view)
     except (KeyboardInterrupt, signals.DeadlineError):
         terminal.note(view.stopped())
         raise
-    _show(terminal, finished.benchmark, kind, output, one_line=json)
+    _show(terminal, finished, kind, output, one_line=json)
     if report is not None:
-        from specextend_cli.bench.html import write_report
-
-        page = write_report(finished.benchmark, report)
+        page = _report(finished, report)
         if not quiet:
             terminal.note(f"report: {page}")
     finished.forget()
     _judge(finished, old)
 
 
-def _watch(events: Iterable[Event], view: BenchView) -> Finished:
-    from specextend_cli.bench.events import Finished
+def _watch(events: Iterable[Event], view: BenchView) -> Finished | Explored:
+    from specextend_cli.bench.events import Explored, Finished
 
     for event in events:
         view.add(event)
-        if isinstance(event, Finished):
+        if isinstance(event, Finished | Explored):
             return event
     raise AssertionError("the benchmark ended without a result")
 
 
-def _show(terminal: Output, benchmark: Benchmark, kind: str | None, output: Path | None, *, one_line: bool) -> None:
+def _show(
+    terminal: Output, result: Finished | Explored, kind: str | None, output: Path | None, *, one_line: bool
+) -> None:
     """The result, on stdout or in a file."""
-    if kind is None:
-        from specextend_cli.ui.bench import report as as_table
-
-        terminal.show(as_table(benchmark, terminal.pager.width))
-        return
-    from typing import cast
-
     from specextend_cli.bench import tables
+    from specextend_cli.bench.events import Finished
     from specextend_cli.bench.report import render
+    from specextend_cli.ui import bench, experiments
     from specextend_cli.ui.destination import atomic
 
-    text = render(benchmark, cast(tables.Format, kind))
+    if kind is None:
+        if isinstance(result, Finished):
+            terminal.show(bench.report(result.benchmark, terminal.pager.width))
+        else:
+            terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.pager.width))
+        return
+    form = cast(tables.Format, kind)
+    if isinstance(result, Finished):
+        text = render(result.benchmark, form)
+    elif form == "json":
+        text = tables.dumps([tables.to_plain(experiment) for experiment in result.experiments], indent=2) + "\n"
+    else:
+        text = "\n".join(tables.render(experiment, form) for experiment in result.experiments)
     if one_line:
         import json
 
@@ -262,17 +287,31 @@ def _show(terminal: Output, benchmark: Benchmark, kind: str | None, output: Path
         write(text)
 
 
-def _judge(finished: Finished, old: Benchmark | None) -> None:
+def _report(result: Finished | Explored, directory: Path) -> Path:
+    """The HTML page."""
+    from specextend_cli.bench.events import Finished
+    from specextend_cli.bench.html import write_experiments, write_report
+
+    if isinstance(result, Finished):
+        return write_report(result.benchmark, directory)
+    return write_experiments(result.experiments, directory, result.facts)
+
+
+def _judge(finished: Finished | Explored, old: Benchmark | None) -> None:
     """The exit code: something is wrong, or worse than it was. Said after the result, which stays useful."""
+    from specextend_cli.bench.events import Explored
+
     if finished.wrong:
-        exact = finished.benchmark.settings.get("dtype") == "float32"
+        exact = (
+            finished.exact if isinstance(finished, Explored) else finished.benchmark.settings.get("dtype") == "float32"
+        )
         why = "in float32 none may differ" if exact else "where the choice was too clear for rounding to turn it over"
         raise DivergedError(
             f"{', '.join(finished.wrong)} wrote other tokens than plain decoding",
             why=why,
             fix="please report this with the result: specextend bench … --json",
         )
-    if old is None:
+    if old is None or isinstance(finished, Explored):
         return
     from specextend_cli.bench.regression import regressions
 

@@ -1,0 +1,34 @@
+"""Which of the target's layers to score chunks from: the last one, as in the paper, or others, or several."""
+
+from __future__ import annotations
+
+from specextend_cli.bench.experiments.setting import COLUMNS, Run, Setting, figures
+from specextend_cli.bench.tables import Experiment, Table
+
+
+def run(setting: Setting) -> Run:
+    """Each choice reads the prompt anew: the scores of the first working set come from the prefill."""
+    count = setting.models.lm.layers
+    chosen = {
+        "last": (-1,),
+        "middle": (count // 2,),
+        "three quarters": (3 * count // 4,),
+        "last half": tuple(range(count // 2, count)),
+        "all": tuple(range(count)),
+    }
+    found = yield from setting.measure(
+        {name: setting.policy("retrieval", layers=layers) for name, layers in chosen.items()}
+    )
+    return Experiment(
+        "layers",
+        "Whose attention tells best what a draft needs to see?",
+        (
+            Table(
+                "Layers that score",
+                ("prompt (tokens)", "layers", *COLUMNS),
+                tuple((row.length, row.method, *figures(row)) for row in found.rows),
+                f"Of {count} layers; the attention of several is averaged. One query, that of the last accepted token. "
+                "Attention seen is measured by the same layers, so it compares only within a row.",
+            ),
+        ),
+    )

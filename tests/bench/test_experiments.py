@@ -1,0 +1,153 @@
+"""Every experiment runs on a tiny pair and answers its question with figures."""
+
+from __future__ import annotations
+
+import json
+from math import isclose
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import prompt, tiny
+from tiny_preset import text
+
+from specextend_cli.bench import experiments
+from specextend_cli.bench.experiments import divergence, needle
+from specextend_cli.bench.experiments.setting import Setting
+from specextend_cli.bench.forced import Said, forced
+from specextend_cli.bench.machine import describe
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.tables import Experiment
+from specextend_cli.bench.texts import Source
+from specextend_cli.bench.workloads import summaries
+from specextend_cli.engine.config import Retrieval, Sampling
+from specextend_cli.engine.drafters import LMDrafter
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import UsageError
+from specextend_cli.summarize.background import drained
+from specextend_cli.summarize.prompts import Prompter
+
+
+@pytest.fixture
+def setting(models) -> Setting:
+    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], prompter, [160, 240], docs=2)
+    decoding = Decoding(Sampling(), 10, frozenset(), 128)
+    return Setting(models, prompts, decoding, 1, 0, describe(models.device))
+
+
+def finish(name: str, setting: Setting) -> Experiment:
+    return drained(experiments.run(name, setting))
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_experiment_gives_tables_with_rows_for_each_length(setting: Setting, name: str) -> None:
+    found = finish(name, setting)
+    assert found.name == name
+    assert found.question.endswith("?")
+    for table in found.tables:
+        assert table.rows
+        assert {row[0] for row in table.rows} == {160, 240}
+        assert all(len(row) == len(table.header) for row in table.rows)
+    assert setting.wrong == []
+    assert setting.skipped == {}
+
+
+def test_parameters_change_one_thing_at_a_time(setting: Setting) -> None:
+    found = finish("parameters", setting)
+    assert [table.title.split(" (")[0] for table in found.tables] == ["Working cache", "Chunk", "Frequency", "Recent"]
+    sizes = {table.title: {row[2] for row in table.rows} for table in found.tables}
+    assert len(sizes["Frequency (Table 8)"]) == 1
+    assert len(sizes["Chunk (Table 8)"]) == 1  # the budget stays when chunks change
+    assert len(sizes["Working cache (Table 8)"]) == 6
+
+
+def test_triggers_fire_as_often_as_they_say(setting: Setting) -> None:
+    found = finish("triggers", setting)
+    choices = {row[1]: row[2] for row in found.tables[0].rows if row[0] == 240}
+    assert choices["plain"] == 0
+    assert choices["once"] == 1
+    assert choices["every step"] > choices["every 4 steps"] >= choices["every 16 steps"] == 1
+
+
+def test_an_unknown_experiment_is_refused() -> None:
+    assert experiments.parse("gate, lengths,gate") == ("gate", "lengths")
+    with pytest.raises(UsageError, match="no experiment 'gates'") as caught:
+        experiments.parse("gate,gates")
+    assert "needle" in caught.value.why
+
+
+@pytest.mark.parametrize("depth", needle.DEPTHS)
+def test_a_needle_is_where_it_should_be_in_a_prompt_of_the_right_length(setting: Setting, depth: float) -> None:
+    document = setting.prompts[-1]
+    hidden = needle.hide(setting, document, depth)
+    answer = setting.models.encoder.decode(hidden.answer).strip()
+    written = setting.models.encoder.decode(hidden.prompt)
+    assert len(hidden.prompt) == document.length
+    assert answer.rstrip(".").isdigit()
+    assert written.count(answer) == 1
+    assert isclose(written.index(answer) / len(written), depth, abs_tol=0.3)
+    assert written.rstrip().endswith("is")
+    assert needle.hide(setting, document, depth) == hidden
+
+
+RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)
+
+
+def test_forced_target_says_what_the_model_says() -> None:
+    model, tokens = tiny(), prompt(120)
+    continuation = prompt(12, seed=4)
+    lm = LanguageModel(model)
+    target = Target(lm)
+    full = Retrieval(policy="full")
+    said = list(forced(target, LMDrafter(lm, target, full), tokens, continuation, full, 64))
+    assert [one.token for one in said] == continuation[1:]
+    model.set_attn_implementation("sdpa")
+    with torch.inference_mode():
+        logits = model(torch.tensor([tokens + continuation])).logits[0, len(tokens) : -1]
+    for one, judge in zip(said, logits.softmax(-1), strict=True):
+        torch.testing.assert_close(one.target, judge, atol=1e-5, rtol=1e-4)
+        # The target as its own draft, with nothing hidden, says the same.
+        torch.testing.assert_close(one.draft, judge, atol=1e-5, rtol=1e-4)
+        assert float(one.draft.sum()) == pytest.approx(1, abs=1e-4)
+
+
+def test_forced_drafts_see_only_their_working_set() -> None:
+    lm, tokens = LanguageModel(tiny()), prompt(200)
+    target = Target(lm)
+    drafter = LMDrafter(lm, target, RETRIEVAL)
+    seen = []
+    for one in forced(target, drafter, tokens, prompt(12, seed=4), RETRIEVAL, 64):
+        seen.append(len(drafter.visible()))
+        assert not torch.allclose(one.target, one.draft)
+    assert all(size <= RETRIEVAL.size + 12 for size in seen)
+
+
+def test_the_figures_of_two_distributions() -> None:
+    half, sure = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([1.0, 0.0, 0.0])
+    same = divergence.compare(Said(half, half, 0))
+    assert same.kl == pytest.approx(0, abs=1e-6)
+    assert same.entropy == pytest.approx(0.6931, abs=1e-3)
+    assert same.overlap == pytest.approx(1)
+    other = divergence.compare(Said(sure, half, 0))
+    assert other.kl == pytest.approx(0.6931, abs=1e-3)
+    assert other.entropy == pytest.approx(0, abs=1e-6)
+    assert other.overlap == pytest.approx(0.5)
+
+
+def test_the_command_prints_and_reports_experiments(cli, presets: dict[str, Path], tmp_path: Path) -> None:
+    small = ("bench", "-m", presets["one"], "--len", "160", "--docs", 1, "--tokens", 8, "--dtype", "float32")
+    done = cli(*small, "--experiment", "gate,overhead", "--report", tmp_path / "report")
+    assert done.returncode == 0
+    assert "Documents where drafting loses" in done.stdout
+    assert "Milliseconds a step" in done.stdout
+    assert "experiment overhead" in done.stderr
+    assert "<svg" in (tmp_path / "report" / "index.html").read_text()
+    done = cli(*small, "--experiment", "overhead", "--json", "-q")
+    assert done.stdout.count("\n") == 1
+    assert [one["name"] for one in json.loads(done.stdout)] == ["overhead"]
+    done = cli(*small, "--experiment", "overhead", "-f", "md", "-q")
+    assert done.stdout.startswith("## overhead")
+    for wrong in (("--experiment", "x"), ("--experiment", "gate", "--methods", "plain")):
+        assert cli(*small, *wrong).returncode == 2
