@@ -28,6 +28,7 @@ def compare(
     dtype: options.DtypeOption = options.Dtype.auto,
     offline: options.Offline = False,
     draft: options.DraftOption = None,
+    head: options.HeadOption = None,
     policy: options.PolicyOption = None,
     timeout: options.Timeout = None,
     json: options.Json = False,
@@ -59,6 +60,7 @@ def compare(
             dtype=dtype,
             offline=offline,
             draft=options.drafter(draft, no_spec=False),
+            head=None if head is None else str(head.absolute()),
             policy=policy,
             cache=False,
         )

@@ -110,7 +110,7 @@ def _hardware() -> Iterator[Check]:
 
 def _models() -> Iterator[Check]:
     from specextend_cli.models.preset import DEFAULT, load_preset
-    from specextend_cli.models.sources import locate
+    from specextend_cli.models.sources import is_present
     from specextend_cli.ui.tables import Check
 
     try:
@@ -118,11 +118,12 @@ def _models() -> Iterator[Check]:
     except SpecextendError as error:
         yield Check("model", error.what, "bad", error.fix)
         return
-    present = locate(preset.target.source) is not None and (
-        preset.draft.source is None or locate(preset.draft.source) is not None
-    )
     pull = f"specextend models pull {DEFAULT}"
-    yield Check("model", f"{DEFAULT} is on disk") if present else Check("model", f"{DEFAULT} is not here", "poor", pull)
+    yield (
+        Check("model", f"{DEFAULT} is on disk")
+        if is_present(preset)
+        else Check("model", f"{DEFAULT} is not here", "poor", pull)
+    )
 
 
 def _terminal(output: Output) -> Check:

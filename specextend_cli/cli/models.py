@@ -27,7 +27,7 @@ def pull(
 ) -> None:
     """Fetch a preset's models, and check what is already here."""
     from specextend_cli.models.preset import load_preset
-    from specextend_cli.models.sources import fetch
+    from specextend_cli.models.sources import fetch_pair
     from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.figures import format_bytes
     from specextend_cli.ui.streams import Output
@@ -36,8 +36,7 @@ def pull(
     output = Output()
     chosen = load_preset(preset)
     with fetching(output, chosen.name, quiet=quiet) as progress:
-        for source in _sources(chosen):
-            fetch(source, name=chosen.name, offline=offline, progress=progress, verify=True)
+        fetch_pair(chosen, offline=offline, progress=progress, verify=True)
     if not quiet:
         output.note(f"{chosen.name} is ready ({format_bytes(_size(chosen))} on disk)")
 
@@ -57,7 +56,7 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
     rows = [
         {"model": role, "source": str(source), "path": str(path) if path else None, "bytes": size_on_disk(source)}
         for role, source in zip(("target", "draft"), _sources(chosen), strict=False)
-        for path in (locate(source),)
+        for path in (locate(source, tokenizer=role == "target"),)
     ]
     if json:
         output.write(format_json(rows) + "\n")

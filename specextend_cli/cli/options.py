@@ -36,6 +36,7 @@ class Draft(str, Enum):
     none = "none"
     ngram = "ngram"
     lm = "lm"
+    eagle = "eagle"
     self = "self"
     blend = "blend"
 
@@ -133,6 +134,15 @@ Offline: TypeAlias = Annotated[
 ]
 DraftOption: TypeAlias = Annotated[
     Draft | None, typer.Option("--draft", help="What proposes tokens.", rich_help_panel=SPEED)
+]
+HeadOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--head",
+        metavar="DIR",
+        help="Draft with this EAGLE head and n-grams, not the preset's draft.",
+        rich_help_panel=SPEED,
+    ),
 ]
 PolicyOption: TypeAlias = Annotated[
     Policy | None, typer.Option("--policy", help="What a drafter sees.", rich_help_panel=SPEED)

@@ -53,7 +53,7 @@ def row(preset: Preset) -> PresetRow:
     import psutil
 
     from specextend_cli.models.memory import estimate, fits
-    from specextend_cli.models.sources import locate, size_on_disk
+    from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
     sources = [source for source in (preset.target.source, preset.draft.source) if source is not None]
@@ -67,7 +67,7 @@ def row(preset: Preset) -> PresetRow:
         context=preset.window.context,
         memory=need.total if need else None,
         disk=sum(map(size_on_disk, sources)),
-        present=all(locate(source) is not None for source in sources),
+        present=is_present(preset),
         fits=fits(preset, psutil.virtual_memory().total),
     )
 

@@ -37,6 +37,7 @@ def summarize(
     dtype: options.DtypeOption = options.Dtype.auto,
     offline: options.Offline = False,
     draft: options.DraftOption = None,
+    head: options.HeadOption = None,
     policy: options.PolicyOption = None,
     no_spec: options.NoSpec = False,
     timeout: options.Timeout = None,
@@ -78,6 +79,7 @@ def summarize(
             dtype=dtype,
             offline=offline,
             draft=options.drafter(draft, no_spec),
+            head=None if head is None else str(head.absolute()),
             policy=policy,
             strict=strict,
             cache=not no_cache,
@@ -145,7 +147,7 @@ class Job:
         if self.verbose and not self.quiet:
             from specextend_cli.ui.tables import format_statistics
 
-            self.output.note(format_statistics(summary.meter))
+            self.output.note(format_statistics(summary.meter, summary.drafter))
         if not summary.coverage.complete:
             raise PartialError(
                 f"{source.name} was not read completely",

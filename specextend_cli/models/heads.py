@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.head_shape import claims_eagle3, nested, read_settings
 from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def load_head(
     """
     from specextend_cli.engine.head import EagleHead
 
-    settings = _read_config(directory)
+    settings = read_settings(directory)
     tensors = _read_tensors(directory, name)
     try:
         config, other = _configure(settings, tensors, target, directory)
@@ -93,7 +94,8 @@ def save_head(
 ) -> None:
     """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
 
-    The embedding is the target's and is left out. `dtype`: what floating-point tensors become. `notes` go into config.json beside the sizes. ValueError for EAGLE-1.
+    The embedding is the target's and is left out. `dtype`: what floating-point tensors become. `notes` go into
+    config.json beside the sizes. ValueError for EAGLE-1.
     """
     import torch
     from safetensors.torch import save_file
@@ -120,18 +122,6 @@ def save_head(
 def default_layers(layers: int) -> tuple[int, ...]:
     """The states EAGLE-3 reads where a checkpoint does not say: early, middle and late."""
     return (2, layers // 2, layers - 3)
-
-
-def _read_config(directory: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        if not isinstance(settings, dict):
-            raise ValueError("it is not an object")
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
-    # speculators keeps a decoder layer's sizes in a table of their own; what stands outside goes before it.
-    inner = settings.get("transformer_layer_config") or {}
-    return {**inner, **{key: value for key, value in settings.items() if value is not None}}
 
 
 def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
@@ -178,11 +168,7 @@ def _configure(
     hidden, joined = fc.shape
     reads = int(settings.get("target_hidden_size") or target.config.hidden_size)
     generation = 3 if query.shape[1] == 2 * hidden else 1
-    claims_three = (
-        "eagle3" in json.dumps(settings.get("architectures", "")).lower()
-        or settings.get("speculators_model_type") == "eagle3"
-    )
-    if query.shape[1] not in (hidden, 2 * hidden) or (claims_three and generation == 1):
+    if query.shape[1] not in (hidden, 2 * hidden) or (claims_eagle3(settings) and generation == 1):
         raise _misfit(directory, f"its first layer reads {query.shape[1]} numbers, its states have {hidden}")
     if generation == 1 and joined != 2 * hidden:
         raise _misfit(directory, f"an EAGLE-1 head joins {2 * hidden} numbers, its fc reads {joined}")
@@ -227,14 +213,14 @@ def _configure(
         fc_bias="fc.bias" in tensors,
         attention_bias="layers.0.self_attn.o_proj.bias" in tensors,
         mlp_bias="layers.0.mlp.down_proj.bias" in tensors,
-        norm_before_residual=bool(_nested(settings, "norm_before_residual", False)),
+        norm_before_residual=bool(nested(settings, "norm_before_residual", False)),
         norm_before_fc="input_norm.weight" in tensors,
         fc_norm="fc_norm.0.weight" in tensors,
         # SpecForge writes the same word for something every head does: the norm before lm_head.
         feeds_normed=speculators and bool(settings.get("norm_output", False)),
     )
     for flag in ("norm_before_fc", "fc_norm"):
-        if _nested(settings, flag, False) and not getattr(config, flag):
+        if nested(settings, flag, False) and not getattr(config, flag):
             raise _misfit(directory, f"config.json says {flag}, and the tensors for it are missing")
     return config, other
 
@@ -245,7 +231,7 @@ def _feature_layers(
     """The states a head reads, and the other reading of its ids."""
     if generation == 1:
         return (layers,), None
-    ids = _nested(settings, "eagle_aux_hidden_state_layer_ids", None)
+    ids = nested(settings, "eagle_aux_hidden_state_layer_ids", None)
     if ids is None:
         if fused != 3:
             raise _misfit(directory, f"it fuses {fused} states and does not say which")
@@ -295,12 +281,6 @@ def _share(
     named = offsets + torch.arange(len(offsets))
     if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
         raise _misfit(directory, "d2t and t2d name different tokens")
-
-
-def _nested(settings: dict[str, Any], key: str, default: Any) -> Any:
-    """A field that some put at the top and others into `eagle_config`."""
-    inner = settings.get("eagle_config") or {}
-    return settings.get(key, inner.get(key, default))
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:

@@ -23,28 +23,34 @@ if TYPE_CHECKING:
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
 
-def cached(source: HubSource) -> Path | None:
+def cached(source: HubSource, *, tokenizer: bool = True) -> Path | None:
     """The snapshot directory when all that loading needs is on disk, else None. Never uses the network."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(source.repo, "config.json", revision=source.revision)
     directory = Path(config).parent if isinstance(config, str) else None
-    return directory if directory is not None and complete(directory) else None
+    return directory if directory is not None and complete(directory, tokenizer=tokenizer) else None
 
 
-def complete(directory: Path) -> bool:
-    """Whether a directory holds a configuration, a tokenizer and every file of its weights."""
-    tokenizer = any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
-    return (directory / "config.json").is_file() and tokenizer and bool(weight_files(directory))
+def complete(directory: Path, *, tokenizer: bool = True) -> bool:
+    """Whether a directory holds a configuration, every file of its weights and, unless it does not matter, a tokenizer.
+
+    A draft speaks in its target's token ids: it needs none, and EAGLE heads come without.
+    """
+    if tokenizer and not any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        return False
+    return (directory / "config.json").is_file() and bool(weight_files(directory))
 
 
-def obtain(source: HubSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
-    """The snapshot directory, fetched where it is not complete on disk.
+def obtain(
+    source: HubSource, *, name: str, offline: bool = False, tokenizer: bool = True, progress: Progress = silent
+) -> Path:
+    """The snapshot directory, fetched where it is not complete on disk; `tokenizer` as in `complete`.
 
     `name` is what the user calls the preset. ModelError: offline, gated, no such repository or revision, no network.
     FitError: the disk is too full.
     """
-    if (directory := cached(source)) is not None:
+    if (directory := cached(source, tokenizer=tokenizer)) is not None:
         return directory
     if offline:
         raise ModelError(
@@ -52,7 +58,7 @@ def obtain(source: HubSource, *, name: str, offline: bool = False, progress: Pro
             why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
             fix=f"specextend models pull {name}",
         )
-    return _download(source, name, progress)
+    return _download(source, name, tokenizer, progress)
 
 
 def remove(source: HubSource) -> int:
@@ -86,7 +92,7 @@ def wanted(files: list[str]) -> list[str]:
     return small
 
 
-def _download(source: HubSource, name: str, progress: Progress) -> Path:
+def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress) -> Path:
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -105,10 +111,10 @@ def _download(source: HubSource, name: str, progress: Progress) -> Path:
                 directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=names))
     except (http_error, OSError) as error:
         raise _explain(source, name, error) from error
-    if not complete(directory):
+    if not complete(directory, tokenizer=tokenizer):
         raise ModelError(
             f"{source.repo} is not a model that this program can load",
-            why="it lacks a config.json, a tokenizer, or weights as safetensors or pytorch_model.bin",
+            why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
         )
     return directory
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specextend_cli.models.preset import Draft, Dtype, Preset, Target
+from specextend_cli.models.head_shape import HeadShape
+from specextend_cli.models.preset import Dtype, Preset, Target
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import locate
 
@@ -37,11 +38,12 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     None when neither the preset nor a model on disk says how large the models are.
     """
     tokens = context or preset.window.context
-    target = shape_of(preset.target)
-    draft = shape_of(preset.draft) if preset.draft.has_model else None
+    target, draft = target_shape(preset.target), draft_shape(preset)
     if target is None or (preset.draft.has_model and draft is None):
         return None
-    item, draft_item = _ITEM[dtype or preset.target.dtype], _ITEM[dtype or preset.draft.dtype]
+    item = _ITEM[dtype or preset.target.dtype]
+    has_head = preset.draft.model == "eagle"
+    draft_item = item if has_head else _ITEM[dtype or preset.draft.dtype]
     working = _working_set(preset, tokens)
     draft_weights = draft_kv = 0
     if draft:
@@ -56,7 +58,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         kv=target.kv_bytes_per_token(item) * tokens,
         draft_weights=draft_weights,
         draft_kv=draft_kv,
-        workspace=_workspace(target, preset.tree.nodes, item),
+        workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
     )
 
 
@@ -66,11 +68,21 @@ def fits(preset: Preset, device_memory: int, *, context: int | None = None, dtyp
     return None if need is None else need.total <= HEADROOM * device_memory
 
 
-def shape_of(model: Target | Draft) -> Shape | None:
-    """The sizes of a preset's model: from its config.json where it is on disk, else as the preset states them."""
-    if model.source is not None and (directory := locate(model.source)) is not None:
-        return Shape.of(directory)
-    return model.shape
+def target_shape(target: Target) -> Shape | None:
+    """The sizes of a target: from its config.json where it is on disk, else as the preset states them."""
+    directory = locate(target.source)
+    return target.shape if directory is None else Shape.of(directory)
+
+
+def draft_shape(preset: Preset) -> Shape | HeadShape | None:
+    """The sizes of a draft, likewise; None where there is none, or none are known."""
+    draft = preset.draft
+    if draft.source is None:
+        return None
+    directory = locate(draft.source, tokenizer=False)
+    if draft.model == "eagle":
+        return draft.head if directory is None else HeadShape.of(directory)
+    return draft.shape if directory is None else Shape.of(directory)
 
 
 def _working_set(preset: Preset, tokens: int) -> int:
@@ -86,3 +98,8 @@ def _workspace(shape: Shape, nodes: int, item: int) -> int:
     """Activations of one prefill step in one layer, and the logits of a whole tree, twice, in single precision."""
     activations = _PREFILL * item * (4 * shape.hidden + 3 * shape.intermediate + shape.head_dim * shape.heads)
     return activations + 2 * 4 * nodes * shape.vocab
+
+
+def _states(shape: Shape, item: int) -> int:
+    """What a head reads: a prefill step's states, of every layer until those it wants are taken."""
+    return _PREFILL * item * (shape.layers + 1) * shape.hidden

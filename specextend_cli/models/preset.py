@@ -18,6 +18,8 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from specextend_cli.errors import UsageError
+from specextend_cli.models import wording
+from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.shape import Shape
 
 if sys.version_info >= (3, 11):
@@ -90,22 +92,30 @@ class Target(_Table):
 
 
 class Draft(_Table):
-    """What proposes tokens: nothing, n-grams, a small model, the target itself on a working set, or a blend.
+    """What proposes tokens: nothing, n-grams, a small model, an EAGLE head, the target on a working set, or a blend.
 
-    A model with a `window` (tokens) reads the prompt in pieces that see no further back, at positions it knows.
+    `shape` has the sizes of a small model, `head` those of an EAGLE head, which computes in its target's number format.
+    A model or head with a `window` (tokens) reads the prompt in pieces that see no further back, at positions it knows.
     """
 
-    kind: Literal["none", "ngram", "lm", "self", "blend"] = "ngram"
-    of: tuple[Literal["ngram", "lm", "self"], ...] = ()
+    kind: Literal["none", "ngram", "lm", "eagle", "self", "blend"] = "ngram"
+    of: tuple[Literal["ngram", "lm", "eagle", "self"], ...] = ()
     source: Source | None = None
     dtype: Dtype = "auto"
     shape: Shape | None = None
+    head: HeadShape | None = None
     window: int | None = Field(default=None, ge=16)
 
     @property
+    def model(self) -> Literal["lm", "eagle"] | None:
+        """What `source` holds: a language model, an EAGLE head, or nothing."""
+        kinds = (self.kind, *self.of)
+        return "lm" if "lm" in kinds else "eagle" if "eagle" in kinds else None
+
+    @property
     def has_model(self) -> bool:
-        """Whether a second model must be loaded."""
-        return self.kind == "lm" or "lm" in self.of
+        """Whether something must be loaded besides the target."""
+        return self.model is not None
 
     @model_validator(mode="after")
     def _consistent(self) -> Draft:
@@ -113,10 +123,21 @@ class Draft(_Table):
             raise ValueError('a blend needs two different drafters, for example of = ["ngram", "lm"]')
         if self.kind != "blend" and self.of:
             raise ValueError('"of" belongs to kind = "blend"')
+        if {"lm", "eagle"} <= set(self.of):
+            raise ValueError("a draft has one source: a language model or an EAGLE head, not both")
         if self.has_model and self.source is None:
             raise ValueError("a model as draft needs a [draft.source]")
         if not self.has_model and self.source is not None:
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
+        if self.shape is not None and self.model != "lm":
+            raise ValueError("[draft.shape] has the sizes of a language model; an EAGLE head's go to [draft.head]")
+        if self.model != "eagle":
+            if self.head is not None:
+                raise ValueError("[draft.head] has the sizes of an EAGLE head; a language model's go to [draft.shape]")
+        elif isinstance(self.source, WheelSource):
+            raise ValueError("an EAGLE head comes from the hub or from a local directory")
+        elif self.dtype != "auto":
+            raise ValueError("an EAGLE head computes in its target's number format; leave out dtype")
         return self
 
 
@@ -201,15 +222,15 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 class Prompts(_Table):
     """The user's side of the prompts, with `{placeholders}`; `{document}` exactly once in each.
 
-    `single` summarizes a document that fits, `map` takes notes from a part, `reduce` joins notes. `system` may be
-    empty: then the chat template decides. `chat_template` (Jinja) replaces the model's own, or stands in for a
-    missing one; `template_options` are variables for it.
+    `single` summarizes a document that fits, `map` takes notes from a part, `reduce` joins notes; those left out are
+    the plain ones of `wording`. `system` may be empty: then the chat template decides. `chat_template` (Jinja) replaces
+    the model's own, or stands in for a missing one; `template_options` are variables for it.
     """
 
-    system: str = ""
-    map: str
-    reduce: str
-    single: str
+    system: str = wording.SYSTEM
+    map: str = wording.MAP
+    reduce: str = wording.REDUCE
+    single: str = wording.SINGLE
     chat_template: str | None = None
     template_options: dict[str, bool | int | str] = Field(default_factory=dict)
 
@@ -249,7 +270,7 @@ class Preset(_Table):
     tree: Tree = Tree()
     decoding: Decoding = Decoding()
     window: Window
-    prompts: Prompts
+    prompts: Prompts = Prompts()
 
 
 def load_preset(name_or_path: str | Path) -> Preset:
@@ -370,6 +391,7 @@ def _keys(table: str) -> Iterator[str]:
         "": (Preset,),
         "target": (Target,),
         "draft": (Draft,),
+        "draft.head": (HeadShape,),
         "retrieval": (Retrieval,),
         "tree": (Tree,),
         "decoding": (Decoding,),

@@ -26,38 +26,51 @@ class Pair:
     draft: Path | None
 
 
-def fetch_pair(preset: Preset, *, offline: bool = False, progress: Progress = silent) -> Pair:
-    """Both models of a preset, fetched where they are not on this machine. Errors as `fetch`."""
+def fetch_pair(preset: Preset, *, offline: bool = False, progress: Progress = silent, verify: bool = False) -> Pair:
+    """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
+
+    def get(source: Source, *, tokenizer: bool) -> Path:
+        return fetch(source, name=preset.name, offline=offline, progress=progress, verify=verify, tokenizer=tokenizer)
+
+    target = get(preset.target.source, tokenizer=True)
+    return Pair(target, None if preset.draft.source is None else get(preset.draft.source, tokenizer=False))
+
+
+def is_present(preset: Preset) -> bool:
+    """Whether both models of a preset are complete on this machine."""
     draft = preset.draft.source
-    return Pair(
-        fetch(preset.target.source, name=preset.name, offline=offline, progress=progress),
-        None if draft is None else fetch(draft, name=preset.name, offline=offline, progress=progress),
-    )
+    return locate(preset.target.source) is not None and (draft is None or locate(draft, tokenizer=False) is not None)
 
 
 def fetch(
-    source: Source, *, name: str = "NAME", offline: bool = False, progress: Progress = silent, verify: bool = False
+    source: Source,
+    *,
+    name: str = "NAME",
+    offline: bool = False,
+    progress: Progress = silent,
+    verify: bool = False,
+    tokenizer: bool = True,
 ) -> Path:
     """The model's directory, fetched (and converted) where it is not on this machine.
 
     `name` is what the user calls the preset, for the commands that errors suggest. HF_HUB_OFFLINE counts as
-    `offline`. `verify` also checks the contents of converted files, and rebuilds damaged ones. ModelError: it cannot be
-    had, and why; FitError: the disk is too full.
+    `offline`. `verify` also checks the contents of converted files, and rebuilds damaged ones. `tokenizer` says whether
+    one is needed: drafts go without. ModelError: it cannot be had, and why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
     if isinstance(source, LocalSource):
-        return _local(source)
+        return _local(source, tokenizer)
     if isinstance(source, HubSource):
-        return hub.obtain(source, name=name, offline=offline, progress=progress)
+        return hub.obtain(source, name=name, offline=offline, tokenizer=tokenizer, progress=progress)
     return _converted(source, name=name, offline=offline, progress=progress, verify=verify)
 
 
-def locate(source: Source) -> Path | None:
-    """The model's directory when it is complete on this machine, else None."""
+def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
+    """The model's directory when it is complete on this machine, else None. `tokenizer` as in `fetch`."""
     if isinstance(source, LocalSource):
-        return source.path if hub.complete(source.path) else None
+        return source.path if hub.complete(source.path, tokenizer=tokenizer) else None
     if isinstance(source, HubSource):
-        return hub.cached(source)
+        return hub.cached(source, tokenizer=tokenizer)
     directory = converted_directory(source)
     return directory if store.problem(directory) is None else None
 
@@ -114,13 +127,15 @@ def _converted(source: WheelSource, *, name: str, offline: bool, progress: Progr
     return directory
 
 
-def _local(source: LocalSource) -> Path:
+def _local(source: LocalSource, tokenizer: bool) -> Path:
     if not source.path.is_dir():
         raise ModelError(f"there is no model directory {source.path}", fix="correct the path in the preset")
-    if not hub.complete(source.path):
+    if not hub.complete(source.path, tokenizer=tokenizer):
         raise ModelError(
             f"{source.path} is not a complete model",
-            why="it lacks config.json, tokenizer.json, or model.safetensors",
-            fix="save the model there with save_pretrained, tokenizer included",
+            why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
+            fix="save the model there with save_pretrained, tokenizer included"
+            if tokenizer
+            else "save the draft there as it was published: config.json beside its weights",
         )
     return source.path

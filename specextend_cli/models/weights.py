@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 from specextend_cli.errors import ModelError
 
@@ -31,17 +32,33 @@ def weight_files(directory: Path) -> list[Path]:
 def check_safetensors(file: Path, *, name: str = "NAME") -> None:
     """Compare the file's size with what its header promises, without reading the weights; ModelError where it lies."""
     size = file.stat().st_size
+    header, length = _header(file, name)
+    try:
+        ends = [entry["data_offsets"][1] for entry in header.values()]
+        expected = 8 + length + max(ends, default=0)
+    except (LookupError, TypeError) as error:
+        raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
+    if expected != size:
+        raise damaged(file, f"{file.name} has {size:,} bytes instead of {expected:,}", name)
+
+
+def read_header(file: Path, *, name: str = "NAME") -> dict[str, Any]:
+    """The tensors of a safetensors file: name -> type, shape, offsets; ModelError where it is none."""
+    return _header(file, name)[0]
+
+
+def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
+    """The header without metadata, and its length in bytes."""
+    size = file.stat().st_size
     try:
         with file.open("rb") as opened:
             (length,) = struct.unpack("<Q", opened.read(8))
             if length > size:
                 raise ValueError("its header is cut off")
             header = json.loads(opened.read(length))
-        ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
-    except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
+        return {key: entry for key, entry in header.items() if key != "__metadata__"}, length
+    except (struct.error, ValueError, AttributeError) as error:
         raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
-    if (expected := 8 + length + max(ends, default=0)) != size:
-        raise damaged(file, f"{file.name} has {size:,} bytes instead of {expected:,}", name)
 
 
 def damaged(path: Path, why: str, name: str) -> ModelError:

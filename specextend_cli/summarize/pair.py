@@ -13,6 +13,7 @@ from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
 from specextend_cli.models.preset import Dtype, LocalSource, Preset
 from specextend_cli.models.sources import Pair as Directories
+from specextend_cli.summarize.eagle import load_eagle
 
 if TYPE_CHECKING:
     import torch
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user may ask for instead of the preset's own settings; None keeps them."""
+    """What the user may ask for instead of the preset's own settings; None keeps them. `head` see `with_head`."""
 
     draft: str | None = None
+    head: str | None = None
     policy: str | None = None
     temperature: float | None = None
     seed: int | None = None
@@ -85,7 +87,17 @@ def drafter_of(
     load: Callable[[Path, torch.dtype], LanguageModel],
 ) -> Drafter:
     """The drafter that `choices` or the preset names; `load` loads its model. UsageError: there is no such model."""
-    from specextend_cli.engine.drafters import BlendDrafter, LMDrafter, NgramDrafter, NoDrafter
+    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
+
+    def own(kind: str) -> Path:
+        if draft is not None and kind == preset.draft.model:
+            return draft
+        raise UsageError(
+            f"preset {preset.name} has no {'draft model' if kind == 'lm' else 'EAGLE head'}",
+            why=f"its draft is {preset.draft.kind!r}",
+            fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --head DIR, '}"
+            "or a preset with a draft: specextend presets list",
+        )
 
     def make(kind: str) -> Drafter:
         if kind == "none":
@@ -95,19 +107,28 @@ def drafter_of(
         if kind == "self":
             return LMDrafter(target.lm, target, retrieval)
         if kind == "lm":
-            if draft is None:
-                raise UsageError(
-                    f"preset {preset.name} has no draft model",
-                    why=f"its draft is {preset.draft.kind!r}",
-                    fix="choose --draft ngram, or a preset with a draft: specextend presets list",
-                )
             wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
-            model = load(draft, dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
-            return LMDrafter(model, target, retrieval, window=preset.draft.window)
-        parts = preset.draft.of or (("ngram", "lm") if draft is not None else ("ngram", "self"))
+            dtype = dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype
+            return LMDrafter(load(own(kind), dtype), target, retrieval, window=preset.draft.window)
+        if kind == "eagle":
+            # In the target's number format, because the two may share an embedding and an output layer.
+            head = load_eagle(own(kind), target.lm, preset.name)
+            return EagleDrafter(head, target, retrieval, window=preset.draft.window)
+        parts = preset.draft.of or ("ngram", preset.draft.model or "self")
         return BlendDrafter([make(part) for part in parts])
 
     return make(choices.draft or preset.draft.kind)
+
+
+def describe(drafter: Drafter) -> str:
+    """What drafts, its sources and what a head reads: "blend (eagle3 of layers 2, 16, 29 + ngram)"."""
+    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter
+
+    if isinstance(drafter, BlendDrafter):
+        return f"{drafter.name} ({' + '.join(map(describe, drafter.sources))})"
+    if isinstance(drafter, EagleDrafter):
+        return f"{drafter.name} of layers {', '.join(map(str, drafter.feature_layers))}"
+    return drafter.name
 
 
 def retrieval_of(preset: Preset, choices: Choices) -> Retrieval:

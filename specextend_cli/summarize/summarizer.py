@@ -22,6 +22,7 @@ from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.models.weights import weight_files
 from specextend_cli.summarize.background import drained, stages
+from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
@@ -35,7 +36,7 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.notes import NoteStore, key
-from specextend_cli.summarize.pair import Choices, load_writer
+from specextend_cli.summarize.pair import Choices, describe, load_writer
 from specextend_cli.summarize.planning import WORDS_PER_TOKEN, Work, pack, plan_work
 from specextend_cli.summarize.prompts import Prompter
 
@@ -73,7 +74,8 @@ class Summarizer:
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
-        self.preset: Preset = load_preset(self.options.preset)
+        preset = load_preset(self.options.preset)
+        self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
         self._store = NoteStore(cache_root() / "notes.sqlite" if self.options.cache else None)
@@ -143,7 +145,7 @@ class Summarizer:
     def _drafter_name(self) -> str:
         if self.plain:
             return "none"
-        return self._writer.drafter.name if self._writer else self.options.draft or self.preset.draft.kind
+        return describe(self._writer.drafter) if self._writer else self.options.draft or self.preset.draft.kind
 
     def _planned(self, document: Document) -> Generator[Stage, None, Work]:
         if not document.text.strip():
@@ -246,6 +248,7 @@ class Summarizer:
             )
             yield Stage(f"loading {preset.title}")
             self._writer = load_writer(preset, pair, options)
+            yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer
 
     @property

@@ -101,9 +101,10 @@ def preset_table(rows: Sequence[PresetRow]) -> Table:
     return made
 
 
-def format_statistics(meter: Meter) -> Text:
+def format_statistics(meter: Meter, drafter: str) -> Text:
     """Every figure of a run, for --verbose."""
     lines = [
+        ("drafter", sanitize(drafter)),
         ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}"),
         (
             "decoding",

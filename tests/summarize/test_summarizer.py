@@ -45,7 +45,7 @@ def test_a_long_document_becomes_notes_and_notes_a_summary(presets, tokens, name
     assert summary.coverage.complete
     assert summary.meter.tokens == len(emitted(events))
     assert "\ufffd" not in summary.text
-    assert summary.drafter == "blend"
+    assert summary.drafter == "blend (ngram + lm)"
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_comparing_finds_no_difference(presets):
     assert emitted(plain) == emitted(fast) != []
     assert {event.nodes for event in plain if isinstance(event, Step)} <= {0, 1}
     assert plain[-1].summary.text == fast[-1].summary.text
-    assert [run[-1].summary.drafter for run in (plain, fast)] == ["none", "blend"]
+    assert [run[-1].summary.drafter for run in (plain, fast)] == ["none", "blend (ngram + lm)"]
 
 
 def test_sampling_with_a_seed_can_be_repeated(presets):

@@ -1,0 +1,59 @@
+"""A preset's EAGLE head, loaded for its target, with its layer ids read the way that agrees better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specextend_cli.errors import UsageError
+from specextend_cli.models.preset import Draft, LocalSource, Preset
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.head import EagleHead
+    from specextend_cli.engine.lm import LanguageModel
+
+WINDOW = 1024
+"""Tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048."""
+
+_WARM_UP = """\
+The river has been gauged at the old bridge since 1904. In most years the water is highest in April, when the snow of \
+the upper valley melts, and lowest in September. Twice it rose above the quay: in 1926, after eleven days of rain, and \
+in 1978, when the dam upstream had to be opened. The committee was asked to find out what a third flood would cost. It \
+visited the mills, the railway station and the school, spoke with forty residents, and read the accounts of both \
+insurers. Its report, published in March, recommends a second channel east of the town, to be paid for by the county \
+over twelve years. The council will vote on the plan in June."""
+
+
+def with_head(preset: Preset, directory: str | Path) -> Preset:
+    """The preset, drafting with n-grams and the EAGLE head in `directory` in place of its own draft.
+
+    Its working set takes compact positions, which suit every head. UsageError: there is no such directory.
+    """
+    path = Path(directory).expanduser().absolute()
+    if not path.is_dir():
+        raise UsageError(
+            f"there is no directory {directory}",
+            why="--head names a directory with an EAGLE head: config.json beside its weights",
+            fix="specextend train-draft makes one",
+        )
+    draft = Draft(kind="blend", of=("eagle", "ngram"), source=LocalSource(kind="local", path=path), window=WINDOW)
+    retrieval = preset.retrieval.model_copy(update={"positions": "compact"})
+    return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
+
+
+def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
+    """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
+
+    Where its configuration leaves open which states it reads, both readings continue a short text, and the better one
+    is kept: the head's configuration says which.
+    """
+    import torch
+
+    from specextend_cli.models.heads import load_head, probe
+    from specextend_cli.models.tokens import TextEncoder
+
+    loaded = load_head(directory, target, name=name)
+    if loaded.other_layers is None:
+        return loaded.head
+    tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
+    return probe(loaded, target, torch.tensor(tokens, device=target.device))[0]
