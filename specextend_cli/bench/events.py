@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from specextend_cli.bench.records import Benchmark, Record
 from specextend_cli.bench.tables import Experiment
+from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.events import Stage, Warned
 
 
@@ -86,7 +87,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """Experiments are done; `facts` say what they belong to. `wrong`, `skipped` and `forget` as in `Finished`."""
+    """Experiments are done; `facts` say what they belong to. `wrong`, `skipped` and `forget` as in `Finished`.
+
+    `preset` is what tuning found, where it found something better.
+    """
 
     experiments: tuple[Experiment, ...]
     facts: dict[str, str]
@@ -94,6 +98,7 @@ class Explored:
     skipped: dict[str, str]
     exact: bool
     forget: Callable[[], None]
+    preset: Preset | None = None
 
 
 Running: TypeAlias = Started | Reading | WarmingUp | Decoding | Measured | Checked | Skipped

@@ -20,9 +20,11 @@ from specextend_cli.summarize.pair import Choices
 from specextend_cli.summarize.prompts import Prompter
 
 if TYPE_CHECKING:
+    from specextend_cli.bench.experiments.setting import Setting
     from specextend_cli.bench.measure import Decoding
     from specextend_cli.bench.models import Models
     from specextend_cli.bench.records import Machine
+    from specextend_cli.bench.tables import Experiment
     from specextend_cli.engine.config import Sampling
 
 DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
@@ -109,39 +111,67 @@ def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
     prepared = yield from _prepared(options)
 
     from specextend_cli.bench import experiments
+
+    settings, found = [], []
+    for name in names:
+        yield Stage(f"experiment {name}")
+        settings.append(_setting(prepared, options, name))
+        found.append((yield from experiments.run(name, settings[-1])))
+    yield from _explored(prepared, options, settings, found)
+
+
+def tune(options: Options, *, explain: bool = False) -> Iterator[Event]:
+    """Look for better settings; the last event is `Explored`, with a preset where there are any. Otherwise as `run`.
+
+    UsageError for a single document.
+    """
+    prepared = yield from _prepared(options)
+
+    from specextend_cli.bench import tuning
+
+    setting = _setting(prepared, options, "tune")
+    tuned = yield from tuning.tune(setting, explain=explain)
+    yield from _explored(prepared, options, [setting], [tuned.experiment], tuned.preset)
+
+
+def _setting(prepared: _Prepared, options: Options, name: str) -> Setting:
     from specextend_cli.bench.experiments.setting import Setting
     from specextend_cli.bench.partial import Partial
+
+    return Setting(
+        prepared.models,
+        prepared.prompts,
+        prepared.decoding,
+        options.repeats,
+        options.seed or 0,
+        prepared.machine,
+        Partial(f"{prepared.key}-{name}", fresh=options.fresh),
+    )
+
+
+def _explored(
+    prepared: _Prepared,
+    options: Options,
+    settings: Sequence[Setting],
+    found: Sequence[Experiment],
+    preset: Preset | None = None,
+) -> Iterator[Event]:
     from specextend_cli.bench.records import Benchmark
     from specextend_cli.bench.report import provenance
 
-    found, partials, wrong = [], [], []
-    skipped: dict[str, str] = {}
-    for name in names:
-        yield Stage(f"experiment {name}")
-        partial = Partial(f"{prepared.key}-{name}", fresh=options.fresh)
-        partials.append(partial)
-        setting = Setting(
-            prepared.models,
-            prepared.prompts,
-            prepared.decoding,
-            options.repeats,
-            options.seed or 0,
-            prepared.machine,
-            partial,
-        )
-        found.append((yield from experiments.run(name, setting)))
-        wrong += [method for method in setting.wrong if method not in wrong]
-        skipped |= setting.skipped
-        if partial.problem:
-            yield Warned(partial.problem)
-    settings = {name: value for name, value in prepared.settings.items() if name != "methods"}
-    empty = Benchmark(prepared.models.preset.name, settings, prepared.machine, options.seed or 0, (), {}, skipped)
+    partials = [setting.partial for setting in settings if setting.partial is not None]
+    for problem in dict.fromkeys(partial.problem for partial in partials if partial.problem):
+        yield Warned(problem)
+    skipped = {name: why for setting in settings for name, why in setting.skipped.items()}
+    asked = {name: value for name, value in prepared.settings.items() if name != "methods"}
+    empty = Benchmark(prepared.models.preset.name, asked, prepared.machine, options.seed or 0, (), {}, skipped)
 
     def forget() -> None:
         for partial in partials:
             partial.remove()
 
-    yield Explored(tuple(found), provenance(empty), tuple(wrong), skipped, prepared.models.exact, forget)
+    wrong = tuple(dict.fromkeys(method for setting in settings for method in setting.wrong))
+    yield Explored(tuple(found), provenance(empty), wrong, skipped, prepared.models.exact, forget, preset)
 
 
 def _prepared(options: Options) -> Generator[Event, None, _Prepared]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -124,6 +124,18 @@ def bench(
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
+    tune: Annotated[
+        Path | None,
+        typer.Option(
+            "--tune",
+            metavar="NAME.toml",
+            help="Look for better settings; write them there as a preset, where they are.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="With --tune: what each change brought.", rich_help_panel=WORKLOAD)
+    ] = False,
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -181,6 +193,8 @@ def bench(
 
       specextend bench --experiment lengths,gate --len 1k,4k --report report/
 
+      specextend bench --tune fast.toml --docs 8 --explain
+
       specextend bench --dataset govreport.jsonl.gz --methods plain,standard,specextend -f md
     """
     from specextend_cli.bench import methods as registry
@@ -196,12 +210,16 @@ def bench(
     from specextend_cli.bench import experiments
     from specextend_cli.bench.lengths import parse_lengths
     from specextend_cli.bench.session import Options, explore, run
+    from specextend_cli.bench.session import tune as search
+    from specextend_cli.models.preset_file import check_name
     from specextend_cli.ui.benching import open_bench
 
     wanted = None if experiment is None else experiments.parse(experiment)
-    if wanted and (compare or methods):
-        other = "--compare" if compare else "--methods"
-        raise UsageError(f"--experiment and {other} contradict each other", fix="leave one of them out")
+    _refuse_together({"--experiment": experiment, "--tune": tune}, {"--compare": compare, "--methods": methods})
+    if explain and tune is None:
+        raise UsageError("--explain belongs to --tune", fix="add --tune NAME.toml")
+    if tune is not None:
+        check_name(tune)
 
     settings = Options(
         **options.given(
@@ -230,7 +248,11 @@ def bench(
     view = open_bench(terminal, quiet=quiet)
     try:
         with signals.deadline(timeout), view:
-            finished = _watch(explore(settings, wanted) if wanted else run(settings), view)
+            if tune is not None:
+                events = search(settings, explain=explain)
+            else:
+                events = explore(settings, wanted) if wanted else run(settings)
+            finished = _watch(events, view)
     except (KeyboardInterrupt, signals.DeadlineError):
         terminal.note(view.stopped())
         raise
@@ -239,6 +261,8 @@ def bench(
         page = _report(finished, report)
         if not quiet:
             terminal.note(f"report: {page}")
+    if tune is not None:
+        _write_preset(terminal, finished, tune, quiet=quiet)
     finished.forget()
     _judge(finished, old)
 
@@ -285,6 +309,28 @@ def _show(
         return
     with atomic(output) as write:
         write(text)
+
+
+def _refuse_together(ones: Mapping[str, object], others: Mapping[str, object]) -> None:
+    """UsageError for options that ask for different things: two of the first, or one of each."""
+    given = [name for name, value in ones.items() if value]
+    given += [name for name, value in others.items() if value and given]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} contradict each other", fix="leave one of them out")
+
+
+def _write_preset(terminal: Output, result: Finished | Explored, path: Path, *, quiet: bool) -> None:
+    """What tuning found, if it is better."""
+    from specextend_cli.bench.events import Explored
+    from specextend_cli.models.preset_file import to_toml
+    from specextend_cli.ui.destination import atomic
+
+    preset = result.preset if isinstance(result, Explored) else None
+    if preset is not None:
+        with atomic(path) as write:
+            write(to_toml(preset, path.stem))
+    if not quiet:
+        terminal.note(f"written: {path}" if preset else f"the preset's own settings stand; {path} was not written")
 
 
 def _report(result: Finished | Explored, directory: Path) -> Path:

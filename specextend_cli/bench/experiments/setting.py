@@ -14,7 +14,7 @@ from specextend_cli.bench.partial import Partial
 from specextend_cli.bench.records import Benchmark, Machine, Record
 from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.rows import Row, summarize
-from specextend_cli.bench.runner import Runner
+from specextend_cli.bench.runner import Key, Runner
 from specextend_cli.bench.tables import Cell, Experiment
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import Retrieval, TreeShape
@@ -35,6 +35,7 @@ class Setting:
     partial: Partial | None = None
     wrong: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    _known: dict[Key, Record] = field(default_factory=dict, init=False)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -62,14 +63,18 @@ class Setting:
             gate,
         )
 
-    def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
-        """Run every method on every prompt, plain decoding among them. Runs that are on disk are not run again."""
+    def measure(
+        self, methods: Mapping[str, Method], prompts: Sequence[Prompt] | None = None
+    ) -> Generator[Running, None, Measurements]:
+        """Run every method on every prompt, plain decoding among them. What was run before is not run again."""
         every = {**self.named(PLAIN), **methods}
         runner = Runner(self.models, every, self.decoding, self.repeats, self.seed)
-        for event in runner.run(self.prompts, self.partial.read() if self.partial else ()):
+        saved = self.partial.read() if self.partial else ()
+        for event in runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()]):
             if self.partial and isinstance(event, Measured | Checked):
                 self.partial.add(event.record)
             yield event
+        self._known |= runner.known
         self.wrong += [name for name in runner.wrong() if name not in self.wrong]
         self.skipped |= runner.skipped
         settings: dict[str, object] = {"methods": list(every)}
