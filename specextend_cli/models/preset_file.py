@@ -16,11 +16,8 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 def check_name(path: Path) -> None:
     """UsageError where no preset could be read from there: its name is the file's."""
     if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
-        raise UsageError(
-            f"{path} is no name for a preset",
-            why="lower-case letters, digits, dots and dashes",
-            fix="for example fast.toml",
-        )
+        why = "a name has lower-case letters, digits, dots and dashes"
+        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
 
 
 def to_toml(preset: Preset, name: str) -> str:

@@ -101,7 +101,7 @@ def compare(said: Said) -> _Token:
     sure = target.clamp(min=_LEAST)
     return _Token(
         entropy=float(-(target * sure.log()).sum()),
-        kl=float((target * (sure.log() - draft.log())).sum()),
+        kl=max(float((target * (sure.log() - draft.log())).sum()), 0.0),  # rounding may take it below
         agree=int(target.argmax()) == int(draft.argmax()),
         overlap=float(target.minimum(said.draft).sum()),
     )

@@ -97,12 +97,14 @@ def _table(setting: Setting, said: dict[tuple[str, int, float], list[tuple[float
                 every = [pair for depth in DEPTHS for pair in said[policy, length, depth]]
                 yield length, policy, _perplexity(every), fmean(right for _, right in every), len(every)
 
+    size = setting.models.retrieval.size
     return Table(
         "The draft on the answer (Table 1)",
         ("prompt (tokens)", "the draft sees", "perplexity", "accuracy", "tokens"),
         tuple(rows()),
         "Of the answer's tokens but the first, each after the true ones before it. Accuracy: the likeliest is the true "
-        "one. Where the target is its own draft, full is the target itself.",
+        "one. Where the target is its own draft, full is the target itself. A prompt no longer than the working set of "
+        f"{size:,} tokens hides nothing.",
     )
 
 

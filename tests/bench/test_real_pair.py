@@ -1,0 +1,43 @@
+"""Every experiment on the embedded pair, at a small size. Minutes: run with -m slow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from shell import environment
+
+from specextend_cli.bench import experiments
+
+pytestmark = [pytest.mark.slow, pytest.mark.pair]
+LIMIT = 3600
+
+
+def bench(*arguments: str) -> str:
+
+    command = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()", "bench", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment(real=True), timeout=LIMIT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_experiments(name: str) -> None:
+    found = json.loads(bench("--experiment", name, "--len", "512,2k", "--docs", "1", "--tokens", "16", "--json"))
+    assert found[0]["name"] == name
+    assert all(table["rows"] for table in found[0]["tables"])
+
+
+def test_every_method_in_float32() -> None:
+    methods = (
+        "plain,standard,streaming,specextend,ngram,self,blend,naive,+flash,+hta,+streaming,+retrieval,magicdec,triforce,"
+        "rapid,transformers,transformers-prompt-lookup"
+    )
+    found = json.loads(
+        bench("--methods", methods, "--len", "1k", "--docs", "1", "--tokens", "24", "--dtype", "float32", "--json")
+    )
+    assert len({tuple(record["tokens"]) for record in found["records"]}) == 1
