@@ -5,6 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters import BlendDrafter
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 from specextend_cli.engine.verify import accept
 
@@ -82,3 +84,41 @@ def test_plain_decoding_is_a_tree_with_one_node() -> None:
 def test_a_chain_is_causal(n: int) -> None:
     chain = from_lists(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
     assert torch.equal(chain.mask, torch.ones(n, n, dtype=torch.bool).tril())
+
+
+class Scripted:
+    """A drafter that proposes what it is told to."""
+
+    name, feature_layers, retrieves = "scripted", (), False
+
+    def __init__(self, tree: DraftTree) -> None:
+        self.tree = tree
+
+    def begin(self, capacity: int) -> None:
+        pass
+
+    def observe(self, tokens, features) -> None:
+        pass
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        return self.tree
+
+
+def test_a_blend_learns_which_witnesses_to_believe() -> None:
+    """Both sources promise 0.5 for every token; only what both propose comes true."""
+    one = Scripted(from_lists([0, 1, 2], [0, 0, 0], [1.0, 0.5, 0.5]))
+    other = Scripted(from_lists([0, 2, 3, 4], [0, 0, 0, 1], [1.0, 0.5, 0.5, 0.25]))
+    blend = BlendDrafter([one, other])
+    merged = blend.propose(TreeShape(nodes=9))
+    assert merged.tokens.tolist() == [0, 1, 2, 3, 4]
+    assert merged.parents.tolist() == [0, 0, 0, 0, 2]
+    assert merged.scores.tolist() == [1.0, 0.5, 0.5, 0.5, 0.25]
+    for _ in range(40):
+        blend.propose(TreeShape(nodes=9))
+        blend.observe([2, 9], None)
+    learnt = dict(zip(merged.tokens.tolist(), blend.propose(TreeShape(nodes=9)).scores.tolist(), strict=True))
+    assert learnt[2] > 0.85
+    assert learnt[1] == learnt[3] < 0.15
+    # Below token 2 only one source speaks, and it was never right there.
+    assert learnt[4] < 0.3 * learnt[2]
+    assert blend.propose(TreeShape(nodes=2)).tokens.tolist() == [0, 2]

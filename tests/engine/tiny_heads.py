@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from tiny_models import VOCABULARY
 
@@ -36,13 +39,14 @@ VARIANTS: dict[str, HeadConfig] = {
 }
 
 
-def tiny_head(name: str = "eagle3", seed: int = 2) -> EagleHead:
-    """Random weights large enough that every part of the head changes its output."""
+def tiny_head(name: str = "eagle3", seed: int = 2, **changes: Any) -> EagleHead:
+    """Random weights large enough that every part of the head changes its output; `changes` to the variant's fields."""
     torch.manual_seed(seed)
-    head = EagleHead(VARIANTS[name])
+    config = replace(VARIANTS[name], **changes)
+    head = EagleHead(config)
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1), std=0.1)
-    if head.config.draft_vocabulary < VOCABULARY:
-        chosen = torch.randperm(VOCABULARY)[: head.config.draft_vocabulary].sort().values
+    if config.draft_vocabulary < config.vocabulary:
+        chosen = torch.randperm(config.vocabulary)[: config.draft_vocabulary].sort().values
         head.draft_to_target.copy_(chosen - torch.arange(len(chosen)))
     return head.eval()

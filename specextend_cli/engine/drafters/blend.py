@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,12 +13,19 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.tree import DraftTree, from_lists
 
+Witnesses: TypeAlias = tuple[int, int]
+"""Two bit sets of sources: which propose a token, and which propose any token at that place."""
+
+_FADE = 0.99  # what evidence keeps of its weight, each time there is more
+_PRIOR = 4.0  # tokens right, of as many promised, before there is evidence
+
 
 class BlendDrafter:
     """Merges its sources' trees path by path and keeps the likeliest nodes.
 
-    A path that several sources propose gets the highest of their scores. How much a source's scores are worth is
-    learnt: the tokens it got right over the tokens it promised, fading.
+    A token's probability, given the one before it, is the highest that a source gives it, times what such promises
+    were worth so far. That is learnt apart for every constellation of sources: a copied token that a model proposes
+    too comes true far more often than one that the model, asked at the same place, leaves out.
     """
 
     name = "blend"
@@ -27,13 +36,12 @@ class BlendDrafter:
         self.sources = tuple(sources)
         self.feature_layers = tuple(dict.fromkeys(layer for source in sources for layer in source.feature_layers))
         self.retrieves = any(source.retrieves for source in self.sources)
-        self._promised = [2.0] * len(self.sources)
-        self._kept = [2.0] * len(self.sources)
-        self._proposed: list[DraftTree] = []
+        self.worth = Worth()
+        self._merged: list[_Node] = []
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self._proposed = []
+        self._merged = []
         for source in self.sources:
             source.begin(capacity)
 
@@ -54,26 +62,14 @@ class BlendDrafter:
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`. Sources on a device are read by the host once each, to be merged."""
-        self._proposed = [source.propose(shape) for source in self.sources]
-        tokens, parents, scores = [int(self._proposed[0].tokens[0])], [0], [1.0]
-        children: dict[tuple[int, int], int] = {}
-        for i, tree in enumerate(self._proposed):
-            trust = min(self._kept[i] / self._promised[i], 1.0)
-            merged = [0] * len(tree)
-            triples = zip(tree.tokens.tolist(), tree.parents.tolist(), tree.scores.tolist(), strict=True)
-            for node, (token, parent, score) in enumerate(triples):
-                if node == 0:
-                    continue
-                above = merged[parent]
-                at = children.setdefault((above, token), len(tokens))
-                if at == len(tokens):
-                    tokens.append(token)
-                    parents.append(above)
-                    scores.append(0.0)
-                # A merged parent may only have gained, so no score rises above its parent's.
-                scores[at] = max(scores[at], trust * score)
-                merged[node] = at
-        return from_lists(tokens, parents, scores, self._proposed[0].tokens.device).best(shape.nodes)
+        trees = [source.propose(shape) for source in self.sources]
+        nodes = self._merged = _merge(trees)
+        for node in nodes[1:]:
+            above = nodes[node.parent]
+            node.witnesses = (node.proposers, above.speakers)
+            node.score = above.score * min(node.promise * self.worth.of(node.witnesses), 1.0)
+        tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
+        return from_lists(tokens, parents, scores, trees[0].tokens.device).best(shape.nodes)
 
     def _share(self, features: Tensor | None, source: Drafter) -> Tensor | None:
         """The columns of features [m, layers * hidden] that a source asked for, in its order."""
@@ -83,14 +79,63 @@ class BlendDrafter:
         return torch.cat([states[layer] for layer in source.feature_layers], -1)
 
     def _learn(self, tokens: Sequence[int]) -> None:
-        for i, tree in enumerate(self._proposed):
-            ids, parents, scores = tree.tokens.tolist(), tree.parents.tolist(), tree.scores.tolist()
-            node, right = 0, 0
-            for token in tokens:
-                node = next((c for c in range(node + 1, len(ids)) if parents[c] == node and ids[c] == token), 0)
-                if node == 0:
-                    break
-                right += 1
-            self._promised[i] = 0.95 * self._promised[i] + sum(scores[1:])
-            self._kept[i] = 0.95 * self._kept[i] + right
-        self._proposed = []
+        """Every child of a node that came true, verified or not, is evidence of what its promise was worth."""
+        at: int | None = 0 if self._merged else None
+        for token in tokens:
+            if at is None:
+                break
+            children = self._merged[at].children
+            for number, child in children.items():
+                self.worth.learn(self._merged[child].witnesses, self._merged[child].promise, number == token)
+            at = children.get(token)
+        self._merged = []
+
+
+@dataclass
+class Worth:
+    """Tokens that came true over tokens that were promised, by constellation of witnesses, fading."""
+
+    _promised: dict[Witnesses, float] = field(default_factory=dict)
+    _true: dict[Witnesses, float] = field(default_factory=dict)
+
+    def of(self, witnesses: Witnesses) -> float:
+        """What a promised token is worth; 1.0 until there is evidence."""
+        return (self._true.get(witnesses, 0.0) + _PRIOR) / (self._promised.get(witnesses, 0.0) + _PRIOR)
+
+    def learn(self, witnesses: Witnesses, promise: float, came_true: bool) -> None:
+        """One token, promised with that probability."""
+        self._promised[witnesses] = _FADE * self._promised.get(witnesses, 0.0) + promise
+        self._true[witnesses] = _FADE * self._true.get(witnesses, 0.0) + came_true
+
+
+@dataclass
+class _Node:
+    """A token under its parent; `promise` is the highest conditional probability that a source gives it."""
+
+    token: int
+    parent: int
+    promise: float = 1.0
+    score: float = 1.0
+    proposers: int = 0
+    speakers: int = 0
+    witnesses: Witnesses = (0, 0)
+    children: dict[int, int] = field(default_factory=dict)
+
+
+def _merge(trees: Sequence[DraftTree]) -> list[_Node]:
+    """All paths of all trees in one, parents before children."""
+    nodes = [_Node(int(trees[0].tokens[0]), 0)]
+    for i, tree in enumerate(trees):
+        scores = tree.scores.tolist()
+        merged = [0] * len(tree)
+        pairs = list(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True))
+        for number, (token, parent) in enumerate(pairs[1:], 1):
+            above = nodes[merged[parent]]
+            at = above.children.setdefault(token, len(nodes))
+            if at == len(nodes):
+                nodes.append(_Node(token, merged[parent], promise=0.0))
+            above.speakers |= 1 << i
+            nodes[at].proposers |= 1 << i
+            nodes[at].promise = max(nodes[at].promise, scores[number] / max(scores[parent], 1e-9))
+            merged[number] = at
+    return nodes
