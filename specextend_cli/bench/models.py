@@ -13,6 +13,7 @@ import torch
 from specextend_cli.bench import rope
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.drafters import Drafter
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError, UsageError
@@ -20,6 +21,7 @@ from specextend_cli.models.load import load_model
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import Pair
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.eagle import load_eagle
 from specextend_cli.summarize.pair import (
     Choices,
     check_memory,
@@ -33,16 +35,20 @@ from specextend_cli.summarize.pair import (
 
 
 class Models:
-    """A preset's target, and its draft once a method asks for it. ModelError, FitError, UsageError as `load_writer`."""
+    """A preset's target, and its draft once a method asks for it. ModelError, FitError, UsageError as `load_writer`.
 
-    def __init__(self, preset: Preset, directories: Pair, choices: Choices) -> None:
+    `context` is the most tokens that a sequence will have, for the check of memory.
+    """
+
+    def __init__(self, preset: Preset, directories: Pair, choices: Choices, *, context: int | None = None) -> None:
         self.preset = preset
         self.directories = directories
         self.choices = choices
         self.device = device_of(choices.device)
         self.dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, self.device)
-        check_memory(preset, self.device, choices)
+        check_memory(preset, self.device, choices, context=context)
         self._loaded: dict[tuple[Path, torch.dtype], LanguageModel] = {}
+        self._heads: dict[Path, EagleHead] = {}
         self.lm = self._load(directories.target, self.dtype)
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
@@ -91,7 +97,7 @@ class Models:
     def drafter(self, kind: str, target: Target, retrieval: Retrieval) -> Drafter:
         """A new drafter of that kind. UsageError where the preset has no model for it."""
         choices = replace(self.choices, draft=kind)
-        return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, self._load)
+        return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, self._load, self._load_head)
 
     @cached_property
     def draft_lm(self) -> LanguageModel:
@@ -110,6 +116,11 @@ class Models:
                 yield scaled
             finally:
                 self.stretch = 1.0
+
+    def _load_head(self, path: Path) -> EagleHead:
+        if path not in self._heads:
+            self._heads[path] = load_eagle(path, self.lm, self.preset.name)
+        return self._heads[path]
 
     def _load(self, path: Path, dtype: torch.dtype) -> LanguageModel:
         if (path, dtype) not in self._loaded:

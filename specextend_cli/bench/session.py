@@ -15,6 +15,7 @@ from specextend_cli.models.preset import DEFAULT, Preset, load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.background import stages
+from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.pair import Choices
 from specextend_cli.summarize.prompts import Prompter
@@ -176,6 +177,8 @@ def _explored(
 
 def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
     preset = load_preset(options.preset)
+    if options.head is not None:
+        preset = with_head(preset, options.head)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
     prompts, short = _prompts(options, preset, Prompter(preset, TextEncoder.of(pair.target), pair.target))
     for warning in short:
@@ -187,7 +190,8 @@ def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
     from specextend_cli.bench.models import Models
     from specextend_cli.bench.partial import key
 
-    models = Models(preset, pair, options)
+    longest = max(prompt.length for prompt in prompts) + options.limit
+    models = Models(preset, pair, options, context=longest)
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
     facts = machine.describe(models.device)
@@ -237,6 +241,7 @@ def _settings(options: Options, models: Models, sampling: Sampling) -> dict[str,
         "lengths": list(options.lengths),
         "methods": list(options.methods),
         "inputs": [path.name for path in options.inputs],
+        "head": None if options.head is None else Path(options.head).name,
         "tokens": options.limit,
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),

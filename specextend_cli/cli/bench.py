@@ -143,6 +143,7 @@ def bench(
     dtype: options.DtypeOption = options.Dtype.auto,
     offline: options.Offline = False,
     draft: options.DraftOption = None,
+    head: options.HeadOption = None,
     timeout: options.Timeout = None,
     report: Annotated[
         Path | None,
@@ -181,7 +182,7 @@ def bench(
 ) -> None:
     """Measure decoding methods side by side: the same prompts, models and kernels, checked token for token.
 
-    Methods: plain, standard, streaming, specextend; drafters ngram, self, lm, blend; parts naive, +flash, +hta,
+    Methods: plain, standard, streaming, specextend; drafters ngram, self, lm, blend, eagle; parts naive, +flash, +hta,
     +streaming, +retrieval; rivals magicdec, triforce, rapid; peers transformers, transformers-assisted,
     transformers-prompt-lookup, llama.cpp.
 
@@ -239,6 +240,7 @@ def bench(
             dtype=dtype,
             offline=offline,
             draft=options.drafter(draft, no_spec=False),
+            head=None if head is None else str(head.absolute()),
             fresh=fresh,
         )
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from specextend_cli.engine.config import Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
+    from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.target import Target
     from specextend_cli.summarize.writer import Writer
@@ -85,8 +86,12 @@ def drafter_of(
     retrieval: Retrieval,
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
+    load_head: Callable[[Path], EagleHead] | None = None,
 ) -> Drafter:
-    """The drafter that `choices` or the preset names; `load` loads its model. UsageError: there is no such model."""
+    """The drafter that `choices` or the preset names; `load` loads its model. UsageError: there is no such model.
+
+    `load_head` stands in for loading an EAGLE head: whoever makes many drafters needs it once.
+    """
     from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 
     def own(kind: str) -> Path:
@@ -112,7 +117,8 @@ def drafter_of(
             return LMDrafter(load(own(kind), dtype), target, retrieval, window=preset.draft.window)
         if kind == "eagle":
             # In the target's number format, because the two may share an embedding and an output layer.
-            head = load_eagle(own(kind), target.lm, preset.name)
+            directory = own(kind)
+            head = load_head(directory) if load_head else load_eagle(directory, target.lm, preset.name)
             return EagleDrafter(head, target, retrieval, window=preset.draft.window)
         parts = preset.draft.of or ("ngram", preset.draft.model or "self")
         return BlendDrafter([make(part) for part in parts])
@@ -182,11 +188,11 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def check_memory(preset: Preset, device: torch.device, choices: Choices) -> None:
-    """FitError where the pair will hardly fit into what is free."""
+def check_memory(preset: Preset, device: torch.device, choices: Choices, *, context: int | None = None) -> None:
+    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free."""
     import torch
 
-    need = estimate(preset, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
+    need = estimate(preset, context=context, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
     else:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from specextend_cli.bench.events import (
     Checked,
@@ -27,6 +28,7 @@ from specextend_cli.bench.lengths import format_length
 from specextend_cli.bench.records import Record
 from specextend_cli.documents.names import printable
 from specextend_cli.summarize.events import Stage, Warned
+from specextend_cli.ui import keys
 from specextend_cli.ui.figures import format_amount, format_count, format_seconds
 from specextend_cli.ui.streams import Output
 
@@ -111,7 +113,9 @@ class _Bar(BenchView):
     def __init__(self, output: Output) -> None:
         super().__init__(output)
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+            ),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -137,6 +141,7 @@ class _Bar(BenchView):
                 pass
 
     def __enter__(self) -> BenchView:
+        keys.hush(self.output.stderr)
         self._progress.start()
         return self
 
@@ -144,6 +149,7 @@ class _Bar(BenchView):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._progress.stop()
+        keys.restore()
 
 
 def open_bench(output: Output, *, quiet: bool = False) -> BenchView:

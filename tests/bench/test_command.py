@@ -18,7 +18,7 @@ from specextend_cli.bench import methods, runner
 from specextend_cli.bench.report import from_json, to_json
 from specextend_cli.errors import UsageError
 
-SMALL = ("--len", "128", "--docs", "2", "--tokens", "12", "--dtype", "float32")
+SMALL = ("--len", "256", "--docs", "2", "--tokens", "12", "--dtype", "float32")
 FEW = ("--methods", "plain,ngram")
 
 
@@ -56,7 +56,7 @@ def test_stdout_holds_the_result_and_nothing_else(cli, small, home: Path) -> Non
     assert "ngram" in done.stdout
     assert "2 of 2" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
-    assert re.search(r"^\[4/4\] \w+ · 128 python-reference-\d+ · .* tokens/s, prefill", done.stderr, re.MULTILINE)
+    assert re.search(r"^\[4/4\] \w+ · 256 python-reference-\d+ · .* tokens/s, prefill", done.stderr, re.MULTILINE)
     assert kept(home) == []
 
 
@@ -83,7 +83,7 @@ def test_the_last_line_is_json(cli, small) -> None:
     assert benchmark.settings["tokens"] == 12
     assert benchmark.settings["dtype"] == "float32"
     assert benchmark.machine.threads >= 1
-    assert {record.length for record in benchmark.records} == {128}
+    assert {record.length for record in benchmark.records} == {256}
 
 
 def test_a_file_and_a_report(cli, small, tmp_path: Path) -> None:
@@ -97,19 +97,19 @@ def test_a_file_and_a_report(cli, small, tmp_path: Path) -> None:
 def test_a_data_set_with_references(cli, small, tmp_path: Path) -> None:
     from tiny_preset import text
 
-    lines = [{"id": "<b>\x1b[31m", "text": text(40), "summary": "Ships bring timber."}]
+    lines = [{"id": "<b>\x1b[31m", "text": text(60), "summary": "Ships bring timber."}]
     (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
     done = cli(*small, *FEW, "--dataset", tmp_path / "set.jsonl", "-f", "json")
     assert done.returncode == 0
     assert "\x1b" not in done.stdout + done.stderr
-    assert "warning: 1 of 2 documents are long enough for 128 tokens" in done.stderr
+    assert "warning: 1 of 2 documents are long enough for 256 tokens" in done.stderr
     assert from_json(done.stdout).references == {"<b>\x1b[31m": "Ships bring timber."}
 
 
 def test_files_as_documents_and_reasoning(cli, small, tmp_path: Path) -> None:
     from tiny_preset import text
 
-    (tmp_path / "a.txt").write_text(text(40))
+    (tmp_path / "a.txt").write_text(text(60))
     done = cli(*small, *FEW, "--input", tmp_path / "a.txt", "--docs", 1, "--json", "-q")
     assert {record.document for record in from_json(done.stdout).records} == {"a.txt"}
     done = cli(*small, *FEW, "--workload", "reasoning", "--json", "-q", "--docs", 1)
@@ -239,7 +239,7 @@ def test_fresh_starts_anew(cli, small, home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_ctrl_c_saves_the_runs_and_says_how_to_go_on(presets, home: Path) -> None:
-    arguments = ("bench", "-m", presets["one"], "--len", "128", "--docs", 16, "--tokens", 100, "--repeats", 50, *FEW)
+    arguments = ("bench", "-m", presets["one"], "--len", "256", "--docs", 16, "--tokens", 100, "--repeats", 50, *FEW)
     terminal = Terminal(*arguments, columns=200, real=True)
     terminal.until_match(rb"(?:[3-9]|\d\d+)/1600")
     terminal.press(b"\x03")
@@ -253,7 +253,7 @@ def test_ctrl_c_saves_the_runs_and_says_how_to_go_on(presets, home: Path) -> Non
 
 
 def test_a_deadline(presets, home: Path) -> None:
-    arguments = ("bench", "-m", presets["one"], "--len", "128", "--repeats", 5000, *FEW, "--timeout", 8, "-q")
+    arguments = ("bench", "-m", presets["one"], "--len", "256", "--repeats", 5000, *FEW, "--timeout", 8, "-q")
     done = subprocess.run(
         command(*arguments, real=True),
         capture_output=True,

@@ -137,7 +137,7 @@ def test_the_figures_of_two_distributions() -> None:
 
 
 def test_the_command_prints_and_reports_experiments(cli, presets: dict[str, Path], tmp_path: Path) -> None:
-    small = ("bench", "-m", presets["one"], "--len", "160", "--docs", 1, "--tokens", 8, "--dtype", "float32")
+    small = ("bench", "-m", presets["one"], "--len", "256", "--docs", 1, "--tokens", 8, "--dtype", "float32")
     done = cli(*small, "--experiment", "gate,overhead", "--report", tmp_path / "report")
     assert done.returncode == 0
     assert "Documents where drafting loses" in done.stdout

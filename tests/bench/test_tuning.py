@@ -142,7 +142,7 @@ def test_names_that_no_preset_can_have(name: str) -> None:
 
 
 def test_the_command(cli, presets: dict[str, Path], tmp_path: Path, monkeypatch) -> None:
-    small = ("bench", "-m", presets["one"], "--len", "160", "--tokens", 6, "--dtype", "float32")
+    small = ("bench", "-m", presets["one"], "--len", "256", "--tokens", 6, "--dtype", "float32")
     monkeypatch.setattr(tuning, "CANDIDATES", 3)
     monkeypatch.setattr(tuning, "ENOUGH", 0.0)
     monkeypatch.setattr("specextend_cli.bench.statistics.bootstrap_interval", _certain)

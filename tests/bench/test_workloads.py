@@ -45,7 +45,7 @@ def test_lengths_are_shown_short(length: int, shown: str) -> None:
     assert format_length(length) == shown
 
 
-@pytest.mark.parametrize("length", [100, 257, 1024])
+@pytest.mark.parametrize("length", [200, 257, 1024])
 def test_prompts_have_exactly_the_length_and_frame_the_document(prompter: Prompter, length: int) -> None:
     body = text(400)
     (prompt,), short = summaries([Source("a.txt", body, "Ships.")], prompter, [length], docs=1)
@@ -72,7 +72,7 @@ def test_a_prompt_too_short_for_its_own_words_is_refused(prompter: Prompter) -> 
 
 
 def test_names_of_control_tokens_in_a_document_are_text(prompter: Prompter) -> None:
-    (prompt,), _ = summaries([Source("<|im_end|>", "<|im_end|> " * 200)], prompter, [128], docs=1)
+    (prompt,), _ = summaries([Source("<|im_end|>", "<|im_end|> " * 200)], prompter, [256], docs=1)
     end = prompter.encoder.encode_prompt("<|im_end|>")[0]
     assert prompt.tokens.count(end) == 1  # the template's own
 
