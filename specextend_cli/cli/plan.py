@@ -10,6 +10,7 @@ from specextend_cli.cli import options
 from specextend_cli.cli.reading import Source, sources
 
 if TYPE_CHECKING:
+    from specextend_cli.models.preset import Preset
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.streams import Output
 
@@ -51,8 +52,19 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
         for message in document.extraction.warnings:
             output.warn(message)
         plans.append(summarizer.plan(document))
+    _check_memory(output, summarizer.preset)
     if as_json:
         records = [plan_record(plan) for plan in plans]
         output.write(format_json(records[0] if len(records) == 1 else records) + "\n")
     else:
         output.show(plan_table(plans))
+
+
+def _check_memory(output: Output, preset: Preset) -> None:
+    """Warn where this machine has no room for what is planned."""
+    from specextend_cli.models.memory import device_memory, estimate, fits
+    from specextend_cli.ui.figures import format_bytes
+
+    memory, need = device_memory(), estimate(preset)
+    if need is not None and fits(preset, memory) is False:
+        output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory, there are {format_bytes(memory)}")

@@ -50,9 +50,7 @@ def show(preset: Name, json: options.Json = False, debug: options.Debug = False)
 
 def row(preset: Preset) -> PresetRow:
     """What there is to say about a preset on this machine."""
-    import psutil
-
-    from specextend_cli.models.memory import estimate, fits
+    from specextend_cli.models.memory import device_memory, estimate, fits
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
@@ -66,9 +64,10 @@ def row(preset: Preset) -> PresetRow:
         gated=preset.gated,
         context=preset.window.context,
         memory=need.total if need else None,
+        complete=need is None or need.complete,
         disk=sum(map(size_on_disk, sources)),
         present=is_present(preset),
-        fits=fits(preset, psutil.virtual_memory().total),
+        fits=fits(preset, device_memory()),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import subprocess
 from dataclasses import dataclass
 
 from specextend_cli.models.head_shape import HeadShape
@@ -18,13 +21,17 @@ _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes, by use. An estimate: activations are bounded, not measured."""
+    """Bytes, by use. An estimate: activations are bounded, not measured.
+
+    Not `complete` where the draft's sizes are not known before it is fetched: it takes memory besides.
+    """
 
     weights: int
     kv: int
     draft_weights: int
     draft_kv: int
     workspace: int
+    complete: bool = True
 
     @property
     def total(self) -> int:
@@ -35,11 +42,11 @@ class Estimate:
 def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None = None) -> Estimate | None:
     """Bytes for `context` tokens (default: the preset's window), in `dtype` (default: the preset's).
 
-    None when neither the preset nor a model on disk says how large the models are.
+    None when neither the preset nor a model on disk says how large the target is.
     """
     tokens = context or preset.window.context
     target, draft = target_shape(preset.target), draft_shape(preset)
-    if target is None or (preset.draft.has_model and draft is None):
+    if target is None:
         return None
     item = _ITEM[dtype or preset.target.dtype]
     has_head = preset.draft.model == "eagle"
@@ -59,13 +66,29 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         draft_weights=draft_weights,
         draft_kv=draft_kv,
         workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
+        complete=draft is not None or not preset.draft.has_model,
     )
 
 
 def fits(preset: Preset, device_memory: int, *, context: int | None = None, dtype: Dtype | None = None) -> bool | None:
-    """Whether the preset fits a device with `device_memory` bytes, leaving headroom. None: sizes not known."""
+    """Whether the preset fits a device with `device_memory` bytes, leaving headroom. None: not known."""
     need = estimate(preset, context=context, dtype=dtype)
-    return None if need is None else need.total <= HEADROOM * device_memory
+    if need is None:
+        return None
+    room = need.total <= HEADROOM * device_memory
+    return room if need.complete or not room else None
+
+
+def device_memory() -> int:
+    """Bytes of the GPU that models would be loaded to, as its driver's own tool says; else of this machine."""
+    import psutil
+
+    if tool := shutil.which("nvidia-smi"):
+        query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+            answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+            return int(answer.stdout.split()[0]) << 20
+    return psutil.virtual_memory().total
 
 
 def target_shape(target: Target) -> Shape | None:

@@ -71,7 +71,7 @@ def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
 
 @dataclass(frozen=True)
 class PresetRow:
-    """What a list says about a preset; None where it is not known."""
+    """What a list says about a preset; None where it is not known. Not `complete`: the draft's memory comes on top."""
 
     name: str
     title: str
@@ -80,6 +80,7 @@ class PresetRow:
     gated: bool
     context: int
     memory: int | None
+    complete: bool
     disk: int
     present: bool
     fits: bool | None
@@ -89,7 +90,7 @@ def preset_table(rows: Sequence[PresetRow]) -> Table:
     """The presets, and whether they are here and fit this machine."""
     made = table("preset", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
     for row in rows:
-        memory = "?" if row.memory is None else format_bytes(row.memory)
+        memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
         made.add_row(
             cell(row.name, "bold") + Text("\n") + cell(row.title, QUIET),
             format_count(row.context),

@@ -3,112 +3,42 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from published_heads import LAYOUTS, SIZES, angelslim, named, safeailab_1, safeailab_3, speculators, yarn
 from safetensors.torch import save_file
 from test_eagle import Plain
-from tiny_heads import VARIANTS, tiny_head
+from tiny_heads import tiny_head
 from tiny_models import VOCABULARY, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.engine.attention import Pass
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.heads import default_layers, load_head, probe, save_head
 
-SIZES = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_hidden_layers": 1,
-    "vocab_size": VOCABULARY,
-    "rms_norm_eps": 1e-6,
-    "hidden_act": "silu",
-    "max_position_embeddings": 2048,
-}
 
+class PlainYarn(Plain):
+    """YaRN (arXiv 2309.00071) by its formula: slow dimensions are stretched, fast ones not, and both made larger."""
 
-def common(head: EagleHead, first: str) -> dict[str, Tensor]:
-    tensors = {}
-    for key, tensor in head.state_dict().items():
-        key = key.replace("embedding.", "embed_tokens.").replace("draft_to_target", "d2t")
-        tensors[key.replace("layers.0.", first)] = tensor.clone()
-    if head.config.draft_vocabulary < VOCABULARY:
-        tensors["t2d"] = torch.zeros(VOCABULARY, dtype=torch.bool)
-        tensors["t2d"][head.vocabulary] = True
-    else:
-        del tensors["d2t"]
-    return tensors
-
-
-def safeailab_1(directory: Path) -> EagleHead:
-    """pytorch_model.bin without final norm and output head; `bias` in the configuration speaks of fc."""
-    head = tiny_head("eagle1-bias-2-layers")
-    tensors = common(head, "layers.0.")
-    del tensors["lm_head.weight"]
-    torch.save(tensors, directory / "pytorch_model.bin")
-    (directory / "config.json").write_text(json.dumps({**SIZES, "num_hidden_layers": 2, "bias": True}))
-    return head
-
-
-def safeailab_3(directory: Path) -> EagleHead:
-    """pytorch_model.bin, `midlayer`, default layers, no embedding of its own."""
-    head = tiny_head("eagle3")
-    tensors = common(head, "midlayer.")
-    del tensors["embed_tokens.weight"]
-    torch.save(tensors, directory / "pytorch_model.bin")
-    config = {**SIZES, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 40}
-    (directory / "config.json").write_text(json.dumps(config))
-    return head
-
-
-def angelslim(directory: Path) -> EagleHead:
-    """An explicit head_dim that is not hidden / heads, its own embedding, a narrower head."""
-    head = tiny_head("eagle3-narrow")
-    save_file(common(head, "midlayer."), directory / "model.safetensors")
-    config = {**SIZES, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 24}
-    config |= {"architectures": ["Eagle3LlamaForCausalLM"], "target_hidden_size": 64, "draft_vocab_size": 40}
-    (directory / "config.json").write_text(json.dumps(config))
-    return head
-
-
-def speculators(directory: Path) -> EagleHead:
-    """Sizes in a table of their own, `layers.0`, norms of EAGLE-3.1, RoPE nested."""
-    variant = {**vars(VARIANTS["eagle3.1"]), "norm_before_residual": True}
-    head = EagleHead(HeadConfig(**{**variant, "rope": {"rope_type": "default", "rope_theta": 500.0}}))
-    head.load_state_dict(tiny_head("eagle3.1").state_dict())
-    tensors = common(head, "layers.0.")
-    tensors["verifier_norm.weight"] = torch.ones(64)
-    save_file(tensors, directory / "model.safetensors")
-    layer = {**SIZES, "model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}
-    config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3"}
-    config |= {"transformer_layer_config": layer, "draft_vocab_size": 40, "target_hidden_size": None}
-    config |= {"norm_before_residual": True, "fc_norm": True, "norm_output": True, "norm_before_fc": False}
-    config |= {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}
-    (directory / "config.json").write_text(json.dumps(config))
-    return head
-
-
-def specforge(directory: Path) -> EagleHead:
-    """`norm_output` that means nothing, no maps where the vocabulary is whole, old rope_scaling, ids in a table."""
-    variant = vars(VARIANTS["eagle3-whole-vocabulary"])
-    head = EagleHead(HeadConfig(**{**variant, "rope": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}}))
-    head.load_state_dict(tiny_head("eagle3-whole-vocabulary").state_dict())
-    save_file(common(head, "midlayer."), directory / "model.safetensors")
-    config = {**SIZES, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": VOCABULARY}
-    config |= {"norm_output": True, "rope_scaling": {"type": "linear", "factor": 2.0}}
-    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2], "use_aux_hidden_state": True}}
-    (directory / "config.json").write_text(json.dumps(config))
-    return head
-
-
-LAYOUTS = (safeailab_1, safeailab_3, angelslim, speculators, specforge)
+    def turn(self, x: Tensor) -> Tensor:
+        c, half = self.c, self.c.head_dim // 2
+        theta, factor, trained = c.rope["rope_theta"], c.rope["factor"], c.rope["original_max_position_embeddings"]
+        fast, slow = (half * math.log(trained / (turns * 2 * math.pi)) / math.log(theta) for turns in (32, 1))
+        low, high = max(math.floor(fast), 0), min(math.ceil(slow), c.head_dim - 1)
+        ramp = ((torch.arange(half).double() - low) / (high - low)).clamp(0, 1)
+        angle = theta ** (-torch.arange(half).double() / half) * (ramp / factor + 1 - ramp)
+        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(
+            torch.full((len(x), 1, half), 0.1 * math.log(factor) + 1).double(),
+            torch.arange(len(x)).double()[:, None, None] * angle,
+        )
+        return torch.cat((turned.real, turned.imag), -1)
 
 
 def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor) -> Tensor:
@@ -122,13 +52,13 @@ def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor)
 def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     """Logits equal an independent computation from the tensors that were written."""
     written, lm = layout(tmp_path), LanguageModel(tiny())
-    plain = Plain(written)
-    if layout is safeailab_3:
+    plain = (PlainYarn if layout is yarn else Plain)(written)
+    if layout in (safeailab_3, yarn):
         plain.w["embedding.weight"] = lm.model.get_input_embeddings().weight.double()
     if layout is safeailab_1:
         plain.w["lm_head.weight"] = lm.model.get_output_embeddings().weight.double()
     loaded = load_head(tmp_path, lm).head
-    expected_layers = default_layers(3) if layout in (safeailab_3, angelslim) else written.config.feature_layers
+    expected_layers = default_layers(3) if layout in (safeailab_3, angelslim, yarn) else written.config.feature_layers
     assert loaded.config.feature_layers == expected_layers
     assert torch.equal(loaded.vocabulary, written.vocabulary)
     tokens = torch.tensor(prompt(60)[:20])
@@ -230,7 +160,7 @@ def test_what_does_not_fit_is_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["layers.0.self_attn.qk_norm.weight", "fc.weight", "norm.weight", "t2d"])
 def test_a_tensor_too_many_or_too_few_is_refused(key: str, tmp_path: Path) -> None:
     head = tiny_head("eagle3")
-    tensors = common(head, "midlayer.")
+    tensors = named(head, "midlayer.")
     if key in tensors and key != "t2d":
         del tensors[key]
     else:

@@ -79,6 +79,16 @@ def test_an_incomplete_snapshot_is_not_cached(home: Path, missing: str) -> None:
     assert locate(SOURCE) is None
 
 
+def test_a_draft_needs_no_tokenizer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {name: text for name, text in FILES.items() if name != "tokenizer.json"}
+    siblings = [SimpleNamespace(rfilename=name, size=len(text)) for name, text in files.items()]
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot(home, files)))
+    directory = fetch(SOURCE, tokenizer=False)
+    assert locate(SOURCE, tokenizer=False) == directory == fetch(SOURCE, tokenizer=False, offline=True)
+    assert locate(SOURCE) is None
+
+
 def test_shards_must_all_be_there(home: Path) -> None:
     shards = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     files = {"config.json": "{}", "tokenizer.json": "{}", "model.safetensors.index.json": json.dumps(shards)}

@@ -6,8 +6,20 @@ from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT, fill, list_presets, load_preset, user_presets
+
+HEAD = '[draft]\nkind = "eagle"\n'
+SOURCE = '[draft.source]\nkind = "hub"\nrepo = "owner/head"\n'
+WHEEL = '[draft.source]\nkind = "wheel"\npackage = "p"\nversion = "1"\nfile = "f"\nfile_bytes = 1\nwheel_bytes = 1\n'
+HASHES = f'sha256 = "{64 * "0"}"\nwheel_sha256 = "{64 * "0"}"\n'
+END = "[window]"
+SHAPE = "layers = 1\nhidden = 64\nheads = 4\nkv_heads = 2\nhead_dim = 16\nintermediate = 96\n"
 
 
 def write(tmp_path: Path, text: str, name: str = "mine") -> Path:
@@ -19,11 +31,12 @@ def write(tmp_path: Path, text: str, name: str = "mine") -> Path:
 def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
     presets = list_presets()
     assert presets[0].name == DEFAULT
-    assert len(presets) >= 5
+    assert len(presets) >= 20
     assert len({preset.name for preset in presets}) == len(presets)
     for preset in presets:
         assert preset.target.shape is not None
-        assert (preset.draft.shape is not None) == preset.draft.has_model
+        assert (preset.draft.shape is not None) == (preset.draft.model == "lm")
+        assert "not measured" in preset.description or preset.name == DEFAULT
 
 
 def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str) -> None:
@@ -52,6 +65,13 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         ("[window]", '[draft]\nkind = "lm"\n[window]', "draft: a model as draft needs a [draft.source]", "change"),
         ("[window]", '[draft]\nkind = "blend"\n[window]', "draft: a blend needs two different drafters", "change"),
         ("[window]", '[draft]\nof = ["ngram"]\n[window]', 'draft: "of" belongs to kind = "blend"', "change"),
+        ("[window]", '[draft]\nkind = "eagle"\n[window]', "draft: a model as draft needs a [draft.source]", "change"),
+        ("[window]", '[draft]\nkind = "blend"\nof = ["lm", "eagle"]\n[window]', "draft: a draft has one", "change"),
+        (END, HEAD + 'dtype = "float32"\n' + SOURCE + END, "draft: an EAGLE head computes in its target's", "change"),
+        (END, HEAD + WHEEL + HASHES + END, "draft: an EAGLE head comes from the hub", "change"),
+        (END, f"{HEAD}{SOURCE}[draft.shape]\n{SHAPE}vocab = 97\n{END}", "draft: [draft.shape] has the sizes", "change"),
+        (END, f"{HEAD}{SOURCE}[draft.head]\nlayer = 1\n{SHAPE}{END}", "draft.head.layer: unknown key", "layers"),
+        (END, f"[draft.head]\n{SHAPE}{END}", "draft: [draft.head] has the sizes", "change"),
         ("[window]", "[decoding]\ntop_p = 2\n[window]", "decoding.top_p: Input should be less than", "change"),
         ("[window]", "[decoding]\nseed = 1979-05-27\n[window]", "decoding.seed", "change"),
     ],
@@ -116,6 +136,20 @@ def test_local_paths_are_relative_to_the_preset(tmp_path: Path, preset_text: str
     source = load_preset(write(tmp_path, text)).target.source
     assert source.kind == "local"
     assert source.path == (tmp_path / "models" / "mine").resolve()
+
+
+def test_a_head_beside_its_preset_is_found_wherever_presets_lie(tmp_path: Path, preset_text: str) -> None:
+    """As in an installed wheel, which takes the directory of presets whole."""
+    text = preset_text.replace("[window]", HEAD + '[draft.source]\nkind = "local"\npath = "mine-head"\n[window]')
+    for folder in (tmp_path / "checkout", tmp_path / "installed"):
+        (folder / "mine-head").mkdir(parents=True)
+        source = load_preset(write(folder, text)).draft.source
+        assert source is not None
+        assert source.kind == "local"
+        assert source.path == (folder / "mine-head").resolve()
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert included["presets"] == "specextend_cli/presets"
 
 
 def test_fill_splits_at_the_document_and_leaves_braces_in_values() -> None:

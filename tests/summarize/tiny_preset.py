@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -75,9 +76,9 @@ def text(sentences: int, start: int = 0) -> str:
 
 def make(folder: Path) -> dict[str, Path]:
     """The files of presets "one" and "three", which differ in `summary_parts`, beside the models that they name."""
-    tokenizer = _tokenizer()
-    _save(folder / "target", tokenizer, layers=3, hidden=64, seed=0)
-    _save(folder / "draft", tokenizer, layers=1, hidden=32, seed=1)
+    own = tokenizer()
+    _save(folder / "target", own, layers=3, hidden=64, seed=0)
+    _save(folder / "draft", own, layers=1, hidden=32, seed=1)
     return {name: write(folder / f"{name}.toml", parts) for name, parts in (("one", 1), ("three", 3))}
 
 
@@ -87,18 +88,19 @@ def write(path: Path, parts: int = 1, *, chunk: int = CHUNK, note: int = NOTE, s
     return path
 
 
-def _tokenizer() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    tokenizer.decoder = decoders.ByteLevel()
+@cache
+def tokenizer() -> Tokenizer:
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=600,
         special_tokens=SPECIALS,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(SENTENCES * 4, trainer=trainer)
-    return tokenizer
+    made.train_from_iterator(SENTENCES * 4, trainer=trainer)
+    return made
 
 
 def _save(folder: Path, tokenizer: Tokenizer, *, layers: int, hidden: int, seed: int) -> None:

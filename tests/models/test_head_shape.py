@@ -1,0 +1,156 @@
+"""Sizes of EAGLE heads: exact against heads that were built, from the preset and from every published layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from published_heads import LAYOUTS, angelslim
+from tiny_heads import VARIANTS
+from tiny_models import tiny
+
+from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import ModelError
+from specextend_cli.models.head_shape import HeadShape
+from specextend_cli.models.heads import load_head
+from specextend_cli.models.memory import Estimate, draft_shape, estimate, fits
+from specextend_cli.models.preset import LocalSource, Preset, list_presets, load_preset
+
+
+def shape_of(config: HeadConfig) -> HeadShape:
+    """With an embedding of its own, and an output layer if it is an EAGLE-3 head."""
+    is_three = config.generation == 3
+    return HeadShape(
+        generation=3 if is_three else 1,
+        layers=config.layers,
+        hidden=config.hidden,
+        target_hidden=config.target_hidden,
+        fused=len(config.feature_layers),
+        heads=config.heads,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        intermediate=config.intermediate,
+        draft_vocab=config.draft_vocabulary if is_three else 0,
+        embedding=config.vocabulary,
+        fc_bias=config.fc_bias,
+        attention_bias=config.attention_bias,
+        mlp_bias=config.mlp_bias,
+        norm_before_fc=config.norm_before_fc,
+        fc_norm=config.fc_norm,
+    )
+
+
+def own(head: EagleHead, *shared: torch.nn.Module) -> int:
+    """Weights that are not the target's. An EAGLE-1 head has no output layer of its own."""
+    theirs = {id(weight) for module in shared for weight in module.parameters()}
+    return sum(weight.numel() for weight in head.parameters() if id(weight) not in theirs)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_counts_are_those_of_a_real_head(name: str) -> None:
+    head = EagleHead(VARIANTS[name])
+    shape = shape_of(head.config)
+    count = own(head, *(() if head.config.generation == 3 else (head.lm_head,)))
+    assert shape.parameters == count
+    assert shape.weight_bytes(4) == 4 * count
+    cache = head.new_cache(7)
+    cache.reserve(7)
+    assert shape.kv_bytes_per_token(4) == 4 * 2 * head.config.layers * head.config.kv_heads * head.config.head_dim
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_published_layout_tells_its_sizes(layout: Any, tmp_path: Path) -> None:
+    layout(tmp_path)
+    lm = LanguageModel(tiny())
+    head = load_head(tmp_path, lm).head
+    assert HeadShape.of(tmp_path).parameters == own(head, lm.model)
+    assert HeadShape.of(tmp_path).kv_bytes_per_token(4) == sum(
+        2 * 4 * layer.self_attn.k_proj.out_features for layer in head.layers
+    )
+
+
+def test_a_configuration_without_sizes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config\.json"):
+        HeadShape.of(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 64}))
+    with pytest.raises(ModelError, match="does not describe an EAGLE head"):
+        HeadShape.of(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": "many", "num_attention_heads": 2}))
+    with pytest.raises(ModelError, match="does not describe an EAGLE head"):
+        HeadShape.of(tmp_path)
+
+
+def estimated(preset: Preset, **changes: Any) -> Estimate:
+    need = estimate(preset, **changes)
+    assert need is not None
+    return need
+
+
+HEADS = {preset.name: preset for preset in list_presets() if preset.draft.head is not None}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_shipped_sizes_are_those_of_a_head_for_their_target(name: str) -> None:
+    shape, target = HEADS[name].draft.head, HEADS[name].target.shape
+    assert shape is not None
+    assert target is not None
+    assert (shape.target_hidden or shape.hidden) == target.hidden
+    assert shape.embedding in (0, target.vocab)
+    config = HeadConfig(
+        generation=shape.generation,
+        hidden=shape.hidden,
+        target_hidden=target.hidden,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        intermediate=shape.intermediate,
+        layers=shape.layers,
+        vocabulary=target.vocab,
+        draft_vocabulary=shape.draft_vocab or target.vocab,
+        feature_layers=tuple(range(shape.fused if shape.generation == 3 else 1)),
+        fc_bias=shape.fc_bias,
+    )
+    with torch.device("meta"):
+        head = EagleHead(config)
+    shared = [] if shape.embedding else [head.embedding]
+    assert shape.parameters == own(head, *shared, *([] if shape.draft_vocab else [head.lm_head]))
+
+
+def test_a_published_file_has_the_size_of_its_preset() -> None:
+    """yuhuili/EAGLE3-LLaMA3.1-Instruct-8B: a pytorch_model.bin of about 850 MB in half precision."""
+    shape = draft_shape(load_preset("llama-3.1-8b-eagle3"))
+    assert shape is not None
+    assert shape.weight_bytes(2) == pytest.approx(850e6, rel=0.01)
+
+
+def test_memory_counts_the_head() -> None:
+    preset = load_preset("llama-3.1-8b-eagle3")
+    short, long = estimated(preset, context=8192), estimated(preset, context=16384)
+    shape = preset.draft.head
+    assert shape is not None
+    assert short.draft_weights == 2 * shape.parameters
+    assert long.draft_kv - short.draft_kv == 8192 * 2 * 2 * 8 * 128
+    assert short.complete
+    single = estimated(preset, context=8192, dtype="float32")
+    assert single.draft_weights == 2 * short.draft_weights
+
+
+def test_a_head_of_unknown_size_makes_a_lower_bound(tmp_path: Path) -> None:
+    preset = load_preset("qwen3-32b-eagle3")
+    need = estimated(preset)
+    assert not need.complete
+    assert need.draft_weights == 0
+    assert fits(preset, need.total // 2) is False
+    assert fits(preset, 10 * need.total) is None
+
+
+def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
+    angelslim(tmp_path)
+    preset = load_preset("llama-3.1-8b-eagle3")
+    draft = preset.draft.model_copy(update={"source": LocalSource(kind="local", path=tmp_path)})
+    local = estimated(preset.model_copy(update={"draft": draft}))
+    assert local.draft_weights == HeadShape.of(tmp_path).weight_bytes()

@@ -1,0 +1,118 @@
+"""Tiny EAGLE heads on disk, as their publishers lay them out. Each writer returns the head that it wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tiny_heads import tiny_head
+from tiny_models import VOCABULARY
+from torch import Tensor
+
+from specextend_cli.engine.head import EagleHead
+
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 1,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "max_position_embeddings": 2048,
+}
+
+
+def named(head: EagleHead, first: str) -> dict[str, Tensor]:
+    """Tensors by their published names; those of the first layer begin with `first`."""
+    tensors = {}
+    for key, tensor in head.state_dict().items():
+        key = key.replace("embedding.", "embed_tokens.").replace("draft_to_target", "d2t")
+        tensors[key.replace("layers.0.", first)] = tensor.clone()
+    if head.config.draft_vocabulary < head.config.vocabulary:
+        tensors["t2d"] = torch.zeros(head.config.vocabulary, dtype=torch.bool)
+        tensors["t2d"][head.vocabulary] = True
+    else:
+        del tensors["d2t"]
+    return tensors
+
+
+def write_config(directory: Path, vocabulary: int, **settings: Any) -> None:
+    (directory / "config.json").write_text(json.dumps({**SIZES, "vocab_size": vocabulary, **settings}))
+
+
+def safeailab_1(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """pytorch_model.bin without final norm and output head; `bias` in the configuration speaks of fc."""
+    head = tiny_head("eagle1-bias-2-layers", vocabulary=vocabulary, draft_vocabulary=vocabulary)
+    tensors = named(head, "layers.0.")
+    del tensors["lm_head.weight"]
+    torch.save(tensors, directory / "pytorch_model.bin")
+    write_config(directory, vocabulary, num_hidden_layers=2, bias=True)
+    return head
+
+
+def safeailab_3(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """pytorch_model.bin, `midlayer`, default layers, no embedding of its own."""
+    head = tiny_head("eagle3", vocabulary=vocabulary)
+    tensors = named(head, "midlayer.")
+    del tensors["embed_tokens.weight"]
+    torch.save(tensors, directory / "pytorch_model.bin")
+    write_config(directory, vocabulary, architectures=["LlamaForCausalLMEagle3"], draft_vocab_size=40)
+    return head
+
+
+def angelslim(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """An explicit head_dim that is not hidden / heads, its own embedding, a narrower head."""
+    head = tiny_head("eagle3-narrow", vocabulary=vocabulary)
+    save_file(named(head, "midlayer."), directory / "model.safetensors")
+    sizes = {"hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 24}
+    settings = {"architectures": ["Eagle3LlamaForCausalLM"], "target_hidden_size": 64, "draft_vocab_size": 40}
+    write_config(directory, vocabulary, **sizes, **settings)
+    return head
+
+
+def yarn(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """A head for long inputs: YaRN in `rope_scaling`, no embedding of its own."""
+    scaling = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 2048}
+    head = tiny_head("eagle3", vocabulary=vocabulary, rope={**scaling, "rope_theta": 10000.0}, max_position=65536)
+    tensors = named(head, "midlayer.")
+    del tensors["embed_tokens.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    settings = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 40, "rope_scaling": scaling}
+    write_config(directory, vocabulary, **settings, max_position_embeddings=65536)
+    return head
+
+
+def speculators(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """Sizes in a table of their own, `layers.0`, norms of EAGLE-3.1, RoPE nested."""
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    head = tiny_head("eagle3.1", vocabulary=vocabulary, norm_before_residual=True, rope=rope)
+    tensors = named(head, "layers.0.")
+    tensors["verifier_norm.weight"] = torch.ones(64)
+    save_file(tensors, directory / "model.safetensors")
+    layer = {**SIZES, "vocab_size": vocabulary, "model_type": "llama", "rope_parameters": rope}
+    config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3"}
+    config |= {"transformer_layer_config": layer, "draft_vocab_size": 40, "target_hidden_size": None}
+    config |= {"norm_before_residual": True, "fc_norm": True, "norm_output": True, "norm_before_fc": False}
+    config |= {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+def specforge(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """`norm_output` that means nothing, no maps where the vocabulary is whole, old rope_scaling, ids in a table."""
+    rope = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
+    head = tiny_head("eagle3-whole-vocabulary", vocabulary=vocabulary, draft_vocabulary=vocabulary, rope=rope)
+    save_file(named(head, "midlayer."), directory / "model.safetensors")
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": vocabulary}
+    settings |= {"norm_output": True, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    ids = {"eagle_aux_hidden_state_layer_ids": [0, 1, 2], "use_aux_hidden_state": True}
+    write_config(directory, vocabulary, **settings, eagle_config=ids)
+    return head
+
+
+LAYOUTS = (safeailab_1, safeailab_3, angelslim, yarn, speculators, specforge)

@@ -1,0 +1,205 @@
+"""Every shipped preset on tiny checkpoints: its target's architecture, its draft's published layout, its own prompts.
+
+Random weights stand in for published ones; greedy decoding in float32 must not differ from plain decoding by a token.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_preset
+import torch
+import transformers
+from published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
+from tiny_models import generate
+
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.stop import Stop
+from specextend_cli.errors import UsageError
+from specextend_cli.models.preset import HubSource, LocalSource, Preset, Retrieval, list_presets, load_preset
+from specextend_cli.models.shape import Shape
+from specextend_cli.models.sources import fetch_pair, is_present
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.eagle import WINDOW, with_head
+from specextend_cli.summarize.pair import Choices, describe, load_writer
+from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.writer import Writer
+
+PRESETS = {preset.name: preset for preset in list_presets()}
+LAYOUTS = {
+    "yuhuili/EAGLE3-": safeailab_3,
+    "yuhuili/EAGLE-": safeailab_1,
+    "jycha-98/EAGLE-": safeailab_1,
+    "AngelSlim/": angelslim,
+    "TanBaby/": yarn,
+    "RedHatAI/": speculators,
+}
+ROPE: dict[str, dict[str, Any]] = {
+    "meta-llama/": {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+    "lmsys/vicuna": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+    "lmsys/longchat": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 8.0},
+}
+ROPE["deepseek-ai/"] = ROPE["meta-llama/"]
+DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+
+def found(table: dict[str, Any], source: object, default: Any = None) -> Any:
+    repo = source.repo if isinstance(source, HubSource) else ""
+    return next((value for start, value in table.items() if repo.startswith(start)), default)
+
+
+def save_model(directory: Path, shape: Shape, rope: dict[str, Any], *, layers: int, seed: int) -> None:
+    """A random model with the traits of `shape`: tied or not, grouped heads or not, norms of queries and keys."""
+    tokenizer = tiny_preset.tokenizer()
+    family = "Qwen3" if shape.qk_norm else "Llama"
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4 if shape.kv_heads == shape.heads else 2,
+        head_dim=16 if shape.heads * shape.head_dim == shape.hidden else 32,
+        max_position_embeddings=1024,
+        initializer_range=0.2,
+        tie_word_embeddings=shape.tied,
+        rope_parameters=dict(rope),
+        bos_token_id=0,
+        eos_token_id=tiny_preset.END,
+        pad_token_id=0,
+    )
+    torch.manual_seed(seed)
+    getattr(transformers, f"{family}ForCausalLM")(config).save_pretrained(directory)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    special = {"chat_template": tiny_preset.CHAT, "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(special))
+
+
+def shrink(preset: Preset, folder: Path) -> Preset:
+    """The preset with tiny models in place of its own, of the same architectures and layouts."""
+    assert preset.target.shape is not None
+    vocabulary = tiny_preset.tokenizer().get_vocab_size()
+    save_model(
+        folder / "target", preset.target.shape, found(ROPE, preset.target.source, DEFAULT_ROPE), layers=3, seed=0
+    )
+    draft = preset.draft
+    if draft.model == "eagle":
+        (folder / "draft").mkdir()
+        found(LAYOUTS, draft.source)(folder / "draft", vocabulary)
+    elif draft.model == "lm":
+        assert draft.shape is not None
+        save_model(folder / "draft", draft.shape, found(ROPE, draft.source, DEFAULT_ROPE), layers=2, seed=1)
+        (folder / "draft" / "tokenizer.json").unlink()  # a draft needs none
+    target = {"source": LocalSource(kind="local", path=folder / "target"), "shape": None, "dtype": "float32"}
+    source = LocalSource(kind="local", path=folder / "draft") if draft.has_model else None
+    dtype = {"dtype": "float32"} if draft.model == "lm" else {}
+    small = {"chunk": 8, "top_k": 4, "recent": 16, "every": 2}
+    return preset.model_copy(
+        update={
+            "target": preset.target.model_copy(update=target),
+            "draft": draft.model_copy(update={"source": source, "shape": None, "head": None, **dtype}),
+            "retrieval": preset.retrieval.model_copy(update=small),
+        }
+    )
+
+
+def write(writer: Writer, prompt: list[int], new: int = 32) -> tuple[list[int], int]:
+    """Tokens that were written, and the largest tree that was verified."""
+    writer.budget.gate = False
+    steps = [
+        event
+        for event in decode(
+            writer.target,
+            writer.drafter,
+            prompt,
+            stop=Stop(new, frozenset()),
+            sampling=writer.sampling,
+            retrieval=writer.retrieval,
+            budget=writer.budget,
+            prefill_chunk=64,
+        )
+        if isinstance(event, Step)
+    ]
+    return [token for step in steps for token in step.tokens], max(step.nodes for step in steps)
+
+
+def prompt_of(preset: Preset, folder: Path) -> list[int]:
+    """The preset's own words and template around a document."""
+    prompter = Prompter(preset, TextEncoder.of(folder / "target"), folder / "target")
+    values = {"title": "a", "words": 9, "pages": "1", "part": 1, "parts": 2, "language": "English"}
+    return prompter.prompt("map", values, tiny_preset.text(4))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tmp_path: Path) -> None:
+    preset = shrink(PRESETS[name], tmp_path)
+    assert is_present(preset)
+    writer = load_writer(preset, fetch_pair(preset, offline=True), Choices(device="cpu"))
+    prompt = prompt_of(preset, tmp_path)
+    tokens, nodes = write(writer, prompt)
+    plain, one = write(writer.plainly(), prompt)
+    assert tokens == plain
+    assert one == 1 < nodes
+    if writer.sampling.repetition_penalty == 1 and not writer.sampling.no_repeat_ngram:
+        model = writer.target.lm.model
+        model.generation_config.eos_token_id = None
+        assert plain == generate(model, prompt, len(plain))
+
+
+def test_every_layout_that_is_published_is_among_the_presets() -> None:
+    used = {found(LAYOUTS, preset.draft.source) for preset in PRESETS.values() if preset.draft.model == "eagle"}
+    assert used == set(LAYOUTS.values())
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Preset:
+    """An EAGLE-3 preset whose head names its layers, so that it is probed."""
+    return shrink(load_preset("qwen3-8b-eagle3-redhat"), tmp_path)
+
+
+def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
+    writer = load_writer(pair, fetch_pair(pair, offline=True), Choices(device="cpu"))
+    said = describe(writer.drafter)
+    assert said in {f"blend (eagle3 of layers {layers} + ngram)" for layers in ("0, 1, 2", "1, 2, 3")}
+    writer = load_writer(pair, fetch_pair(pair, offline=True), Choices(device="cpu", draft="eagle"))
+    assert describe(writer.drafter).startswith("eagle3 of layers ")
+    writer = load_writer(pair, fetch_pair(pair, offline=True), Choices(device="cpu", draft="ngram"))
+    assert describe(writer.drafter) == "ngram"
+
+
+def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
+    preset = shrink(load_preset("smollm2-1.7b"), tmp_path)
+    (tmp_path / "head").mkdir()
+    safeailab_3(tmp_path / "head", tiny_preset.tokenizer().get_vocab_size())
+    changed = with_head(preset, tmp_path / "head")
+    assert changed.draft.of == ("eagle", "ngram")
+    assert changed.draft.window == WINDOW
+    assert changed.retrieval == Retrieval(**{**preset.retrieval.model_dump(), "positions": "compact"})
+    writer = load_writer(changed, fetch_pair(changed, offline=True), Choices(device="cpu"))
+    assert describe(writer.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
+    prompt = prompt_of(changed, tmp_path)
+    assert write(writer, prompt)[0] == write(writer.plainly(), prompt)[0]
+    with pytest.raises(UsageError, match="no directory") as caught:
+        with_head(preset, tmp_path / "nowhere")
+    assert "train-draft" in caught.value.fix
+
+
+def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: Path) -> None:
+    directories = fetch_pair(pair, offline=True)
+    with pytest.raises(UsageError, match="has no draft model"):
+        load_writer(pair, directories, Choices(device="cpu", draft="lm"))
+    plain = pair.model_copy(update={"draft": load_preset("smollm2-135m").draft})
+    with pytest.raises(UsageError, match="has no EAGLE head") as caught:
+        load_writer(plain, fetch_pair(plain, offline=True), Choices(device="cpu", draft="eagle"))
+    assert "--head DIR" in caught.value.fix
