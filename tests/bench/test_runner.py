@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_heads import tiny_head
 from tiny_preset import text
 
 from specextend_cli.bench import checks, methods
@@ -20,6 +21,7 @@ from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, summaries
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError, UsageError
@@ -93,6 +95,19 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
     sizes.clear()
     list(runner(models, ("plain", "naive", "+flash", "+hta")).run(prompts[:1]))
     assert sizes == [192, 192]
+
+
+def test_drafters_that_read_features_and_those_that_do_not_share_one_reading(models, prompts) -> None:
+    size = models.lm.vocabulary
+    head = tiny_head(vocabulary=size, draft_vocabulary=size)
+    retrieval = replace(models.retrieval, policy="retrieval")
+    made = runner(models, ("plain", "ngram"))
+    made.methods["eagle"] = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.shape)
+    list(made.run(prompts[:2]))
+    assert made.wrong() == ()
+    assert {record.method for record in made.records()} == {"plain", "ngram", "eagle"}
+    assert len({record.tokens for record in made.records() if record.document == "a"}) == 1
+    assert all(record.hit for record in made.records() if record.method == "eagle")
 
 
 def test_order_is_random_but_repeatable(models, prompts) -> None:

@@ -74,7 +74,8 @@ def test_a_prompt_too_short_for_its_own_words_is_refused(prompter: Prompter) -> 
 def test_names_of_control_tokens_in_a_document_are_text(prompter: Prompter) -> None:
     (prompt,), _ = summaries([Source("<|im_end|>", "<|im_end|> " * 200)], prompter, [256], docs=1)
     end = prompter.encoder.encode_prompt("<|im_end|>")[0]
-    assert prompt.tokens.count(end) == 1  # the template's own
+    (other,), _ = summaries([Source("a", text(40))], prompter, [256], docs=1)
+    assert prompt.tokens.count(end) == other.tokens.count(end) >= 1  # the template's own
 
 
 def test_problems_get_one_length(prompter: Prompter) -> None:
