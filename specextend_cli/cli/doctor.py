@@ -118,12 +118,27 @@ def _models() -> Iterator[Check]:
     except SpecextendError as error:
         yield Check("model", error.what, "bad", error.fix)
         return
-    pull = f"specextend models pull {DEFAULT}"
-    yield (
-        Check("model", f"{DEFAULT} is on disk")
-        if is_present(preset)
-        else Check("model", f"{DEFAULT} is not here", "poor", pull)
-    )
+    if is_present(preset):
+        yield Check("model", f"{DEFAULT} is on disk")
+    else:
+        yield Check("model", f"{DEFAULT} is not here", "poor", f"specextend models pull {DEFAULT}")
+    yield _presets()
+
+
+def _presets() -> Check:
+    """Whether all presets can be read, and which of them this machine has room for."""
+    from specextend_cli.models.memory import device_memory, fits
+    from specextend_cli.models.preset import list_presets
+    from specextend_cli.ui.figures import format_bytes
+    from specextend_cli.ui.tables import Check
+
+    try:
+        presets = list_presets()
+    except SpecextendError as error:
+        return Check("presets", error.what, "poor", error.fix)
+    memory = device_memory()
+    fitting = sum(fits(preset, memory) is not False for preset in presets)
+    return Check("presets", f"{fitting} of {len(presets)} fit into {format_bytes(memory)}: specextend presets list")
 
 
 def _terminal(output: Output) -> Check:

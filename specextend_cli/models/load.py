@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
-from specextend_cli.models.preset import Dtype
+from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
@@ -27,13 +28,14 @@ def load_model(
     device: str | torch.device = "cpu",
     dtype: Dtype | torch.dtype = "auto",
     attn_implementation: str | None = None,
+    quantization: Quantization = "none",
     name: str = "NAME",
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
     `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing
-    weights, an unknown architecture, or one that would need code from its repository. `torch.OutOfMemoryError` passes
-    through: the caller knows the device.
+    weights, an unknown architecture, one that would need code from its repository, or no library to quantize with.
+    `torch.OutOfMemoryError` passes through: the caller knows the device.
     """
     weights = weight_files(directory)
     for file in weights:
@@ -54,6 +56,7 @@ def load_model(
                 attn_implementation=attn_implementation,
                 local_files_only=True,
                 trust_remote_code=False,
+                **_quantized(quantization, device, dtype),
                 use_safetensors=weights[0].suffix == ".safetensors",
                 weights_only=True,
                 output_loading_info=True,
@@ -65,8 +68,29 @@ def load_model(
     info: dict[str, Any] = loaded[1]
     if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
         raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
-    model: PreTrainedModel = loaded[0].to(device).eval()
+    # A quantized model is on its device already, and must not be moved.
+    model: PreTrainedModel = loaded[0] if quantization != "none" else loaded[0].to(device)
+    model.eval()
     return model
+
+
+def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dtype | torch.dtype) -> dict[str, Any]:
+    """What `from_pretrained` is told besides. ModelError where a library is missing."""
+    if quantization == "none":
+        return {}
+    if missing := [name for name in ("accelerate", "bitsandbytes") if not find_spec(name)]:
+        raise ModelError(
+            f"this preset's target is quantized, and {' and '.join(missing)} is not installed",
+            why="bitsandbytes keeps its weights in four bits",
+            fix="pip install 'specextend-cli[quantized]'",
+        )
+    from transformers import BitsAndBytesConfig
+
+    # Weights alone: activations stay as they are, so that a token's result does not depend on its neighbours in a tree.
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=None if dtype == "auto" else dtype
+    )
+    return {"quantization_config": settings, "device_map": {"": device}}
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     if preset.draft.kind == "self" or "self" in preset.draft.of:
         draft_kv += target.kv_bytes_per_token(item) * working
     return Estimate(
-        weights=target.weight_bytes(item),
+        weights=target.weight_bytes(item, preset.target.quantization),
         kv=target.kv_bytes_per_token(item) * tokens,
         draft_weights=draft_weights,
         draft_kv=draft_kv,

@@ -30,6 +30,7 @@ else:
 DEFAULT = "smollm2-135m"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
@@ -84,10 +85,14 @@ Source: TypeAlias = Annotated[WheelSource | HubSource | LocalSource, Field(discr
 
 
 class Target(_Table):
-    """The model whose words are printed. `shape`, its sizes, lets memory be estimated before anything is fetched."""
+    """The model whose words are printed. `shape`, its sizes, lets memory be estimated before anything is fetched.
+
+    `quantization` "nf4" keeps its linear layers in four bits and computes in `dtype`.
+    """
 
     source: Source
     dtype: Dtype = "auto"
+    quantization: Quantization = "none"
     shape: Shape | None = None
 
 

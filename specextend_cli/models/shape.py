@@ -67,9 +67,18 @@ class Shape(BaseModel):
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         return self.layers * layer + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
 
-    def weight_bytes(self, item: int = 2) -> int:
-        """Bytes of the weights, `item` bytes a number."""
-        return self.parameters * item
+    @property
+    def linear_parameters(self) -> int:
+        """Number of weights in the layers' matrices: what quantization makes smaller."""
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return self.layers * self.hidden * (2 * q + 2 * kv + 3 * self.intermediate)
+
+    def weight_bytes(self, item: int = 2, quantization: str = "none") -> int:
+        """Bytes of the weights, `item` bytes a number; matrices in "nf4" take half a byte and a scale every 64."""
+        if quantization == "none":
+            return self.parameters * item
+        linear = self.linear_parameters
+        return (self.parameters - linear) * item + linear // 2 + 4 * linear // 64
 
     def kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to the cache: keys and values of every layer."""

@@ -58,8 +58,10 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
 
     def load(path: Path, dtype: torch.dtype) -> LanguageModel:
         name = "" if path in own else preset.name
+        quantization = preset.target.quantization if path == directories.target else "none"
         try:
-            return LanguageModel(load_model(path, device=device, dtype=dtype, name=name))
+            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
+            return LanguageModel(model)
         except torch.OutOfMemoryError as error:
             raise _too_large(preset, str(error)) from error
 

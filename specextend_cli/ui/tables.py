@@ -89,6 +89,7 @@ class PresetRow:
 def preset_table(rows: Sequence[PresetRow]) -> Table:
     """The presets, and whether they are here and fit this machine."""
     made = table("preset", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
+    made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # a name is typed again: never cut
     for row in rows:
         memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
         made.add_row(

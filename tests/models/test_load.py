@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.load import load_model, load_tokenizer
 from specextend_cli.models.preset import list_presets
+from specextend_cli.models.shape import Shape
 from specextend_cli.models.weights import check_safetensors
 
 from .test_memory import SIZES
@@ -29,6 +31,33 @@ def test_dtype_and_attention(model: Path) -> None:
     assert loaded.config._attn_implementation == "eager"
     assert not loaded.training
     assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+def test_quantization_without_its_libraries_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specextend_cli.models.load.find_spec", lambda name: None)
+    with pytest.raises(ModelError, match="accelerate and bitsandbytes") as caught:
+        load_model(model, quantization="nf4")
+    assert caught.value.fix == "pip install 'specextend-cli[quantized]'"
+
+
+def test_quantized_linear_layers_take_what_is_estimated(model: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    pytest.importorskip("accelerate")
+    loaded = load_model(model, quantization="nf4", dtype=torch.bfloat16)
+    assert loaded.dtype == torch.bfloat16
+    scales = sum(4 * module.in_features * module.out_features // 64 for module in linears(loaded))
+    assert loaded.get_memory_footprint() + scales == pytest.approx(Shape.of(model).weight_bytes(2, "nf4"), rel=0.01)
+
+
+def linears(model: Any) -> list[Any]:
+    return [module for module in model.model.layers.modules() if isinstance(module, torch.nn.Linear)]
+
+
+def test_linear_layers_are_counted(model: Path) -> None:
+    count = sum(module.weight.numel() for module in linears(load_model(model)))
+    shape = Shape.of(model)
+    assert shape.linear_parameters == count
+    assert shape.weight_bytes(2, "nf4") == 2 * (shape.parameters - count) + count // 2 + count // 16
 
 
 @pytest.mark.parametrize("length", [0, 4, 100, -10])

@@ -101,7 +101,12 @@ def shrink(preset: Preset, folder: Path) -> Preset:
         assert draft.shape is not None
         save_model(folder / "draft", draft.shape, found(ROPE, draft.source, DEFAULT_ROPE), layers=2, seed=1)
         (folder / "draft" / "tokenizer.json").unlink()  # a draft needs none
-    target = {"source": LocalSource(kind="local", path=folder / "target"), "shape": None, "dtype": "float32"}
+    target: dict[str, Any] = {
+        "source": LocalSource(kind="local", path=folder / "target"),
+        "shape": None,
+        "dtype": "float32",
+    }
+    target["quantization"] = "none"  # the architecture is what counts here, and bitsandbytes may not be installed
     source = LocalSource(kind="local", path=folder / "draft") if draft.has_model else None
     dtype = {"dtype": "float32"} if draft.model == "lm" else {}
     small = {"chunk": 8, "top_k": 4, "recent": 16, "every": 2}
