@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_shape import claims_eagle3, nested, read_settings
+from specextend_cli.models.head_settings import claims_eagle3, nested, read_settings
 from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ class Loaded:
     other_layers: tuple[int, ...] | None
 
 
-def load_head(
-    directory: Path, target: LanguageModel, *, dtype: torch.dtype | None = None, name: str = "NAME"
-) -> Loaded:
+def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> Loaded:
     """The head in `directory` for `target`, on its device. Nothing is fetched, no code is run, no pickle but tensors.
+
+    It computes in the target's number format: the modules it shares with the target must stay as they are.
 
     ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
     """
@@ -69,7 +69,7 @@ def load_head(
     shared = {"embedding.weight", "lm_head.weight", "draft_to_target"}
     if missing := [key for key in wrong.missing_keys if key not in shared]:
         raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
-    head = head.to(device=target.device, dtype=dtype or target.dtype)
+    head = head.to(device=target.device, dtype=target.dtype)
     return Loaded(head.eval().requires_grad_(False), other)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tiny_preset import text, write
+from published_heads import safeailab_3
+from tiny_preset import text, tokenizer, write
 
 from specextend_cli.documents.document import Extraction
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.summarize.events import Noted, Part, Plan, Summarized, Text
+from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Summarized, Text
 from specextend_cli.summarize.pair import load_writer
 from specextend_cli.summarize.summarizer import Options, Summarizer, compare
 
@@ -72,6 +73,19 @@ def test_no_drafter_changes_a_word(presets, plain, draft):
     events = summarize(presets["one"], draft=draft)
     assert events[-1].summary.text == plain
     assert any(event.nodes > 1 for event in events if isinstance(event, Step))
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("draft", [None, "eagle"])
+def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path, draft):
+    safeailab_3(tmp_path, tokenizer().get_vocab_size())
+    events = summarize(presets["one"], draft=draft, head=str(tmp_path))
+    assert events[-1].summary.text == plain
+    eagle = "eagle3 of layers 2, 1, 0"
+    assert events[-1].summary.drafter == (f"blend ({eagle} + ngram)" if draft is None else eagle)
+    assert Stage(f"drafts: {events[-1].summary.drafter}") in events
+    with pytest.raises(UsageError, match="no directory"):
+        summarize(presets["one"], head=str(tmp_path / "nowhere"))
 
 
 @pytest.mark.usefixtures("always")
