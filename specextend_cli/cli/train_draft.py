@@ -33,7 +33,21 @@ def train_draft(
             rich_help_panel=options.OUTPUT,
         ),
     ] = Path("draft-head"),
-    model: options.Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            "--preset",
+            metavar="PRESET",
+            envvar="SPECEXTEND_MODEL",
+            help="Whose target the head is for.",
+            autocompletion=options.preset_names,
+            rich_help_panel=options.MODEL,
+            show_default=False,
+            show_envvar=False,
+        ),
+    ] = None,
     minutes: Annotated[
         float, typer.Option("--minutes", metavar="N", min=0.1, help="How long, in all.", rich_help_panel=TRAINING)
     ] = 60.0,
@@ -113,7 +127,7 @@ def train_draft(
                 unroll=unroll,
                 batch=8 if on_gpu else 2,
                 rows=1024 if on_gpu else 192,
-                validate=min(120.0, 60 * minutes / 5),
+                validate=min(180.0, 60 * minutes / 8),
                 seed=seed or 0,
             ),
             Asking(
@@ -123,6 +137,7 @@ def train_draft(
                 seed=seed or 0,
             ),
             vocabulary=min(vocabulary, lm.vocabulary),
+            held_out=8 if minutes < 30 else 24,
             lengths=sizes,
         )
         facts = Facts(

@@ -1,4 +1,4 @@
-"""The sizes of an EAGLE head, and what its configuration says in any published layout. Needs neither torch nor weights.
+"""The sizes of an EAGLE head, in any published layout. Needs neither torch nor weights.
 
 `HeadShape` is to a head what `Shape` is to a model: counts that follow from sizes, for memory that is estimated before
 anything is fetched.
@@ -6,14 +6,14 @@ anything is fetched.
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.head_settings import claims_eagle3, nested, read_settings
 from specextend_cli.models.weights import read_header, weight_files
 
 
@@ -102,33 +102,6 @@ class HeadShape(BaseModel):
     def kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to its cache."""
         return 2 * self.layers * self.kv_heads * self.head_dim * item
-
-
-def read_settings(directory: Path) -> dict[str, Any]:
-    """A head's config.json, flat; ModelError where it cannot be read."""
-    try:
-        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        if not isinstance(settings, dict):
-            raise ValueError("it is not an object")
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
-    # speculators keeps a decoder layer's sizes in a table of their own; what stands outside goes before it.
-    inner = settings.get("transformer_layer_config") or {}
-    return {**inner, **{key: value for key, value in settings.items() if value is not None}}
-
-
-def nested(settings: dict[str, Any], key: str, default: Any) -> Any:
-    """A field that some put at the top and others into `eagle_config`."""
-    inner = settings.get("eagle_config") or {}
-    return settings.get(key, inner.get(key, default))
-
-
-def claims_eagle3(settings: dict[str, Any]) -> bool:
-    """Whether the configuration says that the head is an EAGLE-3 one; SafeAILab's own do not all say so."""
-    return (
-        "eagle3" in json.dumps(settings.get("architectures", "")).lower()
-        or settings.get("speculators_model_type") == "eagle3"
-    )
 
 
 def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:

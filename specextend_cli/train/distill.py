@@ -7,8 +7,8 @@ vocabulary once chosen, the trainer's checkpoint at every validation.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -27,7 +27,6 @@ from specextend_cli.train.samples import Frame, Sample, cut
 from specextend_cli.train.trainer import Schedule, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
-_HELD_OUT = 16  # answers that are never trained on
 _ANSWER_WEIGHT = 20  # how much more an answer's token counts for the vocabulary than a document's
 
 
@@ -35,8 +34,9 @@ _ANSWER_WEIGHT = 20  # how much more an answer's token counts for the vocabulary
 class Distillation:
     """What to make, of what, in how much time.
 
-    `answering` is the share of the time spent on the target's answers, `text` the share of samples that are plain
-    document text, `lengths` the tokens of the excerpts asked about.
+    `schedule.seconds` is the whole time; `answering` is the share of it spent on the target's answers, `answers` at
+    most, besides `held_out` that are never trained on. `text` is the share of samples that are plain document text,
+    `lengths` the tokens of the excerpts asked about.
     """
 
     schedule: Schedule
@@ -44,6 +44,8 @@ class Distillation:
     vocabulary: int = 16384
     lengths: tuple[int, ...] = (512, 1024, 2048)
     answering: float = 0.4
+    answers: int = 100_000
+    held_out: int = 16
     text: float = 0.25
     feature_layers: tuple[int, ...] | None = None
 
@@ -76,10 +78,10 @@ def distill(
     file, held_file = AnswerFile(work / "answers.jsonl"), AnswerFile(work / "held_out.jsonl")
     chosen_file = work / "vocabulary.safetensors"
     if not chosen_file.exists():
-        asked = _prompts(kept, frame, plan, _HELD_OUT, seed=1)
-        budget = plan.answering * plan.schedule.seconds
-        yield from _answers(lm, asked, held_file, plan, ends, seconds=None)
-        yield from _answers(lm, _prompts(learnt, frame, plan, 100_000, seed=2), file, plan, ends, seconds=budget)
+        asked = _prompts(kept, frame, plan, plan.held_out, seed=1)
+        spent = yield from _answers(lm, asked, held_file, plan, ends, seconds=None)
+        left = plan.answering * plan.schedule.seconds - spent
+        yield from _answers(lm, _prompts(learnt, frame, plan, plan.answers, seed=2), file, plan, ends, seconds=left)
         save_file({"vocabulary": _vocabulary(lm, file.read(), learnt, plan, ends)}, chosen_file)
     vocabulary = load_file(chosen_file)["vocabulary"]
     answers, held_out = file.read(), held_file.read()
@@ -91,7 +93,8 @@ def distill(
     head = newborn(lm, vocabulary, layers, max_position=max(plan.lengths) + plan.asking.new_tokens)
     plain = round(len(answers) * plan.text / (1 - plan.text))
     excerpts = [Sample(tokens, 0) for tokens in cut(learnt, plan.lengths, plain, seed=3)]
-    for event in train(lm, head, [*answers, *excerpts], held_out, plan.schedule, work / "checkpoint.pt"):
+    schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
+    for event in train(lm, head, [*answers, *excerpts], held_out, schedule, work / "checkpoint.pt"):
         if isinstance(event, Validated):
             with (work / "curve.jsonl").open("a", encoding="utf-8") as lines:
                 record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
@@ -123,8 +126,11 @@ def _answers(
     plan: Distillation,
     ends: Sequence[int],
     seconds: float | None,
-) -> Iterator[TrainEvent]:
-    """Ask until the time is over, or, without a limit, until every prompt has an answer."""
+) -> Generator[TrainEvent, None, float]:
+    """Ask until the time is over, or, without a limit, until every prompt has an answer; one batch at least.
+
+    Returns the seconds spent, those of interrupted runs included.
+    """
     known = file.read()
     clock = file.path.with_suffix(".seconds")
     spent = float(clock.read_text()) if clock.exists() else 0.0
@@ -133,8 +139,9 @@ def _answers(
     seen = {tuple(s.tokens[: s.start + 2]) for s in known}
     waiting = [prompt for prompt in prompts if tuple(prompt) not in seen]
     yield Answering(done, len(prompts), tokens, spent)
-    if seconds is not None and spent >= seconds:
-        return
+    if done and seconds is not None and spent >= seconds:
+        return spent
+    now = spent
     for batch in answer(lm, waiting, plan.asking, ends):
         file.append(batch)
         done += len(batch)
@@ -143,7 +150,8 @@ def _answers(
         clock.write_text(f"{now:.1f}")
         yield Answering(done, len(prompts), tokens, now)
         if seconds is not None and now >= seconds:
-            return
+            break
+    return now
 
 
 def _vocabulary(

@@ -60,7 +60,7 @@ class Validated:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Why training ended: out of time, out of steps, or no longer improving."""
+    """Why training ended: its time or its steps are over, or it was no longer improving."""
 
     reason: str
     step: int

@@ -22,7 +22,7 @@ from specextend_cli.train.unroll import unroll
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast. `seconds` bounds the whole run, earlier ones that it resumes included.
+    """How long and how fast. `seconds` and `steps` (0: any number) bound the whole run, with those that it resumes.
 
     `unroll` steps of training-time test, the loss of each weighing `decay` of the one before; gradients of `batch`
     samples make a step; the rate rises over `warmup` of the run and falls to a tenth by a cosine. Every `validate`
@@ -31,6 +31,7 @@ class Schedule:
     """
 
     seconds: float
+    steps: int = 0
     unroll: int = 5
     decay: float = 0.8
     batch: int = 4
@@ -67,9 +68,8 @@ def train(
     usable = [sample for sample in samples if sample.rows >= schedule.unroll]
     began, before = perf_counter(), run.seconds
     next_validation = run.seconds + schedule.validate
-    reason = "out of time"
-    while run.seconds < schedule.seconds:
-        share = run.seconds / schedule.seconds
+    reason = "finished"
+    while (share := _share(run, schedule)) < 1:
         for group in optimizer.param_groups:
             group["lr"] = schedule.rate * _rate(share, schedule.warmup)
         losses = []
@@ -83,8 +83,8 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         run.step += 1
         run.seconds = before + perf_counter() - began
-        yield Trained(run.step, run.seconds / schedule.seconds, sum(losses) / len(losses), run.tokens, run.seconds)
-        if run.seconds >= min(next_validation, schedule.seconds):
+        yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
+        if run.seconds >= next_validation or _share(run, schedule) >= 1:
             agreement, accepted = validate(lm, head, held_out, schedule.unroll)
             best = accepted > run.best_accepted
             run.since_best = 0 if best else run.since_best + 1
@@ -174,6 +174,12 @@ def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample
         return sample
     start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
     return Sample(sample.tokens[: start + schedule.rows + 1], start)
+
+
+def _share(run: _Progress, schedule: Schedule) -> float:
+    """How much of the run is done."""
+    steps = run.step / schedule.steps if schedule.steps else 0.0
+    return min(max(run.seconds / schedule.seconds, steps), 1.0)
 
 
 def _rate(share: float, warmup: float) -> float:

@@ -39,14 +39,15 @@ def documents(number: int = 12) -> list[list[int]]:
     return [[token for _ in range(16) for token in order.choice(phrases)] for _ in range(number)]
 
 
-def plan(seconds: float, **changes: object) -> Distillation:
-    schedule = Schedule(seconds=seconds, unroll=3, batch=4, rate=3e-3, validate=seconds / 4, rows=64)
-    settings = {"asking": Asking(new_tokens=24, batch=8), "vocabulary": 60, "lengths": (32, 48), **changes}
-    return Distillation(schedule, **settings)
+def plan(steps: int, **changes: object) -> Distillation:
+    """Bounded by steps and answers, never by the clock; validated often."""
+    schedule = Schedule(seconds=3600, steps=steps, unroll=3, batch=4, rate=3e-3, validate=0.5, rows=64, patience=99)
+    settings = {"asking": Asking(new_tokens=24, batch=8), "vocabulary": 60, "lengths": (32, 48), "answers": 48}
+    return Distillation(schedule, **{**settings, **changes})
 
 
-def run(lm: LanguageModel, directory: Path, seconds: float = 8.0, **changes: object) -> list[object]:
-    return list(distill(lm, documents(), FRAME, [0], plan(seconds, **changes), directory, FACTS))
+def run(lm: LanguageModel, directory: Path, steps: int = 120) -> list[object]:
+    return list(distill(lm, documents(), FRAME, [0], plan(steps), directory, FACTS))
 
 
 def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
@@ -85,14 +86,14 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
-    whole = distill(lm, documents(), FRAME, [0], plan(6.0), tmp_path, FACTS)
+    whole = distill(lm, documents(), FRAME, [0], plan(90), tmp_path, FACTS)
     for event in whole:
         if isinstance(event, Answering) and event.done:
             break  # killed while the target answers
     whole.close()
     with (tmp_path / "training" / "held_out.jsonl").open("ab") as file:
         file.write(b'{"tokens":[1,2')  # torn by the kill
-    whole = distill(lm, documents(), FRAME, [0], plan(6.0), tmp_path, FACTS)
+    whole = distill(lm, documents(), FRAME, [0], plan(90), tmp_path, FACTS)
     first = next(whole)
     assert isinstance(first, Answering)
     assert first.done > 0
@@ -102,7 +103,8 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
             steps = event.step
             break  # killed while it trains
     whole.close()
-    events = run(lm, tmp_path, 6.0)
+    events = run(lm, tmp_path, 90)
+    assert len([event for event in events if isinstance(event, Trained)]) == 90 - steps
     (resumed,) = [event for event in events if isinstance(event, Resumed)]
     assert resumed.step == steps > 0
     assert not any(isinstance(event, Answering) for event in events)
@@ -112,7 +114,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
 
 def test_too_little_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="0 of 2 documents"):
-        next(distill(LanguageModel(tiny()), [[1] * 20] * 2, FRAME, [0], plan(1.0), tmp_path, FACTS))
+        next(distill(LanguageModel(tiny()), [[1] * 20] * 2, FRAME, [0], plan(1), tmp_path, FACTS))
 
 
 def test_answers_survive_a_torn_line(tmp_path: Path) -> None:
