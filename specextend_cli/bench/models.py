@@ -124,8 +124,11 @@ class Models:
 
     def _load(self, path: Path, dtype: torch.dtype) -> LanguageModel:
         if (path, dtype) not in self._loaded:
+            quantization = self.preset.target.quantization if path == self.directories.target else "none"
             try:
-                model = load_model(path, device=self.device, dtype=dtype, name=self.preset.name)
+                model = load_model(
+                    path, device=self.device, dtype=dtype, quantization=quantization, name=self.preset.name
+                )
             except torch.OutOfMemoryError as error:
                 raise FitError(f"preset {self.preset.name} does not fit into memory", why=str(error)) from error
             self._loaded[path, dtype] = LanguageModel(model)

@@ -113,7 +113,15 @@ def train_draft(
             directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
         place = device_of(device)
         wanted = preset.target.dtype if dtype is options.Dtype.auto else dtype.value
-        lm = LanguageModel(load_model(directory, device=place, dtype=dtype_of(wanted, place), name=preset.name))
+        lm = LanguageModel(
+            load_model(
+                directory,
+                device=place,
+                dtype=dtype_of(wanted, place),
+                quantization=preset.target.quantization,
+                name=preset.name,
+            )
+        )
         encoder = TextEncoder.of(directory)
         if not quiet:
             console.note(f"reading {corpus}")
