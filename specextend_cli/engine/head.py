@@ -8,6 +8,7 @@ is trained.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ class HeadConfig:
     the last state after the final norm. `rope` is transformers' `rope_parameters`. What the variants mean:
     `norm_before_residual`: the first layer's residual is the normed state; `norm_before_fc`: one norm over all fused
     states; `fc_norm`: one norm for each of them; `feeds_normed`: the head feeds on its output after the final norm.
+    `qkv_bias` is of the three projections into attention, `attention_bias` of the one out of it.
     """
 
     generation: int
@@ -47,6 +49,7 @@ class HeadConfig:
     rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
     max_position: int = 2048
     fc_bias: bool = False
+    qkv_bias: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
     norm_before_residual: bool = False
@@ -96,11 +99,11 @@ class _Layer(nn.Module):
         self.is_fused = config.generation == 3 and index == 0
         self.norm_before_residual = config.norm_before_residual
         self.self_attn = LlamaAttention(llama, index)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            stock = getattr(self.self_attn, name)
+            reads = 2 * config.hidden if self.is_fused else config.hidden
+            setattr(self.self_attn, name, nn.Linear(reads, stock.out_features, bias=config.qkv_bias))
         if self.is_fused:
-            for name in ("q_proj", "k_proj", "v_proj"):
-                stock = getattr(self.self_attn, name)
-                wide = nn.Linear(2 * config.hidden, stock.out_features, bias=config.attention_bias)
-                setattr(self.self_attn, name, wide)
             self.hidden_norm = LlamaRMSNorm(config.hidden, eps=config.eps)
         # EAGLE-1's only norm before attention is the target's own final one, in what it reads.
         if config.generation == 3 or index > 0:
@@ -148,6 +151,12 @@ class EagleHead(nn.Module):
             norms = (LlamaRMSNorm(config.target_hidden, eps=config.eps) for _ in config.feature_layers)
             self.fc_norm = nn.ModuleList(norms)
         self.register_buffer("draft_to_target", torch.zeros(config.draft_vocabulary, dtype=torch.long))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EagleHead:
+        """Move or cast everything but RoPE's angles: in half precision they are off by radians at a few thousand."""
+        super()._apply(fn, recurse)
+        self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
+        return self
 
     @property
     def vocabulary(self) -> Tensor:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
 
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
+_MOST_LAYERS = 8  # a head of more would be a model
 _RENAMED = (
     (re.compile(r"^(model|eagle_module)\."), ""),
     (re.compile(r"^midlayer\."), "layers.0."),
@@ -62,7 +63,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
         head = EagleHead(config)
         _share(head, tensors, target, settings, directory)
         wrong = head.load_state_dict(tensors, strict=False)
-    except (TypeError, ValueError, LookupError, RuntimeError, OverflowError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
         raise _misfit(directory, " ".join(str(error).split())) from error
     if wrong.unexpected_keys:
         raise _misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
@@ -90,12 +91,18 @@ def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> tuple[EagleH
 
 
 def save_head(
-    head: EagleHead, directory: Path, *, dtype: torch.dtype | None = None, notes: Mapping[str, Any] | None = None
+    head: EagleHead,
+    directory: Path,
+    *,
+    target_layers: int = 0,
+    dtype: torch.dtype | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
 
-    The embedding is the target's and is left out. `dtype`: what floating-point tensors become. `notes` go into
-    config.json beside the sizes. ValueError for EAGLE-1.
+    The embedding is the target's and is left out. Where the head reads the default states of a target of
+    `target_layers` layers, they are left out too: engines count explicit ids in two ways, and defaults in one. `dtype`:
+    what floating-point tensors become. `notes` go into config.json beside the sizes. ValueError for EAGLE-1.
     """
     import torch
     from safetensors.torch import save_file
@@ -114,7 +121,10 @@ def save_head(
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / "model.safetensors.partial"
     save_file(tensors, partial, metadata={"format": "pt"})
-    text = json.dumps({**_published(config), **(notes or {})}, indent=2, sort_keys=True)
+    published = _published(config)
+    if config.feature_layers == default_layers(target_layers):
+        del published["eagle_config"]
+    text = json.dumps({**published, **(notes or {})}, indent=2, sort_keys=True)
     (directory / "config.json").write_text(text + "\n", encoding="utf-8")
     partial.replace(directory / "model.safetensors")
 
@@ -141,8 +151,10 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
                 tensors.update(load_file(file))
             else:
                 tensors.update(torch.load(file, map_location="cpu", weights_only=True))
-    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, OSError) as error:
+    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, OSError, TypeError, ValueError) as error:
         raise damaged(directory, str(error).partition("\n")[0], name) from error
+    if not all(isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in tensors.items()):
+        raise damaged(directory, "it holds other things than tensors by name", name)
     named = {}
     for key, tensor in tensors.items():
         if _IGNORED.search(key):
@@ -181,11 +193,16 @@ def _configure(
     stated = settings.get("head_dim")
     if stated and stated != head_dim:
         raise _misfit(directory, f"config.json says head_dim {stated}, its tensors {head_dim}")
-    layers = 1 + max(int(found[1]) for key_ in tensors if (found := re.match(r"layers\.(\d+)\.", key_)))
+    numbers = {int(found[1]) for name in tensors if (found := re.match(r"layers\.(\d{1,3})\.", name))}
+    layers = len(numbers)
+    if numbers != set(range(layers)) or layers > _MOST_LAYERS:
+        raise _misfit(directory, f"its layers are numbered {sorted(numbers)[:_MOST_LAYERS]}")
     fused = joined // reads if generation == 3 else 1
     feature_layers, other = _feature_layers(settings, generation, fused, target.layers, directory)
     vocabulary = len(tensors["embedding.weight"]) if "embedding.weight" in tensors else target.vocabulary
     rows = len(tensors["lm_head.weight"]) if "lm_head.weight" in tensors else vocabulary
+    if vocabulary < target.vocabulary:
+        raise _misfit(directory, f"it embeds {vocabulary:,} tokens, the target writes {target.vocabulary:,}")
     if generation == 1:
         rows = target.vocabulary
     stated_rows = int(settings.get("draft_vocab_size") or rows) if generation == 3 else rows
@@ -211,6 +228,7 @@ def _configure(
         rope=_rope(settings),
         max_position=int(settings.get("max_position_embeddings", 2048)),
         fc_bias="fc.bias" in tensors,
+        qkv_bias="layers.0.self_attn.q_proj.bias" in tensors,
         attention_bias="layers.0.self_attn.o_proj.bias" in tensors,
         mlp_bias="layers.0.mlp.down_proj.bias" in tensors,
         norm_before_residual=bool(nested(settings, "norm_before_residual", False)),
@@ -232,11 +250,13 @@ def _feature_layers(
     if generation == 1:
         return (layers,), None
     ids = nested(settings, "eagle_aux_hidden_state_layer_ids", None)
-    if ids is None:
+    if not ids:
         if fused != 3:
             raise _misfit(directory, f"it fuses {fused} states and does not say which")
         return default_layers(layers), None
-    given = tuple(int(i) % (layers + 1) for i in ids)
+    given = tuple(int(i) + (layers + 1) * (int(i) < 0) for i in ids)
+    if not all(0 <= i <= layers for i in given):
+        raise _misfit(directory, f"it reads layers {given}, the target has {layers}")
     if len(given) != fused:
         raise _misfit(directory, f"it names {len(given)} layers and fuses {fused} states")
     shifted = tuple(i + 1 for i in given)
@@ -251,6 +271,8 @@ def _rope(settings: dict[str, Any]) -> dict[str, Any]:
     if rope["rope_type"] == "dynamic":
         # Its angles change with the length read so far; cached keys cannot follow. Working sets keep it in range.
         rope = {"rope_type": "default", "rope_theta": rope["rope_theta"]}
+    if rope["rope_type"] not in ("default", "linear", "yarn", "llama3"):
+        raise ValueError(f"its position encoding is of a kind unknown here: {rope['rope_type']}")
     return rope
 
 
@@ -279,6 +301,8 @@ def _share(
         return
     offsets = tensors["draft_to_target"] = tensors["draft_to_target"].long()
     named = offsets + torch.arange(len(offsets))
+    if int(named.min()) < 0 or int(named.max()) >= target.vocabulary:
+        raise _misfit(directory, "d2t names tokens that the target does not have")
     if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
         raise _misfit(directory, "d2t and t2d name different tokens")
 
@@ -301,6 +325,7 @@ def _published(config: HeadConfig) -> dict[str, Any]:
         "rope_theta": config.rope["rope_theta"],
         "rope_scaling": None if config.rope["rope_type"] == "default" else dict(config.rope),
         "max_position_embeddings": config.max_position,
+        "qkv_bias": config.qkv_bias,
         "attention_bias": config.attention_bias,
         "mlp_bias": config.mlp_bias,
         "tie_word_embeddings": False,

@@ -13,12 +13,25 @@ from torch import Tensor, nn
 
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import ModelError
+
+_ATTENTION = {f"self_attn.{part}_proj.weight" for part in "qkvo"}
 
 
 @torch.no_grad()
 def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ...], *, max_position: int) -> EagleHead:
-    """A trainable head in float32 for `lm`, writing the tokens `vocabulary` [draft vocabulary], ascending."""
+    """A trainable head in float32 for `lm`, writing the tokens `vocabulary` [draft vocabulary], ascending.
+
+    ModelError for a target without the parts of a Llama: a gated MLP, RMS norms, RoPE.
+    """
     target, model = lm.config, lm.model
+    parts = ("rms_norm_eps", "intermediate_size", "rope_parameters")
+    if missing := [part for part in parts if getattr(target, part, None) is None]:
+        raise ModelError(
+            f"no head can be trained for {type(model).__name__}",
+            why=f"heads have the parts of a Llama, and its configuration has no {missing[0]}",
+            fix="choose another target: specextend presets list",
+        )
     heads = int(target.num_attention_heads)
     config = HeadConfig(
         generation=3,
@@ -49,15 +62,19 @@ def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ..
     head.fc.weight[:, -hidden:] += torch.eye(hidden)
     decoder: Any = model.get_decoder()
     own = {name: tensor.float().cpu() for name, tensor in decoder.layers[-1].state_dict().items()}
+    if {name for name in own if name.startswith("self_attn.")} != _ATTENTION:
+        # Biases, norms of queries and keys, fused projections: weights that mean something else without them.
+        own = {name: tensor for name, tensor in own.items() if not name.startswith("self_attn.")}
+    centre = 1.0 if str(target.model_type).startswith("gemma") else 0.0  # Gemma stores its norms less one
     layers: Any = head.layers
     for name, tensor in layers[0].state_dict().items():
         source = own.get("input_layernorm.weight" if name == "hidden_norm.weight" else name)
         if source is None:
             continue
         if tensor.shape == source.shape:
-            tensor.copy_(source)
+            tensor.copy_(source + centre if tensor.dim() == 1 else source)
         elif tensor.dim() == 2 and tensor.shape == (source.shape[0], 2 * source.shape[1]):
             tensor[:, hidden:] = source  # the half that reads states; embeddings come first
     norm: Any = head.norm
-    norm.weight.copy_(decoder.norm.weight)
+    norm.weight.copy_(decoder.norm.weight + centre)
     return head

@@ -22,7 +22,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ui")]
 from fake_stream import stream
 
 from specextend_cli.errors import InputError
-from specextend_cli.models.preset import DEFAULT, load_preset
 from specextend_cli.summarize.events import Coverage, Event, Noted, Plan
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
@@ -53,6 +52,8 @@ class Summarizer:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.saves = options.cache
+        from specextend_cli.models.preset import DEFAULT, load_preset  # heavy: only when it is used
+
         self.preset = load_preset(DEFAULT)
 
     def plan(self, document: Any) -> Plan:

@@ -26,11 +26,14 @@ EAGLE3 = HeadConfig(**{**COMMON, "generation": 3, "draft_vocabulary": 40, "featu
 VARIANTS: dict[str, HeadConfig] = {
     "eagle1": EAGLE1,
     "eagle1-bias-2-layers": HeadConfig(**{**vars(EAGLE1), "fc_bias": True, "layers": 2}),
+    "eagle1-qkv-bias": HeadConfig(**{**vars(EAGLE1), "qkv_bias": True}),
     "eagle3": EAGLE3,
     "eagle3-residual": HeadConfig(**{**vars(EAGLE3), "norm_before_residual": True}),
     "eagle3.1": HeadConfig(**{**vars(EAGLE3), "fc_norm": True, "feeds_normed": True}),
     "eagle3-norm-before-fc": HeadConfig(**{**vars(EAGLE3), "norm_before_fc": True}),
-    "eagle3-2-layers": HeadConfig(**{**vars(EAGLE3), "layers": 2, "attention_bias": True, "mlp_bias": True}),
+    "eagle3-2-layers": HeadConfig(
+        **{**vars(EAGLE3), "layers": 2, "qkv_bias": True, "attention_bias": True, "mlp_bias": True}
+    ),
     "eagle3-narrow": HeadConfig(**{**vars(EAGLE3), "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 24}),
     "eagle3-whole-vocabulary": HeadConfig(**{**vars(EAGLE3), "draft_vocabulary": VOCABULARY}),
     "eagle3-linear-rope": HeadConfig(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pickle
@@ -142,6 +143,14 @@ BROKEN: dict[str, tuple[Any, Any, str]] = {
     "words for numbers": (angelslim, lambda d: change(d, num_attention_heads="many"), "cannot be used"),
     "other target": (angelslim, lambda d: change(d, target_hidden_size=48), "cannot be used"),
     "other vocabulary": (angelslim, lambda d: change(d, draft_vocab_size=39), "cannot be used"),
+    "layers of a deeper target": (
+        speculators,
+        lambda d: change(d, eagle_aux_hidden_state_layer_ids=[40, 41, 42]),
+        "cannot be used",
+    ),
+    "an unknown RoPE": (angelslim, lambda d: change(d, rope_scaling={"rope_type": "longrope"}), "cannot be used"),
+    "a list as .bin": (safeailab_3, lambda d: torch.save([1, 2], d / "pytorch_model.bin"), "damaged"),
+    "numbers in .bin": (safeailab_3, lambda d: torch.save({"fc.weight": 3}, d / "pytorch_model.bin"), "damaged"),
     "two layers named": (speculators, lambda d: change(d, eagle_aux_hidden_state_layer_ids=[0, 1]), "cannot be used"),
     "a norm without tensors": (angelslim, lambda d: change(d, fc_norm=True), "cannot be used"),
 }
@@ -169,3 +178,36 @@ def test_a_tensor_too_many_or_too_few_is_refused(key: str, tmp_path: Path) -> No
     (tmp_path / "config.json").write_text(json.dumps({**SIZES, "draft_vocab_size": 40}))
     with pytest.raises(ModelError, match="cannot be used"):
         load_head(tmp_path, LanguageModel(tiny()))
+
+
+def test_empty_layer_ids_are_the_default_ones(tmp_path: Path) -> None:
+    speculators(tmp_path)
+    change(tmp_path, eagle_aux_hidden_state_layer_ids=[])
+    assert load_head(tmp_path, LanguageModel(tiny())).head.config.feature_layers == default_layers(3)
+
+
+def test_default_layers_are_not_written(tmp_path: Path) -> None:
+    """Engines count explicit ids in two ways, so a head that needs none names none."""
+    lm, head = LanguageModel(tiny()), tiny_head("eagle3")
+    head.config = dataclasses.replace(head.config, feature_layers=default_layers(3))
+    save_head(head, tmp_path, target_layers=3)
+    assert "eagle_config" not in json.loads((tmp_path / "config.json").read_text())
+    loaded = load_head(tmp_path, lm)
+    assert (loaded.head.config.feature_layers, loaded.other_layers) == (default_layers(3), None)
+
+
+def test_angles_stay_exact_in_half_precision(tmp_path: Path) -> None:
+    safeailab_3(tmp_path)
+    head = load_head(tmp_path, LanguageModel(tiny().to(torch.bfloat16))).head
+    assert head.fc.weight.dtype == torch.bfloat16
+    assert head.rotary.inv_freq.dtype == torch.float32
+    assert torch.equal(head.frequencies, tiny_head("eagle3").frequencies)
+
+
+def test_a_layer_number_out_of_line_is_refused_at_once(tmp_path: Path) -> None:
+    safeailab_3(tmp_path)
+    tensors = torch.load(tmp_path / "pytorch_model.bin", weights_only=True)
+    torch.save({**tensors, "layers.900.mlp.up_proj.weight": torch.ones(1)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="cannot be used") as error:
+        load_head(tmp_path, LanguageModel(tiny()))
+    assert "numbered" in error.value.why

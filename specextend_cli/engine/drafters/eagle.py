@@ -51,7 +51,7 @@ class EagleDrafter(ModelDrafter):
 
     def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
         features = torch.cat(self._features)
-        self._features = [features[len(tokens) :]]
+        self._features = [features[len(tokens) :].clone()]  # of its own: a view would keep the whole chunk
         ids = torch.tensor(tokens, device=self.device)
         states = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
         cache.reserve(len(tokens))
