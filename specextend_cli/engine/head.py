@@ -154,7 +154,7 @@ class EagleHead(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EagleHead:
         """Move or cast everything but RoPE's angles: in half precision they are off by radians at a few thousand."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
         return self
 
