@@ -18,14 +18,26 @@ def read_settings(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
     # speculators keeps a decoder layer's sizes in a table of their own; what stands outside goes before it.
-    inner = settings.get("transformer_layer_config") or {}
-    return {**inner, **{key: value for key, value in settings.items() if value is not None}}
+    inner = _table(directory, settings, "transformer_layer_config")
+    flat = {**inner, **{key: value for key, value in settings.items() if value is not None}}
+    _table(directory, flat, "eagle_config")
+    return flat
+
+
+def _table(directory: Path, settings: dict[str, Any], key: str) -> dict[str, Any]:
+    """The table under `key`, empty where there is none; ModelError where something else stands there."""
+    table = settings.get(key)
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        raise ModelError(f"cannot read the head's config.json in {directory}", why=f"its {key} is not an object")
+    return table
 
 
 def nested(settings: dict[str, Any], key: str, default: Any) -> Any:
     """A field that some put at the top and others into `eagle_config`."""
-    inner = settings.get("eagle_config") or {}
-    return settings.get(key, inner.get(key, default))
+    inner = settings.get("eagle_config")
+    return settings.get(key, inner.get(key, default) if isinstance(inner, dict) else default)
 
 
 def claims_eagle3(settings: dict[str, Any]) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.preset import Dtype, Quantization
+from specextend_cli.models.quiet import quiet
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
@@ -48,7 +47,7 @@ def load_model(
     from transformers import AutoModelForCausalLM
 
     try:
-        with _quiet():
+        with quiet():
             # With output_loading_info it returns two things, which its annotation does not know.
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 directory,
@@ -91,20 +90,3 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=None if dtype == "auto" else dtype
     )
     return {"quantization_config": settings, "device_map": {"": device}}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars or advice from transformers on a terminal that is ours."""
-    from transformers.utils import logging as transformers_logging
-
-    logging: Any = transformers_logging  # its functions carry no annotations
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()

@@ -17,15 +17,25 @@ def weight_files(directory: Path) -> list[Path]:
     for stem, suffix in FORMATS:
         single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
         if index.is_file():
-            try:
-                names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            except (ValueError, LookupError, TypeError):
+            files = [directory / name for name in _indexed(index, suffix)]
+            if not files:
                 return []
-            files = sorted({directory / name for name in names})
         else:
             files = [single]
         if all(file.is_file() for file in files):
             return files
+    return []
+
+
+def _indexed(index: Path, suffix: str) -> list[str]:
+    """The file names in an index; none where it is broken, or names anything but files beside it."""
+    try:
+        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        # An index comes with the model: it must not lead out of the model's directory.
+        if all(name.endswith(suffix) and Path(name).name == name for name in names):
+            return sorted(set(names))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
     return []
 
 

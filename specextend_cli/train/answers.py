@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.models.quiet import quiet
+from specextend_cli.train.files import add_lines, read_lines
 from specextend_cli.train.samples import Sample
 
 
@@ -34,25 +36,11 @@ class AnswerFile:
 
     def read(self) -> list[Sample]:
         """All whole lines; the torn last line of a killed run is dropped."""
-        if not self.path.exists():
-            return []
-        samples, whole = [], 0
-        for line in self.path.read_bytes().splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            record = json.loads(line)
-            samples.append(Sample(record["tokens"], record["start"]))
-            whole += len(line)
-        with self.path.open("ab") as file:
-            file.truncate(whole)
-        return samples
+        return [Sample(record["tokens"], record["start"]) for record in read_lines(self.path)]
 
     def append(self, samples: Sequence[Sample]) -> None:
         """Add and flush."""
-        with self.path.open("ab") as file:
-            for sample in samples:
-                record = {"tokens": sample.tokens, "start": sample.start}
-                file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+        add_lines(self.path, ({"tokens": sample.tokens, "start": sample.start} for sample in samples))
 
 
 @torch.inference_mode()
@@ -80,22 +68,44 @@ def answer(
     for number, at in enumerate(order):
         batch = [prompts[i] for i in batches[at]]
         ids = torch.tensor(batch, device=lm.device)
-        sampled = {"do_sample": True, "temperature": asking.temperature} if number % 2 else {"do_sample": False}
         torch.manual_seed(asking.seed + at)
-        model.set_attn_implementation("sdpa")
-        try:
+        with _as_asked(model):
             out = model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
-                max_new_tokens=asking.new_tokens,
+                generation_config=_settings(asking, ends, sampled=number % 2 == 1),
                 logits_processor=penalty(ids.shape[1]),
-                eos_token_id=list(ends),
-                pad_token_id=ends[0],
-                **sampled,
             )
-        finally:
-            model.set_attn_implementation(NAME)
         yield [_sample(row, ids.shape[1], ends) for row in out.tolist()]
+
+
+def _settings(asking: Asking, ends: Sequence[int], *, sampled: bool) -> GenerationConfig:
+    # Sampled as the engine samples: from all tokens, where transformers would keep 50.
+    chance = {"do_sample": True, "temperature": asking.temperature, "top_k": 0} if sampled else {"do_sample": False}
+    return GenerationConfig(
+        max_new_tokens=asking.new_tokens,
+        eos_token_id=list(ends) or None,
+        pad_token_id=ends[0] if ends else 0,
+        **chance,
+    )
+
+
+@contextmanager
+def _as_asked(model: PreTrainedModel) -> Iterator[None]:
+    """The model on a stock attention, without advice, and without the settings that it came with.
+
+    transformers fills what a caller leaves open from those (top_k, min_length, a penalty of its own, ...), even where
+    it is given a configuration; the engine knows none of them.
+    """
+    own = model.generation_config
+    model.generation_config = GenerationConfig()
+    model.set_attn_implementation("sdpa")
+    try:
+        with quiet():
+            yield
+    finally:
+        model.generation_config = own
+        model.set_attn_implementation(NAME)
 
 
 def _sample(tokens: list[int], prompt: int, ends: Sequence[int]) -> Sample:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from specextend_cli.train.files import read_lines, replace_whole
 
 if TYPE_CHECKING:
     from specextend_cli.train.distill import Distillation
@@ -22,15 +23,23 @@ class Facts:
     machine: str
 
 
-def write_card(
-    directory: Path, facts: Facts, plan: Distillation, curve: Path, coverage: float, answers: int, corpus_tokens: int
-) -> None:
-    """README.md in `directory`, with the curve of validations in `curve` (JSON lines)."""
-    points = [json.loads(line) for line in curve.read_text(encoding="utf-8").splitlines()]
-    best = max(points, key=lambda point: float(point["accepted"]))
-    depth = "".join(f" {share:.2f} |" for share in best["agreement"])
-    heads = "".join(f" {k} |" for k in range(1, len(best["agreement"]) + 1))
-    rows = "\n".join(f"| {p['step']} | {p['seconds'] / 60:.1f} | {p['accepted']:.3f} |" for p in points)
+@dataclass(frozen=True)
+class Figures:
+    """What the run counted: tokens in the draft's vocabulary and their share of the target's held-out answers, answers
+    and document tokens learnt from, and what the head was measured on."""
+
+    vocabulary: int
+    coverage: float
+    answers: int
+    corpus_tokens: int
+    measured_on: str = "answers"
+
+
+def write_card(directory: Path, facts: Facts, plan: Distillation, figures: Figures, curve: Path) -> None:
+    """README.md in `directory`, with the curve of validations in `curve` (JSON lines), which may be empty."""
+    points = read_lines(curve)
+    best = max(points, key=lambda point: float(point["accepted"]), default=None)
+    took = f"**Steps** {best['step']:,}, {best['seconds'] / 60:.0f} minutes of training" if best else "**Training**"
     text = f"""---
 library_name: transformers
 base_model: {facts.target}
@@ -41,15 +50,30 @@ tags: [speculative-decoding, eagle3]
 Proposes tokens that {facts.target} verifies; it cannot change what the target writes. Made by `specextend train-draft`,
 in the published EAGLE-3 layout. The embedding is the target's and is not in the file.
 
-- **Trained on** {answers:,} of the target's own answers about excerpts of {min(plan.lengths):,} to
-  {max(plan.lengths):,} tokens, and on plain text of the same documents ({corpus_tokens:,} tokens): {facts.corpus}.
+- **Trained on** {figures.answers:,} of the target's own answers about excerpts of {min(plan.lengths):,} to
+  {max(plan.lengths):,} tokens, and on plain text of the same documents ({figures.corpus_tokens:,} tokens):
+  {facts.corpus}.
 - **Licences**: target {facts.target_licence}; documents {facts.corpus_licences}.
-- **Steps** {best["step"]:,}, {best["seconds"] / 60:.0f} minutes of training on {facts.machine};
+- {took} on {facts.machine};
   unroll {plan.schedule.unroll}, rate {plan.schedule.rate:g}, {plan.schedule.batch} samples a step.
-- **Vocabulary** {plan.vocabulary:,} tokens, {100 * coverage:.1f}% of what the target writes in held-out answers.
+- **Vocabulary** {figures.vocabulary:,} tokens, {100 * figures.coverage:.1f}% of what the target writes in held-out
+  answers.
+"""
+    if best:
+        text += _measured(points, best, figures.measured_on)
+    replace_whole(directory / "README.md", text)
 
-On held-out answers, a chain of {plan.schedule.unroll} drafts has an accepted length of
-**{best["accepted"]:.2f}**, bonus included. Agreement with the target's likeliest token by depth:
+
+def _measured(points: list[dict[str, Any]], best: dict[str, Any], measured_on: str) -> str:
+    """The best measurement, and all of them."""
+    depth = "".join(f" {share:.2f} |" for share in best["agreement"])
+    heads = "".join(f" {k} |" for k in range(1, len(best["agreement"]) + 1))
+    rows = "\n".join(f"| {p['step']} | {p['seconds'] / 60:.1f} | {p['accepted']:.3f} |" for p in points)
+    return f"""
+On held-out {measured_on}, a chain of {len(best["agreement"])} drafts has an estimated accepted length of
+**{best["accepted"]:.2f}**, bonus included. It is an estimate because it is teacher-forced: every depth is fed the
+text's own tokens, not the head's drafts. `specextend bench` measures what a run accepts.
+Agreement with the target's likeliest token by depth:
 
 | depth |{heads}
 |---|{"---|" * len(best["agreement"])}
@@ -57,8 +81,7 @@ On held-out answers, a chain of {plan.schedule.unroll} drafts has an accepted le
 
 ## Validation
 
-| step | minutes | accepted length |
+| step | minutes | estimated accepted length |
 |---|---|---|
 {rows}
 """
-    (directory / "README.md").write_text(text, encoding="utf-8")

@@ -6,22 +6,24 @@ vocabulary once chosen, the trainer's checkpoint at every validation.
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
 from specextend_cli.models.heads import default_layers, save_head
 from specextend_cli.train.answers import AnswerFile, Asking, answer
-from specextend_cli.train.card import Facts, write_card
+from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
+from specextend_cli.train.files import add_lines, read_lines, replace_whole
+from specextend_cli.train.identity import claim
 from specextend_cli.train.newborn import newborn
 from specextend_cli.train.samples import Frame, Sample, cut
 from specextend_cli.train.trainer import Schedule, train
@@ -61,7 +63,7 @@ def distill(
 ) -> Iterator[TrainEvent]:
     """Train a head for `lm` on tokenized `documents`; it ends in `directory` as config.json and model.safetensors.
 
-    InputError: too few or too short documents.
+    InputError: too few or too short documents. UsageError: `directory` holds another run (see `identity`).
     """
     directory.mkdir(parents=True, exist_ok=True)
     work = directory / "training"
@@ -73,37 +75,59 @@ def distill(
             why="one is kept for validation, the others are trained on",
             fix="give more or longer documents",
         )
+    layers = plan.feature_layers or default_layers(lm.layers)
+    claim(work, lm, documents, frame, plan, layers)
+    seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)
     learnt, kept = long_enough[held:], long_enough[:held]
     file, held_file = AnswerFile(work / "answers.jsonl"), AnswerFile(work / "held_out.jsonl")
     chosen_file = work / "vocabulary.safetensors"
     if not chosen_file.exists():
-        asked = _prompts(kept, frame, plan, plan.held_out, seed=1)
+        asked = _prompts(kept, frame, plan, plan.held_out, seed + 1)
         spent = yield from _answers(lm, asked, held_file, plan, ends, seconds=None)
         left = plan.answering * plan.schedule.seconds - spent
-        yield from _answers(lm, _prompts(learnt, frame, plan, plan.answers, seed=2), file, plan, ends, seconds=left)
-        save_file({"vocabulary": _vocabulary(lm, file.read(), learnt, plan, ends)}, chosen_file)
+        yield from _answers(lm, _prompts(learnt, frame, plan, plan.answers, seed + 2), file, plan, ends, seconds=left)
+        replace_whole(chosen_file, save({"vocabulary": _vocabulary(lm, file.read(), learnt, plan, ends)}))
     vocabulary = load_file(chosen_file)["vocabulary"]
     answers, held_out = file.read(), held_file.read()
     covered = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
     covered_text = coverage(vocabulary, count(kept, lm.vocabulary))
     yield VocabularyChosen(len(vocabulary), covered, covered_text)
 
-    layers = plan.feature_layers or default_layers(lm.layers)
+    torch.manual_seed(seed)  # of the weights that start as noise
     head = newborn(lm, vocabulary, layers, max_position=max(plan.lengths) + plan.asking.new_tokens)
-    plain = round(len(answers) * plan.text / (1 - plan.text))
-    excerpts = [Sample(tokens, 0) for tokens in cut(learnt, plan.lengths, plain, seed=3)]
+    samples = _samples(answers, learnt, plan)
+    measured_on = "answers"
+    if not any(sample.rows >= plan.schedule.unroll for sample in held_out):
+        # A target that answers in a word or two: plain text tells more than no measurement.
+        held_out, measured_on = _held_excerpts(kept, plan), "excerpts of documents"
+    figures = Figures(len(vocabulary), covered, len(answers), sum(map(len, learnt)), measured_on)
+    curve = work / "curve.jsonl"
+    read_lines(curve)  # drops what a killed run left half written
     schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
-    for event in train(lm, head, [*answers, *excerpts], held_out, schedule, work / "checkpoint.pt"):
+    for event in train(lm, head, samples, held_out, schedule, work / "checkpoint.pt"):
         if isinstance(event, Validated):
-            with (work / "curve.jsonl").open("a", encoding="utf-8") as lines:
-                record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
-                lines.write(json.dumps({**record, "agreement": event.agreement}) + "\n")
+            record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
+            add_lines(curve, [{**record, "agreement": event.agreement}])
         if isinstance(event, Done) or (isinstance(event, Validated) and event.best):
             # A head is on disk from the first validation on.
             save_head(head, directory, dtype=torch.bfloat16)
-            write_card(directory, facts, plan, work / "curve.jsonl", covered, len(answers), sum(map(len, learnt)))
+            write_card(directory, facts, plan, figures, curve)
         yield event
+
+
+def _samples(answers: Sequence[Sample], documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
+    """Answers, and as much plain text beside them as the plan wants; at a share of 1, text in their place."""
+    only_text = plan.text >= 1
+    plain = len(answers) if only_text else round(len(answers) * plan.text / (1 - plan.text))
+    excerpts = [Sample(tokens, 0) for tokens in cut(documents, plan.lengths, plain, plan.schedule.seed + 3)]
+    return excerpts if only_text else [*answers, *excerpts]
+
+
+def _held_excerpts(documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
+    """Plain text that is never trained on, no more rows of each than training reads."""
+    excerpts = cut(documents, plan.lengths, plan.held_out, plan.schedule.seed + 4)
+    return [Sample(tokens, max(len(tokens) - 1 - plan.schedule.rows, 0)) for tokens in excerpts]
 
 
 def _prompts(
@@ -133,7 +157,7 @@ def _answers(
     """
     known = file.read()
     clock = file.path.with_suffix(".seconds")
-    spent = float(clock.read_text()) if clock.exists() else 0.0
+    spent = _seconds(clock)
     done, tokens = len(known), sum(len(s.tokens) - s.start - 2 for s in known)
     began = perf_counter()
     seen = {tuple(s.tokens[: s.start + 2]) for s in known}
@@ -147,11 +171,20 @@ def _answers(
         done += len(batch)
         tokens += sum(len(s.tokens) - s.start - 2 for s in batch)
         now = spent + perf_counter() - began
-        clock.write_text(f"{now:.1f}")
+        replace_whole(clock, f"{now:.1f}")
         yield Answering(done, len(prompts), tokens, now)
         if seconds is not None and now >= seconds:
             break
     return now
+
+
+def _seconds(clock: Path) -> float:
+    """What a clock's file says; one that is not there or unreadable counts as 0."""
+    try:
+        seconds = float(clock.read_text())
+    except (OSError, ValueError):
+        return 0.0
+    return seconds if math.isfinite(seconds) else 0.0
 
 
 def _vocabulary(

@@ -46,9 +46,11 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """On held-out answers: `agreement` with the target by depth, given the target's tokens before it.
+    """On held-out answers: `agreement` with the target's likeliest token by depth, given the answer's own tokens.
 
-    `accepted` is the mean accepted length of a chain as deep as the unroll, bonus included.
+    `accepted` estimates the mean accepted length of a chain as deep as the unroll, bonus included. It is
+    teacher-forced: every depth is fed the answer's own tokens, where drafting would be fed what the head drafted
+    before; and a run grows trees. What it accepts is near the estimate, not equal to it.
     """
 
     step: int
@@ -60,7 +62,10 @@ class Validated:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Why training ended: its time or its steps are over, or it was no longer improving."""
+    """Why training ended: its time or its steps are over, or it was no longer improving.
+
+    `accepted` is the best estimate (see `Validated`).
+    """
 
     reason: str
     step: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ class Frame:
 def read_corpus(path: Path) -> Iterator[str]:
     """Texts of a JSONL[.gz] file (field `text`), of a text file, or of every such file in a directory, in order.
 
-    InputError: nothing there, or a line that is not JSON with a `text`.
+    InputError: nothing there, a file that cannot be read, or a line that is not JSON with a `text`.
     """
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     texts = [file for file in files if file.name.endswith((".jsonl", ".jsonl.gz", ".txt", ".md"))]
@@ -51,19 +52,31 @@ def read_corpus(path: Path) -> Iterator[str]:
             fix="convert other documents first: specextend extract report.pdf -o report.txt",
         )
     for file in texts:
-        try:
-            data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read {file}", why=error.strerror or str(error)) from error
-        if ".jsonl" not in file.name:
+        data = _read(file)
+        if file.name.endswith((".jsonl", ".jsonl.gz")):
+            yield from _texts(file, data)
+        else:
             yield data.decode("utf-8", "replace")
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {file}", why=getattr(error, "strerror", None) or str(error)) from error
+
+
+def _texts(file: Path, data: bytes) -> Iterator[str]:
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
             continue
-        for number, line in enumerate(data.splitlines(), 1):
-            try:
-                text = json.loads(line)["text"]
-            except (ValueError, LookupError, TypeError) as error:
-                raise InputError(f"{file}, line {number}: not JSON with a text", why=str(error)) from error
-            yield str(text)
+        try:
+            text = json.loads(line)["text"]
+            if not isinstance(text, str):
+                raise TypeError(f"its text is no string but {type(text).__name__}")
+        except (ValueError, LookupError, TypeError) as error:
+            raise InputError(f"{file}, line {number}: not JSON with a text", why=str(error)) from error
+        yield text
 
 
 def cut(documents: Sequence[Sequence[int]], lengths: Sequence[int], count: int, seed: int) -> list[list[int]]:

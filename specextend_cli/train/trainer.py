@@ -15,6 +15,7 @@ from torch import Tensor
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import InputError
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.unroll import unroll
@@ -55,7 +56,10 @@ def train(
     """Fit `head` (float32) to the target's soft choices on `samples`; the best head is in it when this ends.
 
     State is written to `checkpoint` at every validation, whole or not at all; a run that finds one goes on from it.
+    InputError: no sample, or none of those held out, is as long as the unroll.
     """
+    usable = long_enough(samples, schedule.unroll, "to train on")
+    held_out = long_enough(held_out, schedule.unroll, "to measure the head on")
     device = lm.device
     head.to(device)
     trainable = [parameter for parameter in head.parameters() if parameter.requires_grad]
@@ -65,7 +69,6 @@ def train(
         run = _restore(checkpoint, head, optimizer)
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
-    usable = [sample for sample in samples if sample.rows >= schedule.unroll]
     began, before = perf_counter(), run.seconds
     next_validation = run.seconds + schedule.validate
     reason = "finished"
@@ -103,17 +106,30 @@ def train(
     yield Done(reason, run.step, run.best_accepted)
 
 
+def long_enough(samples: Sequence[Sample], unroll: int, purpose: str) -> list[Sample]:
+    """Those in which `unroll` steps fit; InputError where there are none."""
+    usable = [sample for sample in samples if sample.rows >= unroll]
+    if not usable:
+        raise InputError(
+            f"there is no text {purpose}",
+            why=f"{unroll} steps of training do not fit into any of {len(samples)} answers and excerpts",
+            fix="longer documents, longer --lengths, or a smaller --unroll",
+        )
+    return usable
+
+
 @torch.no_grad()
 def validate(
     lm: LanguageModel, head: EagleHead, samples: Sequence[Sample], steps: int
 ) -> tuple[tuple[float, ...], float]:
-    """Agreement with the target's likeliest token by depth, and the accepted length of a chain, bonus included."""
+    """Agreement with the target's likeliest token by depth, and about the accepted length of a chain, bonus included.
+
+    An estimate, teacher-forced: each depth is fed the sample's own tokens, not those that the head drafted before it.
+    """
     right = torch.zeros(steps)
     rows = torch.zeros(steps)
     chains, starts = 0.0, 0
     for sample in samples:
-        if sample.rows < steps:
-            continue
         logits, targets = _forward(lm, head, sample, steps)
         likeliest = targets.argmax(-1).cpu()
         hits = []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_heads import tiny_head
 from tiny_models import VOCABULARY, generate, prompt, tiny
 
 from specextend_cli.engine.budget import Budget
@@ -18,14 +21,14 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import InputError
+from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.heads import load_head
 from specextend_cli.train.answers import AnswerFile, Asking
 from specextend_cli.train.card import Facts
 from specextend_cli.train.distill import Distillation, distill
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, Validated, VocabularyChosen
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
-from specextend_cli.train.trainer import Schedule
+from specextend_cli.train.trainer import Schedule, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
 FACTS = Facts("a tiny target", "none", "random tokens", "none", "a machine")
@@ -65,6 +68,7 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
 
     card = (tmp_path / "README.md").read_text()
     assert f"**{events[-1].accepted:.2f}**" in card
+    assert "**Vocabulary** 60 tokens" in card
     loaded = load_head(tmp_path, lm).head
     target = Target(lm)
     retrieval = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=16, sinks=2)
@@ -117,6 +121,58 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
         next(distill(LanguageModel(tiny()), [[1] * 20] * 2, FRAME, [0], plan(1), tmp_path, FACTS))
 
 
+def test_a_directory_of_another_run_is_refused(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    next(distill(lm, documents(), FRAME, [0], plan(1), tmp_path, FACTS))
+    with pytest.raises(UsageError, match="another head"):
+        next(distill(lm, documents()[1:], FRAME, [0], plan(1), tmp_path, FACTS))
+    next(distill(lm, documents(), FRAME, [0], plan(2), tmp_path, FACTS))
+
+
+def test_runs_of_one_seed_are_equal(tmp_path: Path) -> None:
+    """Also where one of them was killed before its head was born."""
+
+    def losses(name: str, seed: int, *, killed: bool = False) -> list[float]:
+        few = plan(2, answers=6, held_out=2)
+        few = replace(few, schedule=replace(few.schedule, seed=seed), asking=replace(few.asking, seed=seed))
+        lm = LanguageModel(tiny())
+        if killed:
+            events = distill(lm, documents(), FRAME, [0], few, tmp_path / name, FACTS)
+            while not isinstance(next(events), VocabularyChosen):
+                pass
+            events.close()
+            torch.rand(5)
+        events = distill(lm, documents(), FRAME, [0], few, tmp_path / name, FACTS)
+        return [event.loss for event in events if isinstance(event, Trained)]
+
+    assert losses("a", 0) == losses("b", 0, killed=True) != losses("c", 1)
+
+
+def test_a_target_of_few_words_is_measured_on_text(tmp_path: Path) -> None:
+    """Every token ends an answer: none is as long as the unroll."""
+    few = plan(2, answers=6, held_out=2)
+    events = list(distill(LanguageModel(tiny()), documents(), FRAME, list(range(VOCABULARY)), few, tmp_path, FACTS))
+    assert isinstance(events[-1], Done)
+    assert "On held-out excerpts of documents" in (tmp_path / "README.md").read_text()
+
+
+def test_text_alone(tmp_path: Path) -> None:
+    few = plan(2, answers=6, held_out=2, text=1.0)
+    assert isinstance(list(distill(LanguageModel(tiny()), documents(), FRAME, [], few, tmp_path, FACTS))[-1], Done)
+
+
+def test_nothing_to_train_on_or_measure_is_said(tmp_path: Path) -> None:
+    lm, schedule = LanguageModel(tiny()), Schedule(seconds=9, unroll=4)
+    long, short = Sample(prompt(40), 20), Sample(prompt(40), 36)
+    for samples, held_out, what in (([short], [long], "train on"), ([], [long], "train on"), ([long], [short], "meas")):
+        with pytest.raises(InputError, match=what) as caught:
+            next(train(lm, tiny_head("eagle3"), samples, held_out, schedule, tmp_path / "checkpoint.pt"))
+        assert "--unroll" in caught.value.fix
+    deep = replace(plan(1, answers=6, held_out=2), schedule=replace(schedule, unroll=60))
+    with pytest.raises(InputError, match="train on"):
+        list(distill(lm, documents(), FRAME, [0], deep, tmp_path, FACTS))
+
+
 def test_answers_survive_a_torn_line(tmp_path: Path) -> None:
     file = AnswerFile(tmp_path / "answers.jsonl")
     file.append([Sample([1, 2, 3], 1), Sample([4, 5], 0)])
@@ -143,8 +199,24 @@ def test_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="line 1"):
         list(read_corpus(tmp_path))
+    for line in ('{"text": 3}', '{"text": null}', '["text"]', '"text"', "{"):
+        (tmp_path / "d.jsonl").write_text('\n{"text": "four"}\n  \n' + line)
+        with pytest.raises(InputError, match="line 4"):
+            list(read_corpus(tmp_path / "d.jsonl"))
     with pytest.raises(InputError, match="no training text"):
         list(read_corpus(tmp_path / "c.bin"))
     excerpts = cut([prompt(60), prompt(90, seed=1), [1, 2]], (20, 40), 5, seed=0)
     assert sorted({len(excerpt) for excerpt in excerpts}) == [20, 40]
     assert excerpts == cut([prompt(60), prompt(90, seed=1), [1, 2]], (20, 40), 5, seed=0)
+
+
+def test_a_torn_archive_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl.gz"
+    whole = gzip.compress(json.dumps({"text": " ".join(map(str, range(999)))}).encode() + b"\n\n")
+    file.write_bytes(whole)
+    assert len(list(read_corpus(file))) == 1
+    for broken in (whole[:-20], whole[:-4], b"text", whole[:12] + b"\xff" * 20 + whole[32:]):
+        file.write_bytes(broken)
+        with pytest.raises(InputError, match="cannot read") as caught:
+            list(read_corpus(file))
+        assert caught.value.why

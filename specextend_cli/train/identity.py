@@ -1,0 +1,99 @@
+"""What a directory was begun with, in its plan.json: a run goes on only where it would have begun the same.
+
+Answers, vocabulary and checkpoint of one target, corpus or prompt say nothing about another; mixed, they would train
+without an error and draft badly. Time and steps are no part of it: a run may be given more of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import UsageError
+from specextend_cli.train.files import replace_whole
+from specextend_cli.train.samples import Frame
+
+if TYPE_CHECKING:
+    from specextend_cli.train.distill import Distillation
+
+_OPENING = 64  # tokens of each document that the digest reads
+
+
+def claim(
+    work: Path,
+    lm: LanguageModel,
+    documents: Sequence[Sequence[int]],
+    frame: Frame,
+    plan: Distillation,
+    feature_layers: Sequence[int],
+) -> None:
+    """Note in `work` what the run is of; UsageError where an earlier run there was of something else."""
+    path = work / "plan.json"
+    now = {
+        "target": _target(lm),
+        "documents": _digest(documents),
+        "prompt": {"before": list(frame.before), "after": list(frame.after)},
+        "lengths": list(plan.lengths),
+        "vocabulary": plan.vocabulary,
+        "unroll": plan.schedule.unroll,  # measurements of chains of two depths do not compare
+        "feature layers": list(feature_layers),
+    }
+    if not path.exists():
+        replace_whole(path, json.dumps(now, indent=2) + "\n")
+        return
+    before = _read(path)
+    if not before:
+        raise UsageError(f"cannot tell what {work} is the training of", why=f"{path.name} is damaged", fix=_fix(work))
+    if differing := [name for name in now if before.get(name) != now[name]]:
+        raise UsageError(
+            f"{work.parent} holds the training of another head",
+            why="; ".join(_difference(name, before.get(name), now[name]) for name in differing),
+            fix=_fix(work),
+        )
+
+
+def _fix(work: Path) -> str:
+    return f"another -o DIR, or remove {work}"
+
+
+def _target(lm: LanguageModel) -> dict[str, Any]:
+    return {
+        "class": type(lm.model).__name__,
+        "vocabulary": lm.vocabulary,
+        "hidden": int(lm.config.hidden_size),
+        "layers": lm.layers,
+        "dtype": str(lm.dtype).removeprefix("torch."),
+    }
+
+
+def _digest(documents: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Cheap: how much text there is, and how each document begins."""
+    openings = sha256()
+    for document in documents:
+        opening = np.asarray(document[:_OPENING], dtype="<i8")
+        openings.update(len(opening).to_bytes(8, "little") + opening.tobytes())
+    return {"number": len(documents), "tokens": sum(map(len, documents)), "openings": openings.hexdigest()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        before = json.loads(path.read_bytes())
+    except ValueError:
+        before = None
+    return before if isinstance(before, dict) else {}
+
+
+def _difference(name: str, before: object, now: object) -> str:
+    """In words; of a prompt's tokens and a digest nobody wants to read more than that they differ."""
+    if name in ("documents", "prompt"):
+        return f"the {name} differ" if name == "documents" else "the prompt differs"
+    if isinstance(before, dict) and isinstance(now, dict):
+        inner = (f"{key} {before.get(key)}, now {now[key]}" for key in now if before.get(key) != now[key])
+        return f"{name}: {', '.join(inner)}"
+    return f"{name}: {before}, now {now}"
