@@ -39,6 +39,7 @@ class HeadShape(BaseModel):
     draft_vocab: int = Field(default=0, ge=0)
     embedding: int = Field(default=0, ge=0)
     fc_bias: bool = False
+    qkv_bias: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
     norm_before_fc: bool = False
@@ -67,6 +68,7 @@ class HeadShape(BaseModel):
                 draft_vocab=draft_vocab,
                 embedding=vocab if _holds_embedding(directory, vocab * hidden, draft_vocab == vocab) else 0,
                 fc_bias=generation == 1 and settings.get("bias", True),
+                qkv_bias=settings.get("qkv_bias", settings.get("attention_bias", False)),
                 attention_bias=settings.get("attention_bias", False),
                 mlp_bias=settings.get("mlp_bias", False),
                 norm_before_fc=nested(settings, "norm_before_fc", False),
@@ -84,7 +86,8 @@ class HeadShape(BaseModel):
         joined = 2 * self.hidden if self.generation == 1 else self.fused * reads
         layer = (
             self.hidden * (2 * q + 2 * kv)
-            + self.attention_bias * (q + 2 * kv + self.hidden)
+            + self.qkv_bias * (q + 2 * kv)
+            + self.attention_bias * self.hidden
             + 3 * self.hidden * self.intermediate
             + self.mlp_bias * (2 * self.intermediate + self.hidden)
             + 2 * self.hidden  # norms

@@ -111,7 +111,7 @@ def distill(
             add_lines(curve, [{**record, "agreement": event.agreement}])
         if isinstance(event, Done) or (isinstance(event, Validated) and event.best):
             # A head is on disk from the first validation on.
-            save_head(head, directory, dtype=torch.bfloat16)
+            save_head(head, directory, target_layers=lm.layers, dtype=torch.bfloat16)
             write_card(directory, facts, plan, figures, curve)
         yield event
 

@@ -37,6 +37,7 @@ def shape_of(config: HeadConfig) -> HeadShape:
         draft_vocab=config.draft_vocabulary if is_three else 0,
         embedding=config.vocabulary,
         fc_bias=config.fc_bias,
+        qkv_bias=config.qkv_bias,
         attention_bias=config.attention_bias,
         mlp_bias=config.mlp_bias,
         norm_before_fc=config.norm_before_fc,
