@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_drafter import RandomDrafter
 from test_tree import trees
+from tiny_heads import EAGLE1, EAGLE3
 from tiny_models import COMMON, make
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Step
+from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -55,11 +58,17 @@ def chi_square(observed: Counter[tuple[int, ...]], expected: dict[tuple[int, ...
     return 0.5 * math.erfc(z / math.sqrt(2))
 
 
-def tiny_vocabulary_model() -> transformers.PreTrainedModel:
-    return make(transformers.LlamaConfig(**{**COMMON, "vocab_size": TINY_VOCABULARY, "initializer_range": 0.08}))
+def tiny_vocabulary_model(seed: int = 0) -> transformers.PreTrainedModel:
+    config = transformers.LlamaConfig(**{**COMMON, "vocab_size": TINY_VOCABULARY, "initializer_range": 0.08})
+    return make(config, seed)
 
 
-@pytest.mark.parametrize("name", ["none", "ngram", "self", "blend", "random"])
+def small_head(config: HeadConfig) -> EagleHead:
+    torch.manual_seed(2)
+    return EagleHead(replace(config, vocabulary=TINY_VOCABULARY, draft_vocabulary=TINY_VOCABULARY))
+
+
+@pytest.mark.parametrize("name", ["none", "ngram", "self", "lm", "eagle1", "eagle3", "blend", "random"])
 def test_sampling_keeps_the_targets_distribution(name: str) -> None:
     """Chi-square over all continuations of two tokens, each probability computed from the model directly."""
     lm = LanguageModel(tiny_vocabulary_model())
@@ -69,6 +78,9 @@ def test_sampling_keeps_the_targets_distribution(name: str) -> None:
         "none": NoDrafter(),
         "ngram": NgramDrafter(),
         "self": LMDrafter(lm, target, retrieval),
+        "lm": LMDrafter(LanguageModel(tiny_vocabulary_model(seed=1)), target, retrieval),
+        "eagle1": EagleDrafter(small_head(EAGLE1), target, retrieval),
+        "eagle3": EagleDrafter(small_head(EAGLE3), target, retrieval),
         "blend": BlendDrafter([NgramDrafter(), LMDrafter(lm, target, retrieval)]),
         "random": RandomDrafter(TINY_VOCABULARY),
     }
