@@ -19,6 +19,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.answers import Asking
 from specextend_cli.train.card import Facts
@@ -62,7 +63,12 @@ def train(args: argparse.Namespace) -> None:
             rate=args.rate,
             validate=args.validate,
         ),
-        Asking(batch=args.answers, new_tokens=192),
+        Asking(
+            new_tokens=192,
+            batch=args.answers,
+            memory=args.memory << 30,
+            sampling=Sampling(repetition_penalty=1.05, no_repeat_ngram=8),
+        ),
         vocabulary=args.vocabulary,
         lengths=tuple(args.lengths),
         answering=args.answering,
@@ -105,6 +111,7 @@ def main() -> None:
     training.add_argument("--rows", type=int, default=1024)
     training.add_argument("--rate", type=float, default=6e-4)
     training.add_argument("--answers", type=int, default=256)
+    training.add_argument("--memory", type=int, default=32, help="GiB of cache for answers")
     training.add_argument("--answering", type=float, default=0.35)
     training.add_argument("--text", type=float, default=0.3)
     training.add_argument("--validate", type=float, default=45.0)

@@ -94,7 +94,7 @@ def train_draft(
     from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.summarize.pair import device_of, dtype_of, end_tokens
+    from specextend_cli.summarize.pair import Choices, device_of, dtype_of, end_tokens, free_memory, sampling_of
     from specextend_cli.summarize.prompts import Prompter
     from specextend_cli.train.answers import Asking
     from specextend_cli.train.card import Facts
@@ -139,8 +139,9 @@ def train_draft(
                 seed=seed or 0,
             ),
             Asking(
-                batch=128 if on_gpu else 12,
-                repetition_penalty=preset.decoding.repetition_penalty,
+                batch=256 if on_gpu else 24,
+                memory=free_memory(place) // 3,
+                sampling=sampling_of(preset, Choices()),
                 new_tokens=preset.window.note_tokens,
                 seed=seed or 0,
             ),

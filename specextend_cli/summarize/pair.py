@@ -190,15 +190,19 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def check_memory(preset: Preset, device: torch.device, choices: Choices, *, context: int | None = None) -> None:
-    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free."""
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on `device` now."""
     import torch
 
-    need = estimate(preset, context=context, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-    else:
-        free = psutil.virtual_memory().available
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def check_memory(preset: Preset, device: torch.device, choices: Choices, *, context: int | None = None) -> None:
+    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free."""
+    need = estimate(preset, context=context, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
+    free = free_memory(device)
     if need is not None and need.total > HEADROOM * free:
         raise _too_large(
             preset, f"it needs about {need.total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}"

@@ -1,30 +1,37 @@
-"""The target's own answers: batched generation, so that a head learns the text it will have to draft."""
+"""The target's own answers: the text a head will have to draft, with the states that it will read there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, RepetitionPenaltyLogitsProcessor
+from torch import Tensor
 
-from specextend_cli.engine.attention import NAME
+from specextend_cli.engine.batch import Request, States, decode_batch
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.models.quiet import quiet
+from specextend_cli.engine.stop import Stop
 from specextend_cli.train.files import add_lines, read_lines
 from specextend_cli.train.samples import Sample
+from specextend_cli.train.states import Span, StateFile
+
+_TURNS = 2  # times that a batch's slots are filled from prompts of one length
 
 
 @dataclass(frozen=True)
 class Asking:
-    """How the target is asked. Half of each batch is sampled at `temperature`, for variety; half is greedy."""
+    """How the target is asked: of each prompt's `copies`, one is answered by `sampling`, as it will be in use, the
+    others at `temperature`, for variety. At most `batch` are written at once, in at most `memory` bytes of cache."""
 
     new_tokens: int = 192
-    batch: int = 16
+    copies: int = 4
+    batch: int = 24
+    memory: int = 4 << 30
     temperature: float = 0.7
-    repetition_penalty: float = 1.05
+    sampling: Sampling = field(default_factory=lambda: Sampling(repetition_penalty=1.05))
     seed: int = 0
 
 
@@ -36,82 +43,101 @@ class AnswerFile:
 
     def read(self) -> list[Sample]:
         """All whole lines; the torn last line of a killed run is dropped."""
-        return [Sample(record["tokens"], record["start"]) for record in read_lines(self.path)]
+        return [
+            Sample(record["tokens"], record["start"], tuple((first, count) for first, count in record["states"]))
+            for record in read_lines(self.path)
+        ]
 
     def append(self, samples: Sequence[Sample]) -> None:
         """Add and flush."""
-        add_lines(self.path, ({"tokens": sample.tokens, "start": sample.start} for sample in samples))
+        records = ({"tokens": sample.tokens, "start": sample.start, "states": sample.states} for sample in samples)
+        add_lines(self.path, records)
 
 
-@torch.inference_mode()
 def answer(
-    lm: LanguageModel, prompts: Sequence[list[int]], asking: Asking, ends: Sequence[int]
-) -> Iterator[list[Sample]]:
-    """The target's answers to `prompts`, batch by batch; prompts of one length share a batch without padding."""
-
-    def penalty(prompt: int) -> LogitsProcessorList:
-        # Over the answer alone: summaries quote their source.
-        return LogitsProcessorList(
-            [RepetitionPenaltyLogitsProcessor(asking.repetition_penalty, prompt_ignore_length=prompt)]
-        )
-
-    by_length = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-    model = lm.model
-    batches: list[list[int]] = []
-    for i in by_length:
-        full = not batches or len(batches[-1]) == asking.batch
-        if full or len(prompts[batches[-1][-1]]) != len(prompts[i]):
-            batches.append([])
-        batches[-1].append(i)
+    lm: LanguageModel,
+    prompts: Sequence[list[int]],
+    asking: Asking,
+    ends: Sequence[int],
+    features: Sequence[int],
+    file: StateFile | None,
+) -> Iterator[Sample]:
+    """The target's answers to `prompts`, each as soon as it is written; their states go to `file` while it has room."""
+    groups = _groups(prompts, asking)
     # Lengths in random order: whoever stops early has seen all of them.
-    order = torch.randperm(len(batches), generator=torch.Generator().manual_seed(asking.seed)).tolist()
-    for number, at in enumerate(order):
-        batch = [prompts[i] for i in batches[at]]
-        ids = torch.tensor(batch, device=lm.device)
-        torch.manual_seed(asking.seed + at)
-        with _as_asked(model):
-            out = model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                generation_config=_settings(asking, ends, sampled=number % 2 == 1),
-                logits_processor=penalty(ids.shape[1]),
-            )
-        yield [_sample(row, ids.shape[1], ends) for row in out.tolist()]
+    order = torch.randperm(len(groups), generator=torch.Generator().manual_seed(asking.seed)).tolist()
+    for at in order:
+        yield from _together(lm, groups[at], asking, ends, features if file else (), file)
 
 
-def _settings(asking: Asking, ends: Sequence[int], *, sampled: bool) -> GenerationConfig:
-    # Sampled as the engine samples: from all tokens, where transformers would keep 50.
-    chance = {"do_sample": True, "temperature": asking.temperature, "top_k": 0} if sampled else {"do_sample": False}
-    return GenerationConfig(
-        max_new_tokens=asking.new_tokens,
-        eos_token_id=list(ends) or None,
-        pad_token_id=ends[0] if ends else 0,
-        **chance,
-    )
+def _groups(prompts: Sequence[list[int]], asking: Asking) -> list[list[list[int]]]:
+    """Prompts of one length are written together, so that no cache is read further than it is filled."""
+    most = max(_TURNS * asking.batch // asking.copies, 1)
+    groups: list[list[list[int]]] = []
+    for prompt in sorted(prompts, key=len):
+        if not groups or len(groups[-1]) == most or len(groups[-1][-1]) != len(prompt):
+            groups.append([])
+        groups[-1].append(prompt)
+    return groups
 
 
-@contextmanager
-def _as_asked(model: PreTrainedModel) -> Iterator[None]:
-    """The model on a stock attention, without advice, and without the settings that it came with.
+def _together(
+    lm: LanguageModel,
+    prompts: Sequence[list[int]],
+    asking: Asking,
+    ends: Sequence[int],
+    features: Sequence[int],
+    file: StateFile | None,
+) -> Iterator[Sample]:
+    asked = [(prompt, copy) for prompt in prompts for copy in range(asking.copies)]
+    requests = [
+        Request(prompt, Stop(asking.new_tokens, frozenset(ends)), _sampling(asking, prompt, copy))
+        for prompt, copy in asked
+    ]
+    slots = _slots(lm, asking, max(map(len, prompts)) + asking.new_tokens)
+    written: list[list[int]] = [[] for _ in requests]
+    states: dict[int, list[Tensor]] = {number: [] for number in range(len(requests))}
+    of_prompt: dict[tuple[int, ...], Span | None] = {}
+    for number, event in decode_batch(lm, requests, slots=slots, features=features):
+        prompt, _ = asked[number]
+        match event:
+            case States():
+                states[number].append(event.states)
+            case Prefilled():
+                of_prompt[tuple(prompt)] = _keep(file, states[number])
+                states[number] = []
+            case Step():
+                written[number].extend(event.tokens)
+            case Finished():
+                first, own = of_prompt[tuple(prompt)], states.pop(number)
+                then = _keep(file, own) if first is not None else None  # one without the other is of no use
+                spans = (first, then) if first is not None and then is not None else ()
+                # What follows the last token is known without it; row prompt - 2 predicts the answer's first.
+                yield Sample([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
+            case _:
+                pass
 
-    transformers fills what a caller leaves open from those (top_k, min_length, a penalty of its own, ...), even where
-    it is given a configuration; the engine knows none of them.
-    """
-    own = model.generation_config
-    model.generation_config = GenerationConfig()
-    model.set_attn_implementation("sdpa")
-    try:
-        with quiet():
-            yield
-    finally:
-        model.generation_config = own
-        model.set_attn_implementation(NAME)
+
+def _keep(file: StateFile | None, states: Sequence[Tensor]) -> Span | None:
+    if file is None or not file.has_room(sum(map(len, states))):
+        return None
+    return file.append(torch.cat(list(states))) if states else (0, 0)
 
 
-def _sample(tokens: list[int], prompt: int, ends: Sequence[int]) -> Sample:
-    for end in range(prompt, len(tokens)):
-        if tokens[end] in ends:
-            tokens = tokens[: end + 1]
-            break
-    # Row prompt - 2 predicts the answer's first token.
-    return Sample(tokens, prompt - 2)
+def _sampling(asking: Asking, prompt: Sequence[int], copy: int) -> Sampling:
+    if copy == 0:
+        return asking.sampling
+    seed = hash((asking.seed, copy, *prompt)) & (2**31 - 1)  # of integers, whose hashes are the same in every process
+    return replace(asking.sampling, temperature=asking.temperature, seed=seed)
+
+
+def _slots(lm: LanguageModel, asking: Asking, length: int) -> int:
+    """As many as there is memory for."""
+    probe = lm.new_cache(1)
+    return max(min(asking.batch, asking.memory // (probe.nbytes // probe.capacity * length)), 1)
+
+
+def unanswered(prompts: Sequence[list[int]], known: Sequence[Sample]) -> list[list[int]]:
+    """Prompts that no known answer belongs to."""
+    seen = {tuple(sample.tokens[: sample.start + 2]) for sample in known}
+    return [prompt for prompt in prompts if tuple(prompt) not in seen]

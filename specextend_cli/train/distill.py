@@ -7,6 +7,7 @@ vocabulary once chosen, the trainer's checkpoint at every validation.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,14 +20,15 @@ from torch import Tensor
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
 from specextend_cli.models.heads import default_layers, save_head
-from specextend_cli.train.answers import AnswerFile, Asking, answer
+from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.identity import claim
 from specextend_cli.train.newborn import newborn
 from specextend_cli.train.samples import Frame, Sample, cut
-from specextend_cli.train.trainer import Schedule, train
+from specextend_cli.train.states import StateFile
+from specextend_cli.train.trainer import Schedule, state_layers, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
 _ANSWER_WEIGHT = 20  # how much more an answer's token counts for the vocabulary than a document's
@@ -38,7 +40,8 @@ class Distillation:
 
     `schedule.seconds` is the whole time; `answering` is the share of it spent on the target's answers, `answers` at
     most, besides `held_out` that are never trained on. `text` is the share of samples that are plain document text,
-    `lengths` the tokens of the excerpts asked about.
+    `lengths` the tokens of the excerpts asked about. At most `kept_bytes` of the target's states are kept on disk while
+    training goes on; what is not kept is computed again each time it is learnt from.
     """
 
     schedule: Schedule
@@ -50,6 +53,7 @@ class Distillation:
     held_out: int = 16
     text: float = 0.25
     feature_layers: tuple[int, ...] | None = None
+    kept_bytes: int = 8 << 30
 
 
 def distill(
@@ -82,11 +86,14 @@ def distill(
     learnt, kept = long_enough[held:], long_enough[:held]
     file, held_file = AnswerFile(work / "answers.jsonl"), AnswerFile(work / "held_out.jsonl")
     chosen_file = work / "vocabulary.safetensors"
+    reading = state_layers(layers, lm)
+    states = StateFile(work / "states.bin", len(reading) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
     if not chosen_file.exists():
-        asked = _prompts(kept, frame, plan, plan.held_out, seed + 1)
-        spent = yield from _answers(lm, asked, held_file, plan, ends, seconds=None)
+        asked = _prompts(kept, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
+        spent = yield from _answers(lm, asked, held_file, plan, ends, reading, states, seconds=None)
         left = plan.answering * plan.schedule.seconds - spent
-        yield from _answers(lm, _prompts(learnt, frame, plan, plan.answers, seed + 2), file, plan, ends, seconds=left)
+        asked = _prompts(learnt, frame, plan, plan.answers // plan.asking.copies, seed + 2)
+        yield from _answers(lm, asked, file, plan, ends, reading, states, seconds=left)
         replace_whole(chosen_file, save({"vocabulary": _vocabulary(lm, file.read(), learnt, plan, ends)}))
     vocabulary = load_file(chosen_file)["vocabulary"]
     answers, held_out = file.read(), held_file.read()
@@ -105,7 +112,7 @@ def distill(
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops what a killed run left half written
     schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
-    for event in train(lm, head, samples, held_out, schedule, work / "checkpoint.pt"):
+    for event in train(lm, head, samples, held_out, schedule, work / "checkpoint.pt", states):
         if isinstance(event, Validated):
             record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
             add_lines(curve, [{**record, "agreement": event.agreement}])
@@ -117,11 +124,22 @@ def distill(
 
 
 def _samples(answers: Sequence[Sample], documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
-    """Answers, and as much plain text beside them as the plan wants; at a share of 1, text in their place."""
+    """Answers, and as much plain text beside them as the plan wants; at a share of 1, text in their place.
+
+    Plain text is, first of all, that of the prompts: what the target thought of it is known already.
+    """
+    seed = plan.schedule.seed + 3
     only_text = plan.text >= 1
     plain = len(answers) if only_text else round(len(answers) * plan.text / (1 - plan.text))
-    excerpts = [Sample(tokens, 0) for tokens in cut(documents, plan.lengths, plain, plan.schedule.seed + 3)]
-    return excerpts if only_text else [*answers, *excerpts]
+    prompts = [_prompt(sample) for sample in answers if sample.states]
+    read = random.Random(seed).sample(prompts, min(plain, len(prompts)))
+    excerpts = [Sample(tokens, 0) for tokens in cut(documents, plan.lengths, plain - len(read), seed)]
+    return [*read, *excerpts] if only_text else [*answers, *read, *excerpts]
+
+
+def _prompt(answer: Sample) -> Sample:
+    """What an answer answers, as text to learn from."""
+    return Sample(answer.tokens[: answer.start + 2], 0, answer.states[:1])
 
 
 def _held_excerpts(documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
@@ -149,30 +167,31 @@ def _answers(
     file: AnswerFile,
     plan: Distillation,
     ends: Sequence[int],
+    reading: Sequence[int],
+    states: StateFile,
     seconds: float | None,
 ) -> Generator[TrainEvent, None, float]:
-    """Ask until the time is over, or, without a limit, until every prompt has an answer; one batch at least.
+    """Ask until the time is over, or, without a limit, until every prompt is answered; one answer at least.
 
     Returns the seconds spent, those of interrupted runs included.
     """
     known = file.read()
     clock = file.path.with_suffix(".seconds")
     spent = _seconds(clock)
-    done, tokens = len(known), sum(len(s.tokens) - s.start - 2 for s in known)
+    total = plan.asking.copies * len(prompts)
+    done, tokens = len(known), sum(len(s.tokens) - s.start - 1 for s in known)
     began = perf_counter()
-    seen = {tuple(s.tokens[: s.start + 2]) for s in known}
-    waiting = [prompt for prompt in prompts if tuple(prompt) not in seen]
-    yield Answering(done, len(prompts), tokens, spent)
+    yield Answering(done, total, tokens, spent)
     if done and seconds is not None and spent >= seconds:
         return spent
     now = spent
-    for batch in answer(lm, waiting, plan.asking, ends):
-        file.append(batch)
-        done += len(batch)
-        tokens += sum(len(s.tokens) - s.start - 2 for s in batch)
+    for sample in answer(lm, unanswered(prompts, known), plan.asking, ends, reading, states):
+        file.append([sample])
+        done += 1
+        tokens += len(sample.tokens) - sample.start - 1
         now = spent + perf_counter() - began
         replace_whole(clock, f"{now:.1f}")
-        yield Answering(done, len(prompts), tokens, now)
+        yield Answering(done, total, tokens, now)
         if seconds is not None and now >= seconds:
             break
     return now

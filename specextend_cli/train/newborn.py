@@ -32,6 +32,7 @@ def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ..
             why=f"heads have the parts of a Llama, and its configuration has no {missing[0]}",
             fix="choose another target: specextend presets list",
         )
+    _check_output(lm)
     heads = int(target.num_attention_heads)
     config = HeadConfig(
         generation=3,
@@ -78,3 +79,16 @@ def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ..
     norm: Any = head.norm
     norm.weight.copy_(decoder.norm.weight + centre)
     return head
+
+
+def _check_output(lm: LanguageModel) -> None:
+    """ModelError unless logits are the output head's product with the last state: training computes them so."""
+    two = torch.arange(2, device=lm.device)
+    out = lm.forward(two, two, lm.new_cache(2), features=(lm.layers,))
+    ours = lm.model.get_output_embeddings()(out.features)
+    if not torch.allclose(ours.float(), out.logits.float(), rtol=0.02, atol=0.02):
+        raise ModelError(
+            f"no head can be trained for {type(lm.model).__name__}",
+            why="it scales or bends its logits after the output head",
+            fix="choose another target: specextend presets list",
+        )

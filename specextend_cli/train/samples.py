@@ -15,10 +15,14 @@ from specextend_cli.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`)."""
+    """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`).
+
+    `states` are where the target's states at these tokens lie on disk, if they do (see `StateFile`).
+    """
 
     tokens: list[int]
     start: int
+    states: tuple[tuple[int, int], ...] = ()
 
     @property
     def rows(self) -> int:

@@ -18,6 +18,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
 from specextend_cli.train.samples import Sample
+from specextend_cli.train.states import StateFile
 from specextend_cli.train.unroll import unroll
 
 
@@ -52,10 +53,12 @@ def train(
     held_out: Sequence[Sample],
     schedule: Schedule,
     checkpoint: Path,
+    file: StateFile | None = None,
 ) -> Iterator[TrainEvent]:
     """Fit `head` (float32) to the target's soft choices on `samples`; the best head is in it when this ends.
 
-    State is written to `checkpoint` at every validation, whole or not at all; a run that finds one goes on from it.
+    The target's states are read from `file` where samples have theirs there, and computed elsewhere. The run's own
+    state is written to `checkpoint` at every validation, whole or not at all; a run that finds one goes on from it.
     InputError: no sample, or none of those held out, is as long as the unroll.
     """
     usable = long_enough(samples, schedule.unroll, "to train on")
@@ -77,7 +80,7 @@ def train(
             group["lr"] = schedule.rate * _rate(share, schedule.warmup)
         losses = []
         for sample in order.sample(usable, min(schedule.batch, len(usable))):
-            loss = _loss(lm, head, _clipped(sample, schedule, order), schedule)
+            loss = _loss(lm, head, _clipped(sample, schedule, order), schedule, file)
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()))
             run.tokens += len(sample.tokens)
@@ -88,7 +91,7 @@ def train(
         run.seconds = before + perf_counter() - began
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
         if run.seconds >= next_validation or _share(run, schedule) >= 1:
-            agreement, accepted = validate(lm, head, held_out, schedule.unroll)
+            agreement, accepted = validate(lm, head, held_out, schedule.unroll, file)
             best = accepted > run.best_accepted
             run.since_best = 0 if best else run.since_best + 1
             if best:
@@ -120,7 +123,7 @@ def long_enough(samples: Sequence[Sample], unroll: int, purpose: str) -> list[Sa
 
 @torch.no_grad()
 def validate(
-    lm: LanguageModel, head: EagleHead, samples: Sequence[Sample], steps: int
+    lm: LanguageModel, head: EagleHead, samples: Sequence[Sample], steps: int, file: StateFile | None = None
 ) -> tuple[tuple[float, ...], float]:
     """Agreement with the target's likeliest token by depth, and about the accepted length of a chain, bonus included.
 
@@ -130,7 +133,7 @@ def validate(
     rows = torch.zeros(steps)
     chains, starts = 0.0, 0
     for sample in samples:
-        logits, targets = _forward(lm, head, sample, steps)
+        logits, targets = _forward(lm, head, sample, steps, file)
         likeliest = targets.argmax(-1).cpu()
         hits = []
         for step, out in enumerate(logits):
@@ -159,23 +162,40 @@ class _Progress:
     best: dict[str, Tensor] | None = None
 
 
-def _forward(lm: LanguageModel, head: EagleHead, sample: Sample, steps: int) -> tuple[list[Tensor], Tensor]:
+def _forward(
+    lm: LanguageModel, head: EagleHead, sample: Sample, steps: int, file: StateFile | None
+) -> tuple[list[Tensor], Tensor]:
     """The head's logits by step, and the target's [rows, vocabulary] at the rows of step 0."""
     tokens = torch.tensor(sample.tokens, device=lm.device)
-    positions = torch.arange(len(tokens), device=lm.device)
-    out = lm.forward(
-        tokens, positions, lm.new_cache(len(tokens)), logits_to_keep=sample.rows, features=head.config.feature_layers
-    )
-    assert out.features is not None
-    # Tensors made in inference mode cannot take part in a backward pass; copies of them can.
-    features = out.features.clone().to(head.fc.weight.dtype)
+    if sample.states and file is not None:
+        states = file.read(sample.states)[: len(tokens)].to(lm.device)
+    else:
+        states = read_states(lm, tokens, head.config.feature_layers)
+    last = lm.config.hidden_size
+    features = states[:, :-last].to(head.fc.weight.dtype)
     with torch.autocast(lm.device.type, dtype=torch.bfloat16, enabled=lm.dtype == torch.bfloat16):
-        return unroll(head, tokens, features, sample.start, steps), out.logits.clone()
+        logits = unroll(head, tokens, features, sample.start, steps)
+    with torch.no_grad():
+        return logits, lm.model.get_output_embeddings()(states[sample.start + 1 :, -last:])
 
 
-def _loss(lm: LanguageModel, head: EagleHead, sample: Sample, schedule: Schedule) -> Tensor:
+def state_layers(feature_layers: Sequence[int], lm: LanguageModel) -> tuple[int, ...]:
+    """The states that training reads: those that the head fuses, and the last one, which the output head reads."""
+    return (*feature_layers, lm.layers)
+
+
+def read_states(lm: LanguageModel, tokens: Tensor, feature_layers: Sequence[int]) -> Tensor:
+    """The target's states [n, widths of `state_layers`] at tokens [n], fit for training what reads them."""
+    positions = torch.arange(len(tokens), device=lm.device)
+    layers = state_layers(feature_layers, lm)
+    out = lm.forward(tokens, positions, lm.new_cache(len(tokens)), logits_to_keep=1, features=layers)
+    assert out.features is not None
+    return out.features.clone()  # tensors made in inference mode cannot take part in a backward pass; copies can
+
+
+def _loss(lm: LanguageModel, head: EagleHead, sample: Sample, schedule: Schedule, file: StateFile | None) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, by step; mass outside counts nothing."""
-    logits, targets = _forward(lm, head, sample, schedule.unroll)
+    logits, targets = _forward(lm, head, sample, schedule.unroll, file)
     wanted = targets.float().softmax(-1)[:, head.vocabulary]
     loss = wanted.new_zeros(())
     for step, out in enumerate(logits):
@@ -189,7 +209,7 @@ def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample
     if sample.rows <= schedule.rows:
         return sample
     start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
-    return Sample(sample.tokens[: start + schedule.rows + 1], start)
+    return Sample(sample.tokens[: start + schedule.rows + 1], start, sample.states)
 
 
 def _share(run: _Progress, schedule: Schedule) -> float:

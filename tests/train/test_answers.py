@@ -1,53 +1,89 @@
-"""What the target is asked is what the engine would ask it, whatever came with the model."""
+"""What the target is asked is what the engine would ask it, and what it thought meanwhile is kept."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
 
-import pytest
+import torch
 from tiny_models import generate, prompt, tiny
 from transformers import GenerationConfig
-from transformers.utils import logging
 
-from specextend_cli.engine.attention import NAME
+from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import Asking, _settings, answer
+from specextend_cli.train.answers import Asking, answer, unanswered
+from specextend_cli.train.samples import Sample
+from specextend_cli.train.states import StateFile
+from specextend_cli.train.trainer import read_states
 
-GREEDY = Asking(new_tokens=6, repetition_penalty=1.0)
+GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
 
 
 def test_answers_without_an_end_run_to_their_length() -> None:
-    ((sample,),) = answer(LanguageModel(tiny()), [prompt(40)], GREEDY, [])
-    assert sample.tokens == [*prompt(40), *generate(tiny(), prompt(40), 6)]
-    assert sample.start == 38
+    (sample,) = answer(LanguageModel(tiny()), [prompt(40)], GREEDY, [], (), None)
+    # The last token is what follows the last row.
+    assert sample.tokens == [*prompt(40), *generate(tiny(), prompt(40), 6)[:-1]]
+    assert (sample.start, sample.rows) == (38, 6)
 
 
 def test_settings_that_came_with_the_target_stay_out() -> None:
     wanted = generate(tiny(), prompt(40), 6)
     lm = LanguageModel(tiny())
-    own = GenerationConfig(min_length=60, top_k=3, repetition_penalty=9.0, suppress_tokens=wanted, eos_token_id=[1])
-    lm.model.generation_config = own
-    ((sample,),) = answer(lm, [prompt(40)], GREEDY, [wanted[2]])
-    assert sample.tokens == [*prompt(40), *wanted[: wanted.index(wanted[2]) + 1]]
-    assert lm.model.generation_config is own
-    assert lm.model.config._attn_implementation == NAME
+    lm.model.generation_config = GenerationConfig(min_length=60, repetition_penalty=9.0, eos_token_id=[1])
+    (sample,) = answer(lm, [prompt(40)], GREEDY, [wanted[2]], (), None)
+    assert sample.tokens == [*prompt(40), *wanted[: wanted.index(wanted[2])]]
 
 
-def test_samples_come_from_all_tokens() -> None:
-    settings = _settings(Asking(temperature=0.5), [4, 5], sampled=True)
-    assert (settings.do_sample, settings.temperature, settings.top_k) == (True, 0.5, 0)
-    assert (settings.eos_token_id, settings.pad_token_id) == ([4, 5], 4)
+def test_copies_differ_and_are_repeatable() -> None:
+    asking = replace(GREEDY, copies=3, new_tokens=12, temperature=1.0)
+    lm = LanguageModel(tiny())
+    first = list(answer(lm, [prompt(40), prompt(40, seed=1)], asking, [], (), None))
+    assert len({tuple(sample.tokens) for sample in first}) == 6
+    greedy = [*prompt(40), *generate(tiny(), prompt(40), 12)[:-1]]
+    assert [sample.tokens for sample in first].count(greedy) == 1
+    again = list(answer(lm, [prompt(40), prompt(40, seed=1)], asking, [], (), None))
+    assert again == first
+    other = list(answer(lm, [prompt(40), prompt(40, seed=1)], replace(asking, seed=1), [], (), None))
+    assert other != first
 
 
-def test_transformers_stays_quiet_while_it_generates(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, lm = logging.get_verbosity(), LanguageModel(tiny())
-    during, stock = [], lm.model.generate
+def test_states_on_disk_are_those_of_the_answer(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    file = StateFile(tmp_path / "states.bin", 3 * 64, torch.float32, limit=1 << 20)
+    asking = replace(GREEDY, copies=2, new_tokens=9)
+    samples = list(answer(lm, [prompt(40), prompt(31)], asking, [], (1, 2, 3), file))
+    assert len(samples) == 4
+    assert file.rows == 40 + 31 + 4 * 8  # a prompt's states are kept once
+    for sample in samples:
+        kept = file.read(sample.states)
+        torch.testing.assert_close(kept, read_states(lm, torch.tensor(sample.tokens), (1, 2)), atol=1e-4, rtol=1e-4)
 
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        during.append((logging.get_verbosity(), logging.is_progress_bar_enabled()))
-        return stock(*args, **kwargs)
 
-    monkeypatch.setattr(lm.model, "generate", watched)
-    list(answer(lm, [prompt(40)], GREEDY, []))
-    assert during == [(logging.ERROR, False)]
-    assert logging.get_verbosity() == before
+def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    file = StateFile(tmp_path / "states.bin", 2 * 64, torch.float32, limit=50 * 2 * 64 * 4)
+    samples = list(answer(lm, [prompt(40), prompt(40, seed=1)], GREEDY, [], (1, 3), file))
+    assert sorted(bool(sample.states) for sample in samples) == [False, True]
+    assert file.rows == 45
+
+
+def test_a_torn_row_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "states.bin"
+    states = torch.randn(5, 8).bfloat16()
+    assert StateFile(path, 8, torch.bfloat16, limit=1000).append(states) == (0, 5)
+    with path.open("ab") as raw:
+        raw.write(b"torn")
+    file = StateFile(path, 8, torch.bfloat16, limit=1000)
+    assert file.append(states[:2]) == (5, 2)
+    assert torch.equal(file.read([(3, 3), (0, 1)]), states[[3, 4, 0, 0]])
+
+
+def test_little_memory_means_few_at_once() -> None:
+    lm = LanguageModel(tiny())
+    samples = list(answer(lm, [prompt(40)], replace(GREEDY, copies=3, memory=1), [], (), None))
+    assert len(samples) == 3
+
+
+def test_what_was_answered_is_not_asked_again() -> None:
+    known = [Sample([1, 2, 3, 9, 9], 1)]
+    assert unanswered([[1, 2, 3], [1, 2]], known) == [[1, 2]]

@@ -45,7 +45,12 @@ def documents(number: int = 12) -> list[list[int]]:
 def plan(steps: int, **changes: object) -> Distillation:
     """Bounded by steps and answers, never by the clock; validated often."""
     schedule = Schedule(seconds=3600, steps=steps, unroll=3, batch=4, rate=3e-3, validate=0.5, rows=64, patience=99)
-    settings = {"asking": Asking(new_tokens=24, batch=8), "vocabulary": 60, "lengths": (32, 48), "answers": 160}
+    settings = {
+        "asking": Asking(new_tokens=24, batch=8, copies=2),
+        "vocabulary": 60,
+        "lengths": (32, 48),
+        "answers": 160,
+    }
     return Distillation(schedule, **{**settings, **changes})
 
 

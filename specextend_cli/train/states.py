@@ -1,0 +1,48 @@
+"""The target's states on disk: it reads each text once, however often the head learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Span: TypeAlias = tuple[int, int]
+"""First row and number of rows."""
+
+
+class StateFile:
+    """Rows [width] of one dtype, grown at the end to at most `limit` bytes; a killed run's torn row is dropped."""
+
+    def __init__(self, path: Path, width: int, dtype: torch.dtype, *, limit: int) -> None:
+        self.path = path
+        self.width, self.dtype, self.limit = width, dtype, limit
+        self.row_bytes = width * dtype.itemsize
+        path.touch()
+        self.rows = path.stat().st_size // self.row_bytes
+        with path.open("ab") as file:
+            file.truncate(self.rows * self.row_bytes)
+
+    def has_room(self, rows: int) -> bool:
+        """Whether so many rows more may be kept."""
+        return (self.rows + rows) * self.row_bytes <= self.limit
+
+    def append(self, states: Tensor) -> Span:
+        """Keep states [n, width]."""
+        raw = states.to(self.dtype).cpu().contiguous().view(torch.uint8).numpy()
+        with self.path.open("ab") as file:
+            file.write(raw.tobytes())
+        span = (self.rows, len(states))
+        self.rows += len(states)
+        return span
+
+    def read(self, spans: Sequence[Span]) -> Tensor:
+        """The rows of all spans, one after the other, [sum, width]."""
+        parts = []
+        for first, count in spans:
+            raw = np.fromfile(self.path, np.uint8, count * self.row_bytes, offset=first * self.row_bytes)
+            parts.append(torch.from_numpy(raw).view(self.dtype).view(count, self.width))
+        return torch.cat(parts)

@@ -1,0 +1,93 @@
+"""Batched decoding writes what plain decoding writes, whoever shares the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from tiny_models import ARCHITECTURES, generate, prompt, tiny
+
+from specextend_cli.engine.batch import Request, States, decode_batch
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import NoDrafter
+from specextend_cli.engine.events import Finished, Prefilled, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+
+
+def run(lm: LanguageModel, requests: Sequence[Request], slots: int) -> list[list[int]]:
+    written: list[list[int]] = [[] for _ in requests]
+    for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
+        if isinstance(event, Step):
+            written[number].extend(event.tokens)
+    return written
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("slots", [1, 3, 8])
+def test_equal_to_generate(name: str, slots: int) -> None:
+    prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
+    lengths = (12, 30, 1, 7, 22, 16)
+    written = run(
+        LanguageModel(tiny(name)), [Request(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)], slots
+    )
+    assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
+
+
+def test_sampled_and_penalized_equal_to_decoding_alone() -> None:
+    lm = LanguageModel(tiny())
+    kinds = [
+        Sampling(temperature=0.9, seed=3),
+        Sampling(repetition_penalty=1.3, no_repeat_ngram=3),
+        Sampling(temperature=0.7, top_p=0.8, seed=4),
+    ]
+    alone = []
+    for kind in kinds:
+        events = decode(Target(lm), NoDrafter(), prompt(30), stop=Stop(20), sampling=kind)
+        alone.append([token for event in events if isinstance(event, Step) for token in event.tokens])
+    assert run(lm, [Request(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
+
+
+def test_ends_and_reasons() -> None:
+    lm = LanguageModel(tiny())
+    whole = generate(tiny(), prompt(30), 20)
+    end = frozenset({whole[4]})
+    at = whole.index(whole[4])
+    events = list(decode_batch(lm, [Request(prompt(30), Stop(20, end)), Request(prompt(30), Stop(3))], slots=2))
+    ended = {number: (event.reason, event.tokens) for number, event in events if isinstance(event, Finished)}
+    assert ended == {0: ("eos", at + 1), 1: ("length", 3)}
+
+
+def test_a_prompt_asked_twice_is_read_once() -> None:
+    lm = LanguageModel(tiny())
+    prompts = [prompt(30), prompt(30), prompt(20), prompt(30)]
+    events = list(decode_batch(lm, [Request(p, Stop(4)) for p in prompts], slots=2))
+    assert [number for number, event in events if isinstance(event, Prefilled)] == [0, 2, 3]
+    written = [[t for n, e in events if n == number and isinstance(e, Step) for t in e.tokens] for number in range(4)]
+    assert written[0] == written[1] == written[3]
+
+
+def test_states_are_those_of_one_forward() -> None:
+    lm = LanguageModel(tiny())
+    requests = [Request(prompt(30), Stop(9)), Request(prompt(21, seed=2), Stop(5))]
+    states: dict[int, list[torch.Tensor]] = {0: [], 1: []}
+    tokens: dict[int, list[int]] = {0: [], 1: []}
+    for number, event in decode_batch(lm, requests, slots=2, prefill_chunk=8, features=(1, 3)):
+        if isinstance(event, States):
+            states[number].append(event.states)
+        elif isinstance(event, Step):
+            tokens[number].extend(event.tokens)
+    for number, request in enumerate(requests):
+        whole = torch.tensor([*request.prompt, *tokens[number]])[:-1]
+        out = lm.forward(whole, torch.arange(len(whole)), lm.new_cache(len(whole)), features=(1, 3))
+        torch.testing.assert_close(torch.cat(states[number]), out.features, atol=1e-4, rtol=1e-4)
+
+
+def test_nothing_and_the_empty_prompt() -> None:
+    lm = LanguageModel(tiny())
+    assert list(decode_batch(lm, [], slots=4)) == []
+    with pytest.raises(ValueError, match="empty"):
+        list(decode_batch(lm, [Request([], Stop(3))], slots=1))
