@@ -6,14 +6,8 @@ reported as failed. This module never parses a file itself.
 
 from __future__ import annotations
 
-import json
-import os
-import select
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,20 +15,16 @@ from typing import Any
 from specextend_cli.documents.line import Line, grid
 from specextend_cli.documents.names import argument
 from specextend_cli.documents.pages import PageRange
+from specextend_cli.documents.process import StoppedError, worker
 from specextend_cli.errors import InputError
 
 SECONDS_A_PAGE = 15.0
 SECONDS_TO_OPEN = 30.0
 MEMORY = 4 << 30
-MAX_ANSWER = 64 << 20
 MAX_CRASHES = 8
 _CONTEXT_PAGES = 12
 
-# The worker sees this interpreter's path and nothing of the current directory, which may hold anything.
-_START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from specextend_cli.documents.pdf_worker import serve; serve()"
-)
+_START = "from specextend_cli.documents.pdf_worker import serve; serve()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +52,6 @@ class Scan:
     failed: dict[int, str] = field(default_factory=dict)
     second_reader: list[int] = field(default_factory=list)
     cut_off: bool = False
-
-
-class _StoppedError(Exception):
-    """The worker died or took too long."""
 
 
 def scan(
@@ -114,7 +100,7 @@ def _open(path: Path, name: str, password: str | None, limits: Limits) -> tuple[
         try:
             with _worker(path, reader, password, [], limits) as answers:
                 head = next(answers)
-        except _StoppedError:
+        except StoppedError:
             continue
         match head.get("error"):
             case None:
@@ -186,15 +172,13 @@ def _read(
             head = next(answers)
             for _ in pages if "error" not in head else ():
                 yield next(answers)
-    except _StoppedError:
+    except StoppedError:
         return
 
 
-@contextmanager
 def _worker(
     path: Path, reader: str, password: str | None, pages: Sequence[int], limits: Limits
-) -> Iterator[Iterator[dict[str, Any]]]:
-    """A worker process on one job; gives its answers, which raise `_StoppedError` when it dies or exceeds its time."""
+) -> AbstractContextManager[Iterator[dict[str, Any]]]:
     job = {
         "path": str(path.resolve()),
         "password": password,
@@ -202,33 +186,4 @@ def _worker(
         "pages": list(pages),
         "memory": limits.memory,
     }
-    command = [sys.executable, "-c", _START, json.dumps(sys.path)]
-    # Warnings of the readers go nowhere: a damaged font can write thousands of lines. The answers say what failed.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield _answers(process, json.dumps(job).encode() + b"\n", limits)
-        finally:
-            process.kill()
-
-
-def _answers(process: subprocess.Popen[bytes], job: bytes, limits: Limits) -> Iterator[dict[str, Any]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(job)
-        process.stdin.flush()
-    except BrokenPipeError:
-        raise _StoppedError from None
-    pipe, buffer = process.stdout.fileno(), bytearray()
-    deadline = time.monotonic() + limits.open_seconds
-    while True:
-        while (end := buffer.find(b"\n")) < 0:
-            ready, _, _ = select.select([pipe], [], [], max(deadline - time.monotonic(), 0))
-            part = os.read(pipe, 1 << 20) if ready else b""
-            if not part or len(buffer) > MAX_ANSWER:
-                raise _StoppedError
-            buffer += part
-        line = bytes(buffer[:end])
-        del buffer[: end + 1]
-        yield json.loads(line)
-        deadline = time.monotonic() + limits.page_seconds
+    return worker(_START, job, first=limits.open_seconds, following=limits.page_seconds)

@@ -1,23 +1,18 @@
 """The process that opens a PDF: whatever a broken or hostile file does, it does here.
 
-Run by `pdf.py` as a separate interpreter. It reads one JSON job from stdin and answers with JSON lines on stdout:
-first the document (`pages`, `title`, `outline`) or an `error`, then one object a page, in the order asked for.
-JSON, not pickles: the answers of a process that parsed an untrusted file are data, never code.
+Run by `pdf.py` as a separate interpreter. Its first answer is the document (`pages`, `title`, `outline`) or an
+`error`; then comes one object a page, in the order asked for.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import logging
 import math
-import os
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, TypedDict
 
+from specextend_cli.documents import confined
 from specextend_cli.documents.line import HYPHEN
 
 MAX_CHARACTERS = 2_000_000
@@ -40,24 +35,7 @@ class Job(TypedDict):
 
 def serve() -> None:
     """Answer the one job on stdin."""
-    job: Job = json.loads(sys.stdin.buffer.readline())
-    _confine(job["memory"])
-    logging.disable(logging.CRITICAL)
-    answers = _pdfium(job) if job["reader"] == "pdfium" else _pypdf(job)
-    with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
-        os.dup2(2, 1)  # whatever else prints must not end up between the answers
-        for answer in answers:
-            output.write(json.dumps(answer) + "\n")
-            output.flush()
-
-
-def _confine(memory: int) -> None:
-    """Bound this process's address space, in bytes, where the system can, and let it leave no core file."""
-    import resource
-
-    for limit, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
-        with suppress(ValueError, OSError):  # macOS refuses some limits, and a lower hard one may stand: both are fine
-            resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
+    confined.serve(lambda job: _pdfium(job) if job["reader"] == "pdfium" else _pypdf(job))
 
 
 def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
