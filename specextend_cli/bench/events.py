@@ -102,4 +102,5 @@ class Explored:
 
 
 Running: TypeAlias = Started | Reading | WarmingUp | Decoding | Measured | Checked | Skipped
-Event: TypeAlias = Running | Stage | Warned | Finished | Explored
+Result: TypeAlias = Finished | Explored
+Event: TypeAlias = Running | Stage | Warned | Result

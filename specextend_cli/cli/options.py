@@ -214,3 +214,10 @@ def drafter(draft: Draft | None, no_spec: bool) -> str | None:
     if no_spec and draft not in (None, Draft.none):
         raise UsageError(f"--no-spec and --draft {draft.value} contradict each other", fix="leave one of them out")
     return "none" if no_spec else draft.value if draft else None
+
+
+def format_name(format: Enum | None, json: bool) -> str | None:
+    """`--json` is `--format json`."""
+    if json and format is not None and format.value != "json":
+        raise UsageError(f"--json and --format {format.value} contradict each other", fix="leave one of them out")
+    return "json" if json else None if format is None else str(format.value)

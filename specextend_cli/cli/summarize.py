@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.reading import Source, sources
-from specextend_cli.errors import PartialError, SpecextendError, UsageError
+from specextend_cli.errors import PartialError, SpecextendError
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Summary
@@ -190,13 +190,8 @@ class Job:
 
 def _format(format: options.Format | None, json: bool, path: Path | None) -> str:
     """`--format`, else what the output's name says, else text."""
-    if json and format not in (None, options.Format.json):
-        raise UsageError(f"--json and --format {format.value} contradict each other", fix="leave one of them out")
-    if json:
-        return "json"
-    if format is not None:
-        return format.value
-    return {".md": "md", ".json": "json", ".jsonl": "jsonl"}.get(path.suffix if path else "", "text")
+    by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
+    return options.format_name(format, json) or by_suffix.get(path.suffix if path else "", "text")
 
 
 def _unread(summary: Summary) -> str:
