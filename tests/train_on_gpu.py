@@ -30,7 +30,8 @@ from specextend_cli.train.trainer import Schedule
 
 
 def prepare(pair: Path, corpus: Path, out: Path) -> None:
-    from specextend_cli.models.preset import PLACEHOLDERS, load_preset
+    from specextend_cli.models.preset import PLACEHOLDERS
+    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.summarize.prompts import Prompter
 

@@ -11,7 +11,8 @@ from specextend_cli.bench import methods, problems, texts
 from specextend_cli.bench.events import Checked, Event, Explored, Finished, Measured
 from specextend_cli.bench.workloads import Prompt, summaries
 from specextend_cli.bench.workloads import problems as problem_prompts
-from specextend_cli.models.preset import DEFAULT, Preset, load_preset
+from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.background import stages

@@ -109,7 +109,8 @@ def _hardware() -> Iterator[Check]:
 
 
 def _models() -> Iterator[Check]:
-    from specextend_cli.models.preset import DEFAULT, load_preset
+    from specextend_cli.models.preset import DEFAULT
+    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import is_present
     from specextend_cli.ui.tables import Check
 
@@ -128,7 +129,7 @@ def _models() -> Iterator[Check]:
 def _presets() -> Check:
     """Whether all presets can be read, and which of them this machine has room for."""
     from specextend_cli.models.memory import device_memory, fits
-    from specextend_cli.models.preset import list_presets
+    from specextend_cli.models.presets import list_presets
     from specextend_cli.ui.figures import format_bytes
     from specextend_cli.ui.tables import Check
 

@@ -60,7 +60,7 @@ class Dtype(str, Enum):
 
 def preset_names(incomplete: str) -> list[str]:
     """For shell completion."""
-    from specextend_cli.models.preset import preset_files
+    from specextend_cli.models.presets import preset_files
 
     return [name for name in preset_files() if name.startswith(incomplete)]
 

@@ -24,7 +24,7 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
     """List the presets: memory needed, on disk or not, licence."""
     from dataclasses import asdict
 
-    from specextend_cli.models.preset import list_presets
+    from specextend_cli.models.presets import list_presets
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import preset_table
@@ -40,7 +40,7 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
 @app.command()
 def show(preset: Name, json: options.Json = False, debug: options.Debug = False) -> None:
     """Show every setting of a preset."""
-    from specextend_cli.models.preset import load_preset
+    from specextend_cli.models.presets import load_preset
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 

@@ -91,7 +91,8 @@ def train_draft(
     from specextend_cli.bench.machine import describe
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.models.load import load_model
-    from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, load_preset
+    from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS
+    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.summarize.pair import Choices, device_of, dtype_of, end_tokens, free_memory, sampling_of

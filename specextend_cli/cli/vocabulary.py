@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 def vocabulary(model: str | None, *, offline: bool) -> tuple[Preset, TextEncoder]:
     """The preset of that name (or the default one) and its encoder; the model is fetched if it is not here."""
-    from specextend_cli.models.preset import DEFAULT, load_preset
+    from specextend_cli.models.preset import DEFAULT
+    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.ui.fetching import fetching

@@ -1,33 +1,23 @@
-"""Presets: one TOML file names a target, its draft, and every setting that suits the two.
+"""What a preset says: a target, its draft, and every setting that suits the two.
 
-`load_preset("smollm2-135m")` or `load_preset("./mine.toml")`. Unknown keys, wrong types and impossible values are
-refused with the file, the key and what to write instead.
+`Preset` is the schema: unknown keys, wrong types and impossible values are refused. `presets` finds and loads them.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from specextend_cli.errors import UsageError
 from specextend_cli.models import wording
 from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.shape import Shape
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 DEFAULT = "smollm2-135m"
+NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization: TypeAlias = Literal["none", "nf4"]
@@ -264,7 +254,7 @@ def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
 class Preset(_Table):
     """A target, its draft, and what suits them."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    name: str = Field(pattern=rf"^{NAME}$")
     title: str
     description: str
     licence: str
@@ -276,133 +266,3 @@ class Preset(_Table):
     decoding: Decoding = Decoding()
     window: Window
     prompts: Prompts = Prompts()
-
-
-def load_preset(name_or_path: str | Path) -> Preset:
-    """The preset of that name, or in that file when it ends in .toml or names a directory on the way.
-
-    UsageError: no such preset (with the nearest name), or one that says something impossible (with file and key).
-    """
-    path = Path(name_or_path).expanduser()
-    if path.suffix != ".toml" and path.name == str(name_or_path):
-        files = preset_files()
-        if path.name not in files:
-            raise _unknown(path.name, files)
-        path = files[path.name]
-    return _read(path)
-
-
-def list_presets() -> list[Preset]:
-    """Every preset, the default first, then by name. UsageError where one of them is broken."""
-    return sorted(map(_read, preset_files().values()), key=lambda preset: (preset.name != DEFAULT, preset.name))
-
-
-def preset_files() -> dict[str, Path]:
-    """Preset names and their files. A user's preset hides a shipped one of the same name."""
-    return {path.stem: path for folder in (_shipped(), user_presets()) for path in sorted(folder.glob("*.toml"))}
-
-
-def user_presets() -> Path:
-    """The directory of the user's own presets."""
-    return Path(platformdirs.user_config_dir("specextend")) / "presets"
-
-
-def _shipped() -> Path:
-    """Inside the package when it was installed from a wheel, at the top of the repository in a checkout."""
-    package = Path(__file__).parents[1]
-    inside = package / "presets"
-    return inside if inside.is_dir() else package.parent / "presets"
-
-
-def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
-    near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
-    return UsageError(
-        f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        why=f"known presets: {', '.join(files)}",
-        fix=f"specextend summarize --model {near[0] if near else DEFAULT} FILE",
-    )
-
-
-def _read(path: Path) -> Preset:
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
-    except FileNotFoundError:
-        raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
-    try:
-        # By way of JSON, whose strict mode takes lists for tuples and strings for paths, and nothing else.
-        preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
-    except ValidationError as error:
-        raise _explain(path, error) from error
-    if preset.name != path.stem:
-        raise UsageError(
-            f'{path}: name: "{preset.name}" is not the name of the file',
-            fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
-        )
-    return _anchored(preset, path.parent)
-
-
-def _anchored(preset: Preset, folder: Path) -> Preset:
-    """The preset with its local paths made absolute: a relative one is relative to the preset's file."""
-
-    def anchor(model: Target | Draft) -> dict[str, Any]:
-        if not isinstance(model.source, LocalSource):
-            return {}
-        path = (folder.absolute() / model.source.path.expanduser()).resolve()
-        return {"source": model.source.model_copy(update={"path": path})}
-
-    return preset.model_copy(
-        update={
-            "target": preset.target.model_copy(update=anchor(preset.target)),
-            "draft": preset.draft.model_copy(update=anchor(preset.draft)),
-        }
-    )
-
-
-def _explain(path: Path, error: ValidationError) -> UsageError:
-    """The first problem, as the user's file has it: which key, what is wrong with it, what to write.
-
-    Unknown keys before all others: a missing one may only be misspelt.
-    """
-    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-    kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
-    keys = [
-        str(part)
-        for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)
-        if not (before == "source" and part in kinds)
-    ]
-    where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(keys[-1], _keys(".".join(keys[:-1])), n=1)
-        fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
-        return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
-    if first["type"] == "missing":
-        return UsageError(
-            f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}"
-        )
-    given = json.dumps(first["input"], default=str)
-    return UsageError(
-        f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}"
-    )
-
-
-def _keys(table: str) -> Iterator[str]:
-    """The keys that a table of a preset may have; of a source, those of every kind."""
-    tables: dict[str, tuple[type[BaseModel], ...]] = {
-        "": (Preset,),
-        "target": (Target,),
-        "draft": (Draft,),
-        "draft.head": (HeadShape,),
-        "retrieval": (Retrieval,),
-        "tree": (Tree,),
-        "decoding": (Decoding,),
-        "window": (Window,),
-        "prompts": (Prompts,),
-    }
-    found = (WheelSource, HubSource, LocalSource) if table.endswith("source") else tables.get(table, (Shape,))
-    for model in found:
-        yield from model.model_fields

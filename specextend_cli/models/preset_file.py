@@ -1,16 +1,64 @@
-"""A preset as the text of a TOML file that `load_preset` reads back."""
+"""A preset as a TOML file: read, with what is wrong in it said as its author would find it; and written."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import Preset
+from specextend_cli.models.head_shape import HeadShape
+from specextend_cli.models.preset import (
+    DEFAULT,
+    NAME,
+    Decoding,
+    Draft,
+    HubSource,
+    LocalSource,
+    Preset,
+    Prompts,
+    Retrieval,
+    Target,
+    Tree,
+    WheelSource,
+    Window,
+)
+from specextend_cli.models.shape import Shape
 
-NAME = r"[a-z0-9][a-z0-9.-]*"
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def read_preset(path: Path) -> Preset:
+    """The preset in that file; UsageError with the key and what to write instead where it says something impossible."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except FileNotFoundError:
+        raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
+    try:
+        # By way of JSON, whose strict mode takes lists for tuples and strings for paths, and nothing else.
+        preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
+    except ValidationError as error:
+        raise _explain(path, error) from error
+    if preset.name != path.stem:
+        raise UsageError(
+            f'{path}: name: "{preset.name}" is not the name of the file',
+            fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
+        )
+    return _anchored(preset, path.parent)
 
 
 def check_name(path: Path) -> None:
@@ -24,6 +72,68 @@ def to_toml(preset: Preset, name: str) -> str:
     """The preset under another `name`, that of its file; settings at their defaults are written out too."""
     data = preset.model_dump(mode="json", exclude_none=True)
     return "\n".join(_table({**data, "name": name}, ())) + "\n"
+
+
+def _anchored(preset: Preset, folder: Path) -> Preset:
+    """The preset with its local paths made absolute: a relative one is relative to the preset's file."""
+
+    def anchor(model: Target | Draft) -> dict[str, Any]:
+        if not isinstance(model.source, LocalSource):
+            return {}
+        path = (folder.absolute() / model.source.path.expanduser()).resolve()
+        return {"source": model.source.model_copy(update={"path": path})}
+
+    return preset.model_copy(
+        update={
+            "target": preset.target.model_copy(update=anchor(preset.target)),
+            "draft": preset.draft.model_copy(update=anchor(preset.draft)),
+        }
+    )
+
+
+def _explain(path: Path, error: ValidationError) -> UsageError:
+    """The first problem, as the user's file has it: which key, what is wrong with it, what to write.
+
+    Unknown keys before all others: a missing one may only be misspelt.
+    """
+    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
+    keys = [
+        str(part)
+        for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)
+        if not (before == "source" and part in kinds)
+    ]
+    where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(keys[-1], _keys(".".join(keys[:-1])), n=1)
+        fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
+        return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
+    if first["type"] == "missing":
+        return UsageError(
+            f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}"
+        )
+    given = json.dumps(first["input"], default=str)
+    return UsageError(
+        f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}"
+    )
+
+
+def _keys(table: str) -> Iterator[str]:
+    """The keys that a table of a preset may have; of a source, those of every kind."""
+    tables: dict[str, tuple[type[BaseModel], ...]] = {
+        "": (Preset,),
+        "target": (Target,),
+        "draft": (Draft,),
+        "draft.head": (HeadShape,),
+        "retrieval": (Retrieval,),
+        "tree": (Tree,),
+        "decoding": (Decoding,),
+        "window": (Window,),
+        "prompts": (Prompts,),
+    }
+    found = (WheelSource, HubSource, LocalSource) if table.endswith("source") else tables.get(table, (Shape,))
+    for model in found:
+        yield from model.model_fields
 
 
 def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:

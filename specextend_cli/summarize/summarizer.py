@@ -16,7 +16,8 @@ from specextend_cli.documents.document import Document
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
-from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset, load_preset
+from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def models(presets: dict[str, Path], home: Path):
     """The tiny pair, loaded in float32."""
     from specextend_cli.bench.models import Models
-    from specextend_cli.models.preset import load_preset
+    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
     from specextend_cli.summarize.pair import Choices
 

@@ -17,8 +17,8 @@ from specextend_cli.bench.tuning import OWN, Candidate, Tuned
 from specextend_cli.bench.workloads import summaries
 from specextend_cli.engine.config import Sampling
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import list_presets, load_preset
 from specextend_cli.models.preset_file import check_name, to_toml
+from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.summarize.background import drained
 from specextend_cli.summarize.prompts import Prompter
 

@@ -15,7 +15,7 @@ from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import problems as problem_prompts
 from specextend_cli.bench.workloads import summaries
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.models.preset import load_preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompts import Prompter
 

@@ -52,7 +52,8 @@ class Summarizer:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.saves = options.cache
-        from specextend_cli.models.preset import DEFAULT, load_preset  # heavy: only when it is used
+        from specextend_cli.models.preset import DEFAULT  # heavy: only when it is used
+        from specextend_cli.models.presets import load_preset
 
         self.preset = load_preset(DEFAULT)
 

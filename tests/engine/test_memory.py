@@ -17,7 +17,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.models.load import load_model
-from specextend_cli.models.preset import load_preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 
 lm = LanguageModel(load_model(fetch_pair(load_preset("smollm2-135m")).target, dtype=torch.bfloat16))

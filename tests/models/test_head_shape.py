@@ -18,7 +18,8 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import Estimate, draft_shape, estimate, fits
-from specextend_cli.models.preset import LocalSource, Preset, list_presets, load_preset
+from specextend_cli.models.preset import LocalSource, Preset
+from specextend_cli.models.presets import list_presets, load_preset
 
 
 def shape_of(config: HeadConfig) -> HeadShape:

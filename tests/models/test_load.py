@@ -9,7 +9,7 @@ import pytest
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.load import load_model, load_tokenizer
-from specextend_cli.models.preset import list_presets
+from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.weights import check_safetensors
 

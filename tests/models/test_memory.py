@@ -7,7 +7,8 @@ import pytest
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.memory import HEADROOM, estimate, fits
-from specextend_cli.models.preset import LocalSource, Preset, load_preset
+from specextend_cli.models.preset import LocalSource, Preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
 
 SIZES = {

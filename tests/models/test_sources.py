@@ -14,7 +14,8 @@ import pytest
 
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import convert, sources, store, wheel
-from specextend_cli.models.preset import LocalSource, WheelSource, load_preset
+from specextend_cli.models.preset import LocalSource, WheelSource
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
 
 

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_tokenizer
-from specextend_cli.models.preset import load_preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch
 from specextend_cli.models.tokens import TextEncoder
 

@@ -12,7 +12,7 @@ from tiny_preset import SENTENCES
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
-from specextend_cli.models.preset import load_preset
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
 from specextend_cli.summarize.prompts import Prompter

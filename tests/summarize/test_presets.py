@@ -20,7 +20,8 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import HubSource, LocalSource, Preset, Retrieval, list_presets, load_preset
+from specextend_cli.models.preset import HubSource, LocalSource, Preset, Retrieval
+from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder

@@ -6,7 +6,8 @@ import pytest
 from scribe import document, run, summarizer
 from tiny_preset import CHAT, END, SPECIALS, text
 
-from specextend_cli.models.preset import PLACEHOLDERS, list_presets
+from specextend_cli.models.preset import PLACEHOLDERS
+from specextend_cli.models.presets import list_presets
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompts import Prompter
 
