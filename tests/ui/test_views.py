@@ -11,9 +11,10 @@ from rich.console import Console
 
 from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.summarize.events import Coverage, Part, Text
+from specextend_cli.ui.dashboard import Dashboard, collapsed
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.memory import Memory, memory
-from specextend_cli.ui.panel import Dashboard, Panel, collapsed
+from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.plain import Plain, Silent
 from specextend_cli.ui.progress import Progress, format_coverage
 from specextend_cli.ui.streams import Output
