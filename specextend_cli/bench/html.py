@@ -7,9 +7,11 @@ from html import escape
 from pathlib import Path
 
 from specextend_cli.bench.charts import charts
+from specextend_cli.bench.notes import caveats, provenance
 from specextend_cli.bench.plots import draw
 from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.report import caveats, provenance, summarize, tables, to_json
+from specextend_cli.bench.report import tables, to_json
+from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import (
     Cell,
     Experiment,

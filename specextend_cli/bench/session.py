@@ -158,8 +158,8 @@ def _explored(
     found: Sequence[Experiment],
     preset: Preset | None = None,
 ) -> Iterator[Event]:
+    from specextend_cli.bench.notes import provenance
     from specextend_cli.bench.records import Benchmark
-    from specextend_cli.bench.report import provenance
 
     partials = [setting.partial for setting in settings if setting.partial is not None]
     for problem in dict.fromkeys(partial.problem for partial in partials if partial.problem):

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.bench.lengths import format_length
+from specextend_cli.bench.notes import caveats, provenance
 from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.report import caveats, provenance
 from specextend_cli.bench.rows import BASELINE, Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import MISSING, one_line

@@ -15,7 +15,7 @@ from made_benchmark import benchmark, realistic, record
 from specextend_cli.bench import svg
 from specextend_cli.bench.charts import charts, distribution
 from specextend_cli.bench.plots import draw
-from specextend_cli.bench.report import summarize
+from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, Series, StackedBars
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

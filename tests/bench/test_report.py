@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from made_benchmark import benchmark, realistic, record
 
 from specextend_cli.bench import quality
+from specextend_cli.bench.notes import caveats, provenance
 from specextend_cli.bench.records import Benchmark, Divergence, Machine, Record
-from specextend_cli.bench.report import caveats, from_json, provenance, render, summarize, tables, to_json
-from specextend_cli.bench.rows import methods
+from specextend_cli.bench.report import from_json, render, tables, to_json
+from specextend_cli.bench.rows import methods, summarize
 from specextend_cli.bench.statistics import Interval, Shares
 from specextend_cli.bench.storage import SCHEMA
 from specextend_cli.bench.tables import Format

@@ -1,0 +1,79 @@
+"""What a reader of a benchmark's tables must know: what they belong to, and what qualifies them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specextend_cli.bench import quality
+from specextend_cli.bench.lengths import format_length
+from specextend_cli.bench.records import Benchmark
+from specextend_cli.bench.rows import BASELINE, Row
+from specextend_cli.bench.tables import one_line
+
+FEW = 5
+"""Below this many documents an interval says little, and the report says so."""
+
+
+def provenance(benchmark: Benchmark) -> dict[str, str]:
+    """What the figures belong to, a line each: name and value, in the order to show them."""
+    machine = benchmark.machine
+    commit = f" ({machine.commit})" if machine.commit else ""
+    lines = {
+        "preset": benchmark.preset,
+        "device": machine.device,
+        "processor": f"{machine.processor}, {_many(machine.threads, 'thread')}",
+        "software": (
+            f"specextend {machine.version}{commit}, Python {machine.python}, torch {machine.torch}, "
+            f"transformers {machine.transformers}"
+        ),
+        "seed": str(benchmark.seed),
+        "settings": _settings(benchmark.settings),
+    }
+    return {name: one_line(value) for name, value in lines.items() if value}
+
+
+def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
+    """What a reader must know before believing the tables, a sentence each."""
+    found = []
+    few = sorted({row.documents for row in rows if row.method != BASELINE and row.documents < FEW})
+    if few:
+        found.append(
+            f"Small n: intervals rest on {_many(few[-1], 'document')} or fewer; read them as a hint."
+            if few[-1] > 1
+            else "Small n: one document has no interval, and the next one may differ."
+        )
+    if rows and not any(row.method == BASELINE for row in rows):
+        found.append("Plain decoding was not measured: there are no speedups, and no output was checked against it.")
+    scaled = sorted({row.length for row in rows if row.scaled})
+    if scaled:
+        lengths = ", ".join(map(format_length, scaled))
+        found.append(f"Scaled: prompts of {lengths} tokens pass the model's trained window; RoPE was stretched.")
+    for row in rows:
+        if row.equal < row.compared:
+            gap = "" if row.largest_gap is None else f" (largest logit gap {row.largest_gap:.3g})"
+            found.append(
+                f"Different output: {row.method} at {format_length(row.length)} left plain decoding in "
+                f"{row.compared - row.equal} of {_many(row.compared, 'run')}{gap}."
+            )
+    found += [f"Left out: {method}: {why}" for method, why in benchmark.skipped.items()]
+    absent = quality.missing()
+    if benchmark.references and absent:
+        found.append(f"{absent}.")
+    return tuple(one_line(sentence) for sentence in found)
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, dict):
+        return f"({_settings(value)})"
+    if isinstance(value, (list, tuple)):
+        return "/".join(map(_setting, value))
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _settings(values: dict[str, object]) -> str:
+    """All that were set; None and an empty list are what was not."""
+    return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
