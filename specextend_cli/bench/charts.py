@@ -27,35 +27,16 @@ def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
 
 def speedups(rows: Sequence[Row], what: str, pick: Callable[[Row], Interval | None]) -> LinePlot | None:
     """Times plain decoding, by length."""
-    series = _series(rows, pick)
-    if not series:
-        return None
-    return LinePlot(
-        f"{what}: speedup over plain",
-        "prompt (tokens)",
-        "times plain",
-        series,
-        log_x=True,
-        reference=1.0,
-        reference_label="plain",
-        note="Whiskers: 95% interval over documents.",
-    )
+    return _by_length(rows, f"{what}: speedup over plain", "times plain", pick)
 
 
 def accepted_lengths(rows: Sequence[Row]) -> LinePlot | None:
     """Tokens a step, by length."""
-    series = _series(rows, lambda row: None if _steps_singly(row) else row.accepted)
-    if not series:
-        return None
-    return LinePlot(
+    return _by_length(
+        rows,
         "Accepted length, bonus token included",
-        "prompt (tokens)",
         "tokens per verification step",
-        series,
-        log_x=True,
-        reference=1.0,
-        reference_label="plain",
-        note="Whiskers: 95% interval over documents.",
+        lambda row: None if _steps_singly(row) else row.accepted,
     )
 
 
@@ -110,6 +91,25 @@ def distribution(rows: Sequence[Row], length: int) -> HeatMap | None:
 def _steps_singly(row: Row) -> bool:
     """Whether no step of it emitted more than one token: plain decoding by any name, or a peer that does not say."""
     return not any(size > 1 for size in row.accepted_counts)
+
+
+def _by_length(
+    rows: Sequence[Row], title: str, y_label: str, pick: Callable[[Row], Interval | None]
+) -> LinePlot | None:
+    """A line a method, beside plain decoding's 1."""
+    series = _series(rows, pick)
+    if not series:
+        return None
+    return LinePlot(
+        title,
+        "prompt (tokens)",
+        y_label,
+        series,
+        log_x=True,
+        reference=1.0,
+        reference_label="plain",
+        note="Whiskers: 95% interval over documents.",
+    )
 
 
 def _series(rows: Sequence[Row], pick: Callable[[Row], Interval | None]) -> tuple[Series, ...]:

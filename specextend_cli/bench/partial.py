@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.records import Divergence, Record
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.models.store import cache_root
@@ -61,6 +62,13 @@ class Partial:
                 file.write(json.dumps(asdict(record)) + "\n")
         except OSError as error:
             self.problem = f"results are not being saved: {self.path}: {error}"
+
+    def keep(self, events: Iterable[Running]) -> Iterator[Running]:
+        """Pass events on, each after its record is on disk."""
+        for event in events:
+            if isinstance(event, Measured | Checked):
+                self.add(event.record)
+            yield event
 
     @property
     def saves(self) -> bool:

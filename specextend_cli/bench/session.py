@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from specextend_cli.bench import methods, problems, texts
-from specextend_cli.bench.events import Checked, Event, Explored, Finished, Measured
+from specextend_cli.bench.events import Event, Explored, Finished
 from specextend_cli.bench.workloads import Prompt, summaries
 from specextend_cli.bench.workloads import problems as problem_prompts
 from specextend_cli.models.preset import DEFAULT, Preset
@@ -90,10 +90,7 @@ def run(options: Options) -> Iterator[Event]:
         yield Warned(f"{name} is left out: {why}")
     partial = Partial(prepared.key, fresh=options.fresh)
     runner = Runner(prepared.models, able, prepared.decoding, options.repeats, options.seed or 0, skipped=dict(unable))
-    for event in runner.run(prepared.prompts, partial.read()):
-        if isinstance(event, Measured | Checked):
-            partial.add(event.record)
-        yield event
+    yield from partial.keep(runner.run(prepared.prompts, partial.read()))
     if partial.problem:
         yield Warned(partial.problem)
     result = Benchmark(

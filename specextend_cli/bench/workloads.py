@@ -60,8 +60,8 @@ def problems(sources: Sequence[Source], prompter: Prompter, docs: int) -> tuple[
 
     One length for all, so that they are one group in the results, as documents of one length are.
     """
-    asking = Prompter(asks(prompter.preset), prompter.encoder, prompter.directory)
-    before, after = asking.frame("single", dict.fromkeys(PLACEHOLDERS, ""))
+    solver = Prompter(asking(prompter.preset, _ASK), prompter.encoder, prompter.directory)
+    before, after = solver.frame("single", dict.fromkeys(PLACEHOLDERS, ""))
     encoded = [(source, prompter.encoder.encode(source.text.strip())) for source in sources[:docs]]
     if not encoded:
         raise InputError("there are no problems to solve", fix="--input FILES, one problem each, or --dataset FILE")
@@ -75,9 +75,9 @@ def problems(sources: Sequence[Source], prompter: Prompter, docs: int) -> tuple[
     return tuple(prompts)
 
 
-def asks(preset: Preset) -> Preset:
-    """The preset with a prompt that asks for a solution instead of a summary."""
-    return preset.model_copy(update={"prompts": preset.prompts.model_copy(update={"system": "", "single": _ASK})})
+def asking(preset: Preset, prompt: str) -> Preset:
+    """The preset with another prompt than that for a summary, around its `{document}`."""
+    return preset.model_copy(update={"prompts": preset.prompts.model_copy(update={"system": "", "single": prompt})})
 
 
 def _framed(source: Source, ids: Sequence[int], prompter: Prompter, length: int) -> Prompt | None:

@@ -16,10 +16,9 @@ def run(setting: Setting) -> Run:
     found = yield from setting.measure(setting.named(*_PARTS))
     rows = []
     for row in found.rows:
-        at_length = [record for record in found.records if record.length == row.length]
         ratios = tuple(
             statistics.paired_ratios(
-                at_length, row.method, "naive", lambda record: record.prefill_seconds + record.decode_seconds
+                found.at(row.length), row.method, "naive", lambda record: record.prefill_seconds + record.decode_seconds
             ).values()
         )
         over = format_interval(statistics.bootstrap_interval(ratios, seed=setting.seed), "×") if ratios else None

@@ -23,8 +23,7 @@ def run(setting: Setting) -> Run:
     found = yield from setting.measure(methods)
     rows = []
     for row in found.rows:
-        at_length = [record for record in found.records if record.length == row.length]
-        ratios = sorted(decode_ratios(at_length, row.method).values())
+        ratios = sorted(decode_ratios(found.at(row.length), row.method).values())
         slower = sum(ratio < SLOWER for ratio in ratios)
         worst = ratios[0] if ratios else None
         rows.append((row.length, row.method, worst, f"{slower} of {len(ratios)}", *figures(row)))

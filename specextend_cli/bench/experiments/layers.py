@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specextend_cli.bench.experiments.setting import COLUMNS, Run, Setting, figures
-from specextend_cli.bench.tables import Experiment, Table
+from specextend_cli.bench.experiments.setting import Run, Setting, by_method
+from specextend_cli.bench.tables import Experiment
 
 
 def run(setting: Setting) -> Run:
@@ -23,10 +23,10 @@ def run(setting: Setting) -> Run:
         "layers",
         "Whose attention tells best what a draft needs to see?",
         (
-            Table(
+            by_method(
                 "Layers that score",
-                ("prompt (tokens)", "layers", *COLUMNS),
-                tuple((row.length, row.method, *figures(row)) for row in found.rows),
+                "layers",
+                found.rows,
                 f"Of {count} layers; the attention of several is averaged. One query, that of the last accepted token. "
                 "Attention seen is measured by the same layers, so it compares only within a row.",
             ),

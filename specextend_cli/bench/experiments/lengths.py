@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specextend_cli.bench.charts import accepted_lengths, speedups, step_shares
-from specextend_cli.bench.experiments.setting import COLUMNS, Run, Setting, figures
-from specextend_cli.bench.tables import Experiment, Table
+from specextend_cli.bench.experiments.setting import Run, Setting, by_method
+from specextend_cli.bench.tables import Experiment
 
 
 def run(setting: Setting) -> Run:
@@ -19,10 +19,10 @@ def run(setting: Setting) -> Run:
         "lengths",
         "How do accepted length and speed change with the prompt?",
         (
-            Table(
+            by_method(
                 "By prompt length (Table 2)",
-                ("prompt (tokens)", "method", *COLUMNS),
-                tuple((row.length, row.method, *figures(row)) for row in found.rows),
+                "method",
+                found.rows,
                 "The draft of standard and streaming drafts on every step; specextend is behind the gate.",
             ),
         ),

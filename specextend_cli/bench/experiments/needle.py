@@ -17,7 +17,7 @@ from specextend_cli.bench.experiments.setting import Run, Setting
 from specextend_cli.bench.forced import forced
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.tables import Experiment, HeatMap, Table
-from specextend_cli.bench.workloads import Prompt
+from specextend_cli.bench.workloads import Prompt, asking
 from specextend_cli.summarize.prompts import Prompter
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -85,9 +85,7 @@ def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
 def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
     models = setting.models
     ask = f"{{document}}\n\nWhat is the secret number of {city}?"
-    prompts = models.preset.prompts.model_copy(update={"system": "", "single": ask})
-    preset = models.preset.model_copy(update={"prompts": prompts})
-    return Prompter(preset, models.encoder, models.directories.target).frame("single", {})
+    return Prompter(asking(models.preset, ask), models.encoder, models.directories.target).frame("single", {})
 
 
 def _table(setting: Setting, said: dict[tuple[str, int, float], list[tuple[float, bool]]]) -> Table:

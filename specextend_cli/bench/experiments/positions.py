@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from specextend_cli.bench.experiments.setting import COLUMNS, Run, Setting, figures
+from specextend_cli.bench.experiments.setting import Run, Setting, by_method
 from specextend_cli.bench.methods import Method
-from specextend_cli.bench.tables import Experiment, Table
+from specextend_cli.bench.tables import Experiment
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
@@ -26,10 +26,10 @@ def run(setting: Setting) -> Run:
         "positions",
         "Does a draft gain from seeing the right keys, or from seeing them at positions it was trained for?",
         (
-            Table(
+            by_method(
                 "Selection and positions",
-                ("prompt (tokens)", "the draft sees", *COLUMNS),
-                tuple((row.length, row.method, *figures(row)) for row in found.rows),
+                "the draft sees",
+                found.rows,
                 "Streaming and retrieval see the same number of tokens. Compact: re-indexed densely.",
             ),
         ),

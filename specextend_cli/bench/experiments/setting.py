@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from specextend_cli.bench.events import Checked, Measured, Running
+from specextend_cli.bench.events import Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import PLAIN, Method, Recipe, build, with_policy
 from specextend_cli.bench.models import Models
@@ -15,7 +15,7 @@ from specextend_cli.bench.records import Benchmark, Machine, Record
 from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Key, Runner
-from specextend_cli.bench.tables import Cell, Experiment
+from specextend_cli.bench.tables import Cell, Experiment, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import Retrieval, TreeShape
 
@@ -70,10 +70,8 @@ class Setting:
         every = {**self.named(PLAIN), **methods}
         runner = Runner(self.models, every, self.decoding, self.repeats, self.seed)
         saved = self.partial.read() if self.partial else ()
-        for event in runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()]):
-            if self.partial and isinstance(event, Measured | Checked):
-                self.partial.add(event.record)
-            yield event
+        events = runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()])
+        yield from self.partial.keep(events) if self.partial else events
         self._known |= runner.known
         self.wrong += [name for name in runner.wrong() if name not in self.wrong]
         self.skipped |= runner.skipped
@@ -89,12 +87,22 @@ class Measurements:
     records: tuple[Record, ...]
     rows: tuple[Row, ...]
 
+    def at(self, length: int) -> tuple[Record, ...]:
+        """The runs of every method at one length."""
+        return tuple(record for record in self.records if record.length == length)
+
     def of(self, method: str, length: int) -> tuple[Record, ...]:
         """The runs of one method at one length."""
-        return tuple(record for record in self.records if (record.method, record.length) == (method, length))
+        return tuple(record for record in self.at(length) if record.method == method)
 
 
 COLUMNS = ("accepted length", "tokens/s", "decoding, times plain", "nodes", "attention seen")
+
+
+def by_method(title: str, what: str, rows: Sequence[Row], note: str) -> Table:
+    """A row a method and length under the usual columns; `what` says what the methods stand for."""
+    cells = tuple((row.length, row.method, *figures(row)) for row in rows)
+    return Table(title, ("prompt (tokens)", what, *COLUMNS), cells, note)
 
 
 def figures(row: Row) -> tuple[Cell, ...]:
