@@ -9,6 +9,7 @@ from specextend_cli.bench.lengths import format_length
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.rows import BASELINE, Row
 from specextend_cli.bench.tables import one_line
+from specextend_cli.figures import format_many
 
 FEW = 5
 """Below this many documents an interval says little, and the report says so."""
@@ -21,7 +22,7 @@ def provenance(benchmark: Benchmark) -> dict[str, str]:
     lines = {
         "preset": benchmark.preset,
         "device": machine.device,
-        "processor": f"{machine.processor}, {_many(machine.threads, 'thread')}",
+        "processor": f"{machine.processor}, {format_many(machine.threads, 'thread')}",
         "software": (
             f"specextend {machine.version}{commit}, Python {machine.python}, torch {machine.torch}, "
             f"transformers {machine.transformers}"
@@ -38,7 +39,7 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     few = sorted({row.documents for row in rows if row.method != BASELINE and row.documents < FEW})
     if few:
         found.append(
-            f"Small n: intervals rest on {_many(few[-1], 'document')} or fewer; read them as a hint."
+            f"Small n: intervals rest on {format_many(few[-1], 'document')} or fewer; read them as a hint."
             if few[-1] > 1
             else "Small n: one document has no interval, and the next one may differ."
         )
@@ -53,7 +54,7 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
             gap = "" if row.largest_gap is None else f" (largest logit gap {row.largest_gap:.3g})"
             found.append(
                 f"Different output: {row.method} at {format_length(row.length)} left plain decoding in "
-                f"{row.compared - row.equal} of {_many(row.compared, 'run')}{gap}."
+                f"{row.compared - row.equal} of {format_many(row.compared, 'run')}{gap}."
             )
     found += [f"Left out: {method}: {why}" for method, why in benchmark.skipped.items()]
     absent = quality.missing()
@@ -73,7 +74,3 @@ def _setting(value: object) -> str:
 def _settings(values: dict[str, object]) -> str:
     """All that were set; None and an empty list are what was not."""
     return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,9 +14,9 @@ from specextend_cli.bench.tables import (
     Point,
     StackedBars,
     format_cell,
-    format_percent,
     one_line,
 )
+from specextend_cli.figures import format_percent
 
 WIDTH = 720.0
 _TOP = 30.0

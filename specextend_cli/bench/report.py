@@ -18,10 +18,10 @@ from specextend_cli.bench.tables import (
     Table,
     dumps,
     escape,
-    format_percent,
     to_csv,
     to_markdown,
 )
+from specextend_cli.figures import format_percent
 
 
 def tables(rows: Sequence[Row]) -> tuple[Table, ...]:

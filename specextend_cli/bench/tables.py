@@ -150,11 +150,6 @@ def format_cell(value: Cell) -> str:
     return f"{value:.{max(2 - math.floor(math.log10(abs(value))), 0)}f}"
 
 
-def format_percent(share: float) -> str:
-    """0.814 -> "81%"; "100%" and "0%" mean exactly that."""
-    return f"{min(max(round(share * 100), 1), 99) if 0 < share < 1 else round(share * 100)}%"
-
-
 def one_line(text: str) -> str:
     """Foreign text on one line and without anything a terminal obeys."""
     return printable(" ".join(text.split()))

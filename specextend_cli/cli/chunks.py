@@ -35,7 +35,7 @@ def chunks(
     import json
 
     from specextend_cli.documents.chunk import chunk
-    from specextend_cli.ui.figures import format_count, format_numbers
+    from specextend_cli.figures import format_count, format_numbers
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 

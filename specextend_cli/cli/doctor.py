@@ -84,8 +84,8 @@ def _software() -> Iterator[Check]:
 def _hardware() -> Iterator[Check]:
     import psutil
 
+    from specextend_cli.figures import format_bytes
     from specextend_cli.models.store import cache_root
-    from specextend_cli.ui.figures import format_bytes
     from specextend_cli.ui.tables import Check
 
     physical = psutil.cpu_count(logical=False)
@@ -128,9 +128,9 @@ def _models() -> Iterator[Check]:
 
 def _presets() -> Check:
     """Whether all presets can be read, and which of them this machine has room for."""
+    from specextend_cli.figures import format_bytes
     from specextend_cli.models.memory import device_memory, fits
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.ui.figures import format_bytes
     from specextend_cli.ui.tables import Check
 
     try:

@@ -64,7 +64,7 @@ def _record(document: Document) -> dict[str, object]:
 
 def _account(document: Document) -> str:
     """ "52 pages, 181,204 characters; 3 page numbers ..."."""
-    from specextend_cli.ui.figures import format_count, format_many, format_numbers
+    from specextend_cli.figures import format_count, format_many, format_numbers
 
     extraction = document.extraction
     pieces = [format_many(extraction.pages, "page"), format_many(len(document.text), "character")]

@@ -62,8 +62,8 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
 
 def _check_memory(output: Output, preset: Preset) -> None:
     """Warn where this machine has no room for what is planned."""
+    from specextend_cli.figures import format_bytes
     from specextend_cli.models.memory import device_memory, estimate, fits
-    from specextend_cli.ui.figures import format_bytes
 
     memory, need = device_memory(), estimate(preset)
     if need is not None and fits(preset, memory) is False:

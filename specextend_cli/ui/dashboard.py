@@ -10,17 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.ui.figures import (
-    block,
-    density,
-    format_clock,
-    format_count,
-    format_pages,
-    format_percent,
-    format_speedup,
-    histogram,
-    is_slower,
-)
+from specextend_cli.figures import format_clock, format_count, format_pages, format_percent, format_speedup, is_slower
+from specextend_cli.ui.blocks import block, density, histogram
 from specextend_cli.ui.memory import Memory
 from specextend_cli.ui.progress import Progress, format_done, format_prefill, format_stage
 from specextend_cli.ui.streams import sanitize

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from specextend_cli import __version__
+from specextend_cli.figures import format_count
 from specextend_cli.summarize.events import Summary
-from specextend_cli.ui.figures import format_count
 from specextend_cli.ui.progress import format_coverage
 from specextend_cli.ui.streams import sanitize
 

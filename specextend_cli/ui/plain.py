@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
+from specextend_cli.figures import format_count, format_many, format_seconds
 from specextend_cli.summarize.events import Event, Noted, Part, Plan, Stage, Warned
-from specextend_cli.ui.figures import format_count, format_many, format_seconds
 from specextend_cli.ui.progress import Progress, format_done, format_part, format_prefill, format_speed, format_stage
 from specextend_cli.ui.streams import Output
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import Coverage, Event, Noted, Part, Plan, Stage, Summarized, Summary, Text, Warned
-from specextend_cli.ui.figures import (
+from specextend_cli.figures import (
     format_amount,
     format_count,
     format_many,
@@ -21,6 +20,7 @@ from specextend_cli.ui.figures import (
     format_seconds,
     format_speedup,
 )
+from specextend_cli.summarize.events import Coverage, Event, Noted, Part, Plan, Stage, Summarized, Summary, Text, Warned
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64

@@ -13,17 +13,9 @@ from rich.text import Text
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import SpecextendError
+from specextend_cli.figures import format_bytes, format_count, format_percent, format_seconds, format_speedup, is_slower
 from specextend_cli.summarize.events import Plan, Summary
-from specextend_cli.ui.figures import (
-    block,
-    format_bytes,
-    format_count,
-    format_percent,
-    format_seconds,
-    format_speedup,
-    histogram,
-    is_slower,
-)
+from specextend_cli.ui.blocks import block, histogram
 from specextend_cli.ui.streams import sanitize
 
 QUIET = "bright_black"

@@ -9,8 +9,8 @@ from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from specextend_cli.figures import format_clock, format_count, format_percent, format_seconds
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.ui.figures import format_clock, format_count, format_percent, format_seconds
 from specextend_cli.ui.streams import Output
 
 _EVERY = 10.0  # seconds between two plain lines

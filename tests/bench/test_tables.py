@@ -22,11 +22,11 @@ from specextend_cli.bench.tables import (
     Table,
     dumps,
     format_cell,
-    format_percent,
     render,
     to_csv,
     to_markdown,
 )
+from specextend_cli.figures import format_percent
 
 TABLE = Table("Sizes", ("name", "speed", "hit"), (("a|b", 1.23456, None), ("c", 12345.6, 7)), "By size.")
 EXPERIMENT = Experiment(

@@ -3,17 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from specextend_cli.ui.figures import (
-    block,
-    density,
+from specextend_cli.figures import (
     format_bytes,
     format_many,
     format_numbers,
     format_percent,
     format_seconds,
     format_speedup,
-    histogram,
 )
+from specextend_cli.ui.blocks import block, density, histogram
 from specextend_cli.ui.wrap import Lines
 
 
