@@ -1,115 +1,133 @@
 """Drafting by copying: what followed the last few tokens when they stood in the document, or in the output, before.
 
-Prompt lookup with three differences: several continuations go into one tree; longer matches come first; and how far a
-match of each length can be trusted is learnt while decoding, so that scores are acceptance probabilities that can be
-compared with a model's.
+Prompt lookup with four differences: matches of any length are found, by a suffix automaton; several continuations of
+the longest match, and of a shorter one, go into one tree; how far a match can be trusted is learnt while decoding, so
+that scores are acceptance probabilities that can be compared with a model's; and what was written for earlier prompts
+is remembered, because a model repeats its phrases from one part of a document to the next.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.suffix import SuffixAutomaton
 from specextend_cli.engine.tree import DraftTree, from_lists
 
-_PLACES = 8  # of the places where an n-gram occurred, the newest are kept
+Kind: TypeAlias = tuple[int, int]
+"""Of a match: its length, long ones taken together, and 0 for the longest there is, 1 for the next shorter one."""
+
+_BREAK = -1  # between what was written for different prompts; never a token
+_OPENING = 4  # tokens before an output that are remembered with it: they say that one begins
+_FAN = 4  # continuations of one match
+_LEVELS = 2  # the longest match, and the longest shorter one that has other continuations
+_PRIOR = 4.0  # matches seen, of as many expected, before there is evidence
+_FADE = 0.99
 
 
 @dataclass
 class Reliability:
-    """How often the token after a match of m tokens was right, with a mild prior that longer matches are better."""
+    """How often the token after a match was among its continuations, by kind; at first, longer matches are better."""
 
-    longest: int
-    prior: float = 4.0
-    hits: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    trials: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    _hits: dict[Kind, float] = field(default_factory=lambda: defaultdict(float))
+    _trials: dict[Kind, float] = field(default_factory=lambda: defaultdict(float))
 
-    def rate(self, m: int) -> float:
-        """Probability that one of the continuations of a match of m tokens is the next token."""
-        m = min(m, self.longest)
-        expected = 1 - 0.7 / m
-        return (self.hits[m] + self.prior * expected) / (self.trials[m] + self.prior)
+    def rate(self, kind: Kind) -> float:
+        """Probability that one of the continuations is the next token."""
+        length, level = kind
+        expected = 0.1 if level else 1 - 0.7 / length
+        return (self._hits[kind] + _PRIOR * expected) / (self._trials[kind] + _PRIOR)
 
-    def learn(self, m: int, right: bool) -> None:
-        """One match of m tokens, and whether any of its continuations was right. Old evidence fades."""
-        m = min(m, self.longest)
-        self.hits[m] = 0.98 * self.hits[m] + right
-        self.trials[m] = 0.98 * self.trials[m] + 1
+    def learn(self, kind: Kind, right: bool) -> None:
+        """One match, and whether any of its continuations was right. Old evidence fades."""
+        self._hits[kind] = _FADE * self._hits[kind] + right
+        self._trials[kind] = _FADE * self._trials[kind] + 1
+
+
+class _Guess(NamedTuple):
+    """Continuations of one match: for each token its share of their trust, and the state behind it."""
+
+    kind: Kind
+    shares: dict[int, tuple[float, int]]
 
 
 @dataclass
 class _Node:
-    """A guess, and the match that made its children: their length in tokens."""
+    """A token of the tree; `guesses` made its children."""
 
     token: int
     parent: int
     score: float
-    match: int = 0
+    guesses: list[_Guess] = field(default_factory=list)
     children: dict[int, int] = field(default_factory=dict)
 
 
 class NgramDrafter:
-    """Matches the last `longest` down to `shortest` tokens against everything committed so far.
+    """Copies from everything committed so far, and from the last `remembered` tokens written for earlier prompts.
 
-    Its index lives on the host. Reliability outlives a sequence: it tells about the kind of text.
+    Its index lives on the host. Reliability and memory outlive a sequence: they tell about the kind of text.
     """
 
     name = "ngram"
     feature_layers: tuple[int, ...] = ()
     retrieves = False
 
-    def __init__(self, device: torch.device | str = "cpu", *, shortest: int = 1, longest: int = 5) -> None:
+    def __init__(self, device: torch.device | str = "cpu", *, remembered: int = 8192) -> None:
         self.device = device
-        self.shortest = shortest
-        self.longest = longest
-        self.reliability = Reliability(longest)
+        self.remembered = remembered
+        self.reliability = Reliability()
+        self._earlier: list[int] = []
+        self._tokens: list[int] = []
+        self._output: int | None = None  # where the output begins; not known before the first proposal
         self.begin(0)
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self._tokens: list[int] = []
-        self._places: dict[tuple[int, ...], list[int]] = {}
+        if self._output is not None:
+            written = self._tokens[max(self._output - _OPENING, 0) :]
+            self._earlier = [*self._earlier, *written, _BREAK][-self.remembered :]
+        self._tokens, self._output = [], None
+        self._automaton = SuffixAutomaton()
+        for token in self._earlier:
+            self._automaton.append(token)
         self._proposed: list[_Node] = []
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
         self._learn(tokens)
+        self._tokens.extend(tokens)
         for token in tokens:
-            self._tokens.append(token)
-            end = len(self._tokens)
-            for n in range(self.shortest, min(self.longest, end) + 1):
-                places = self._places.setdefault(tuple(self._tokens[end - n :]), [])
-                places.append(end)
-                if len(places) > _PLACES:
-                    del places[0]
+            self._automaton.append(token)
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`. Nodes are opened best first, each by the longest match that its path has."""
+        """See `Drafter`. Nodes are opened best first."""
+        if self._output is None:
+            self._output = len(self._tokens) - 1  # the output's first token comes with the prompt
+        automaton = self._automaton
         nodes = [_Node(self._tokens[-1], 0, 1.0)]
-        # What follows a node: places in the sequence to copy on from, and the length of the match that led there.
-        open_nodes = [(0, self._lookup(), 0)]
+        # Nodes whose children are still to be found: their state in the automaton, tokens matched there, depth.
+        open_nodes = [(0, automaton.match, automaton.longest[automaton.match], 0)]
         while open_nodes and len(nodes) < 2 * shape.nodes:
             best = max(range(len(open_nodes)), key=lambda i: nodes[open_nodes[i][0]].score)
-            index, (match, places), depth = open_nodes.pop(best)
-            if not places or depth == shape.depth:
+            index, state, matched, depth = open_nodes.pop(best)
+            if depth == shape.depth:
                 continue
-            nodes[index].match = match
-            for token, onward in self._continuations(places).items():
-                share = len(onward) / len(places)
-                child = _Node(token, index, nodes[index].score * self.reliability.rate(match) * share)
-                nodes[index].children[token] = len(nodes)
-                open_nodes.append((len(nodes), (match + 1, onward), depth + 1))
-                nodes.append(child)
+            for guess, length in self._guesses(state, matched):
+                trust = nodes[index].score * self.reliability.rate(guess.kind)
+                nodes[index].guesses.append(guess)
+                for token, (share, onward) in guess.shares.items():
+                    nodes[index].children[token] = len(nodes)
+                    open_nodes.append((len(nodes), onward, length + 1, depth + 1))
+                    nodes.append(_Node(token, index, trust * share))
         self._proposed = nodes
-        tree = from_lists(
-            [node.token for node in nodes], [node.parent for node in nodes], [node.score for node in nodes], self.device
-        )
-        return tree.best(shape.nodes)
+        tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
+        return from_lists(tokens, parents, scores, self.device).best(shape.nodes)
 
     def retrieve(self, scores: Tensor) -> None:
         """An index has no attention to restrict."""
@@ -118,30 +136,42 @@ class NgramDrafter:
         """See `Drafter`."""
         return torch.arange(len(self._tokens), device=self.device)
 
-    def _lookup(self) -> tuple[int, list[int]]:
-        """The longest match of the sequence's end, and the places right behind it, newest last."""
-        end = len(self._tokens)
-        for n in range(min(self.longest, end), self.shortest - 1, -1):
-            places = [place for place in self._places.get(tuple(self._tokens[end - n :]), ()) if place < end]
-            if places:
-                return n, places
-        return 0, []
-
-    def _continuations(self, places: list[int]) -> dict[int, list[int]]:
-        """Next tokens, each with the places behind it that one can copy on from."""
-        following: dict[int, list[int]] = {}
-        for place in places:
-            if place < len(self._tokens):
-                following.setdefault(self._tokens[place], []).append(place + 1)
-        return following
+    def _guesses(self, state: int, matched: int) -> Iterator[tuple[_Guess, int]]:
+        """What may follow a match of `matched` tokens, and the tokens that were matched for it."""
+        automaton, taken = self._automaton, {_BREAK}
+        for level in range(_LEVELS):
+            if state <= 0:
+                return
+            following = {token: at for token, at in automaton.following[state].items() if token not in taken}
+            if following:
+                newest = max(following, key=lambda token: automaton.newest[following[token]])
+                counts = {token: automaton.count[at] + (token == newest) for token, at in following.items()}
+                whole = sum(counts.values())
+                likeliest = sorted(counts, key=counts.__getitem__, reverse=True)[:_FAN]
+                yield (
+                    _Guess(
+                        (_length_class(matched), level),
+                        {token: (counts[token] / whole, following[token]) for token in likeliest},
+                    ),
+                    matched,
+                )
+                taken.update(likeliest)
+            state = automaton.shorter[state]
+            matched = automaton.longest[state]
 
     def _learn(self, tokens: Sequence[int]) -> None:
-        """Compare the last proposal with what was committed, one match on the true path at a time."""
+        """Compare the last proposal with what was committed, one node on the true path at a time."""
         node = self._proposed[0] if self._proposed else None
         for token in tokens:
-            if node is None or not node.children:
+            if node is None:
                 break
-            self.reliability.learn(node.match, token in node.children)
+            for guess in node.guesses:
+                self.reliability.learn(guess.kind, token in guess.shares)
             child = node.children.get(token)
             node = None if child is None else self._proposed[child]
         self._proposed = []
+
+
+def _length_class(matched: int) -> int:
+    """1 to 4 as they are; 5 stands for 5 or 6, 6 for 7 to 11, 7 for any more."""
+    return min(matched, 4 + (matched > 4) + (matched > 6) + (matched > 11))

@@ -1,0 +1,142 @@
+"""Copying: the automaton against brute force, and what the drafter makes of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.ngram import NgramDrafter
+from specextend_cli.engine.drafters.suffix import SuffixAutomaton
+
+SHAPE = TreeShape(nodes=8, depth=6)
+
+
+def longest_match(tokens: Sequence[int]) -> int:
+    """Tokens of the longest end of the sequence that occurred before, by trying."""
+    for m in range(len(tokens) - 1, 0, -1):
+        end = tokens[len(tokens) - m :]
+        if any(tokens[at : at + m] == end for at in range(len(tokens) - m)):
+            return m
+    return 0
+
+
+def followers(tokens: Sequence[int], m: int) -> dict[int, int]:
+    end, found = tokens[len(tokens) - m :], dict[int, int]()
+    for at in range(len(tokens) - m):
+        if tokens[at : at + m] == end:
+            found[tokens[at + m]] = found.get(tokens[at + m], 0) + 1
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_the_automaton_finds_what_trying_finds(tokens: list[int]) -> None:
+    automaton = SuffixAutomaton()
+    for n, token in enumerate(tokens, 1):
+        automaton.append(token)
+        so_far = tokens[:n]
+        m = automaton.longest[automaton.match]
+        assert m == longest_match(so_far)
+        following = {token: automaton.count[at] for token, at in automaton.following[automaton.match].items()}
+        if m:
+            assert following == followers(so_far, m)
+
+
+def test_the_newest_place_is_known() -> None:
+    automaton = SuffixAutomaton()
+    for token in (1, 2, 3, 9, 1, 2, 4, 8, 1, 2):
+        automaton.append(token)
+    following = automaton.following[automaton.match]
+    assert {token: automaton.newest[at] for token, at in following.items()} == {3: 3, 4: 7}
+
+
+def test_a_text_in_circles_stays_cheap() -> None:
+    """Every end of such a text is a match: the states are many, the hops bounded."""
+    automaton = SuffixAutomaton()
+    for _ in range(20_000):
+        automaton.append(7)
+    assert automaton.longest[automaton.match] == 19_999
+    assert len(automaton.longest) == 20_001
+
+
+def chain(drafter: NgramDrafter) -> list[int]:
+    """The likeliest path."""
+    tree = drafter.propose(SHAPE)
+    path, at = [], 0
+    while True:
+        children = [i for i in range(1, len(tree)) if int(tree.parents[i]) == at]
+        if not children:
+            return path
+        at = max(children, key=lambda i: float(tree.scores[i]))
+        path.append(int(tree.tokens[at]))
+
+
+def test_what_followed_is_copied() -> None:
+    drafter = NgramDrafter()
+    drafter.observe([5, 6, 7, 8, 9, 10, 11, 1, 2, 3, 5, 6, 7], None)
+    assert chain(drafter) == [8, 9, 10, 11, 1, 2]
+
+
+def test_a_longer_match_comes_before_a_shorter_one() -> None:
+    drafter = NgramDrafter()
+    drafter.observe([4, 1, 2, 30, 9, 1, 2, 31, 8, 1, 2, 31, 7, 4, 1, 2], None)
+    tree = drafter.propose(SHAPE)
+    firsts = {int(tree.tokens[i]): float(tree.scores[i]) for i in range(1, len(tree)) if int(tree.parents[i]) == 0}
+    assert max(firsts, key=firsts.__getitem__) == 30  # after 4 1 2, where 1 2 alone would say 31
+    assert 31 in firsts
+
+
+def test_nothing_to_copy_makes_a_root() -> None:
+    drafter = NgramDrafter()
+    drafter.observe([1, 2, 3], None)
+    assert len(drafter.propose(SHAPE)) == 1
+
+
+def test_scores_are_the_share_that_comes_true() -> None:
+    """In a random text over few tokens, promised and accepted tokens agree."""
+    draw = random.Random(0)
+    drafter, promised, right = NgramDrafter(), 0.0, 0
+    drafter.observe([draw.randrange(6) for _ in range(200)], None)
+    for _ in range(600):
+        tree = drafter.propose(TreeShape(nodes=6, depth=1))
+        token = draw.randrange(6)
+        promised += float(tree.scores[1:].sum())
+        right += token in tree.tokens[1:].tolist()
+        drafter.observe([token], None)
+    assert right / promised == pytest.approx(1.0, abs=0.15)
+
+
+def test_what_was_written_for_earlier_prompts_is_remembered() -> None:
+    prompt, answer = [1, 2, 3, 4, 50, 51], [60, 61, 62, 63, 64]
+    drafter = NgramDrafter()
+    for _ in range(2):
+        drafter.begin(100)
+        drafter.observe(prompt, None)
+        drafter.observe(answer[:1], None)
+        path = chain(drafter)
+        drafter.observe(answer[1:], None)
+    assert path[:4] == [61, 62, 63, 64]
+    drafter.begin(100)
+    drafter.observe([9, 8, 4, 50, 51], None)  # another document that ends as prompts do
+    drafter.observe([60], None)
+    assert -1 not in drafter.propose(SHAPE).tokens.tolist()
+    assert chain(drafter)[:4] == [61, 62, 63, 64]
+
+
+def test_memory_is_bounded_and_prompts_are_no_part_of_it() -> None:
+    drafter = NgramDrafter(remembered=20)
+    for number in range(9):
+        drafter.begin(100)
+        drafter.observe([1000 + number] * 50, None)
+        drafter.observe([number], None)
+        drafter.propose(SHAPE)
+        drafter.observe([number + 1, number + 2], None)
+    drafter.begin(0)
+    assert drafter._automaton.size == 20
+    assert torch.equal(drafter.visible(), torch.arange(0))
