@@ -323,12 +323,17 @@ def note_marks(pages: Pages) -> Repaired:
     edits: list[Edit] = []
 
     def repaired(line: Line) -> Line:
-        text = _NOTE_NUMBER.sub(lambda match: match[1].translate(_DIGITS) + " ", line.text)
-        edits.extend(Edit("note mark", line.page, match[0]) for match in _NOTE_MARK.finditer(text))
-        text = _NOTE_MARK.sub("", text)
+        text = unmarked(line.text, line.page, edits)
         return line if text == line.text else replace(line, text=text)
 
     return [[repaired(line) for line in page] for page in pages], edits
+
+
+def unmarked(text: str, page: int, edits: list[Edit]) -> str:
+    """One line without marks of notes; what went goes to `edits`."""
+    text = _NOTE_NUMBER.sub(lambda match: match[1].translate(_DIGITS) + " ", text)
+    edits.extend(Edit("note mark", page, match[0]) for match in _NOTE_MARK.finditer(text))
+    return _NOTE_MARK.sub("", text)
 
 
 # ------------------------------------------------------------------------------------------------------ hyphens

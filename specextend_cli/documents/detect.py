@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
-from dataclasses import dataclass
 from pathlib import PurePath
 
 HEAD = 1 << 16
@@ -15,6 +12,10 @@ _MARKDOWN_NAMES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd
 _TEXT_NAMES = frozenset(("", ".txt", ".text"))
 _HEADING = re.compile(r"(?:\A|\n\s*\n)#{1,6} \S[^\n]*\n\s*\n")
 _HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
+_FIELD = re.compile(rb"([!-9;-~]{1,76}):")
+_ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
+_MACHINE = frozenset((b"message-id", b"mime-version", b"received", b"return-path", b"content-type", b"delivered-to"))
+LOCKED = "EncryptedPackage".encode("utf-16-le")
 _MARKS = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "doc"),
     (b"{\\rtf", "rtf"),
@@ -30,63 +31,86 @@ _MARKS = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"(\xb5/\xfd", "zstd"),
 )
-_IN_ZIP = (
-    ("word/", "docx"),
-    ("ppt/", "pptx"),
-    ("xl/", "xlsx"),
-    ("META-INF/container.xml", "epub"),
-    ("content.xml", "odt"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A kind of file that is recognised but not read: its name in a sentence and the command that makes it readable.
-
-    In `fix`, FILE stands for the file.
-    """
-
-    label: str
-    fix: str
-
+LABELS = {
+    "pdf": "a PDF",
+    "text": "a text",
+    "markdown": "a Markdown text",
+    "html": "an HTML page",
+    "email": "an email",
+    "docx": "a Word document (DOCX)",
+    "epub": "an EPUB book",
+    "odt": "an OpenDocument file",
+    "pptx": "a PowerPoint presentation",
+    "xlsx": "an Excel workbook",
+    "doc": "an old Microsoft Office file",
+    "locked": "a Microsoft Office file with a password",
+    "rtf": "an RTF document",
+    "postscript": "a PostScript file",
+    "djvu": "a DjVu document",
+    "image": "an image",
+    "gzip": "a gzip archive",
+    "bzip2": "a bzip2 archive",
+    "xz": "an xz archive",
+    "zstd": "a zstd archive",
+    "zip": "a ZIP archive",
+    "binary": "a binary file, not a document",
+}
+"""What each kind is called in a sentence."""
 
 _OFFICE = "soffice --headless --convert-to pdf FILE"
-UNREAD: dict[str, Format] = {
-    "html": Format("an HTML page", "lynx -dump -nolist -force_html FILE | specextend summarize -"),
-    "docx": Format("a Word document (DOCX)", "pandoc --from=docx --to=plain --wrap=none FILE | specextend summarize -"),
-    "epub": Format("an EPUB book", "pandoc --from=epub --to=plain --wrap=none FILE | specextend summarize -"),
-    "odt": Format("an OpenDocument file", _OFFICE),
-    "pptx": Format("a PowerPoint presentation", _OFFICE),
-    "xlsx": Format("an Excel workbook", _OFFICE),
-    "doc": Format("an old Microsoft Office file", _OFFICE),
-    "rtf": Format("an RTF document", "pandoc --from=rtf --to=plain --wrap=none FILE | specextend summarize -"),
-    "postscript": Format("a PostScript file", "ps2pdf FILE - | specextend summarize -"),
-    "djvu": Format("a DjVu document", "djvutxt FILE | specextend summarize -"),
-    "image": Format("an image", "ocrmypdf --image-dpi 300 FILE - | specextend summarize -"),
-    "gzip": Format("a gzip archive", "gunzip -c FILE | specextend summarize -"),
-    "bzip2": Format("a bzip2 archive", "bunzip2 -c FILE | specextend summarize -"),
-    "xz": Format("an xz archive", "xz -dc FILE | specextend summarize -"),
-    "zstd": Format("a zstd archive", "zstd -dc FILE | specextend summarize -"),
-    "zip": Format("a ZIP archive", "unzip FILE, then name the documents in it"),
-    "binary": Format("a binary file, not a document", "give a PDF, a text or a Markdown file"),
+UNREAD = {
+    "odt": _OFFICE,
+    "pptx": _OFFICE,
+    "xlsx": _OFFICE,
+    "doc": _OFFICE,
+    "locked": "save it again without a password",
+    "rtf": "pandoc --from=rtf --to=plain --wrap=none FILE | specextend summarize -",
+    "postscript": "ps2pdf FILE - | specextend summarize -",
+    "djvu": "djvutxt FILE | specextend summarize -",
+    "image": "ocrmypdf --image-dpi 300 FILE - | specextend summarize -",
+    "gzip": "gunzip -c FILE | specextend summarize -",
+    "bzip2": "bunzip2 -c FILE | specextend summarize -",
+    "xz": "xz -dc FILE | specextend summarize -",
+    "zstd": "zstd -dc FILE | specextend summarize -",
+    "zip": "unzip FILE, then name the documents in it",
+    "binary": "give a PDF, a Word document, a book, a page or a text",
 }
+"""Kinds that are recognised and not read, with what makes them readable; FILE stands for the file."""
 
 
-def detect(head: bytes, whole: bytes | None = None) -> str:
-    """The kind of a file: "pdf", "text", or a key of `UNREAD`.
+def detect(head: bytes) -> str:
+    """The kind of a file by its first bytes, `HEAD` of them or all: a key of `LABELS`.
 
-    `head` are its first bytes, `HEAD` of them or all; `whole`, where given, lets a ZIP's list of contents be read.
+    Every ZIP is a "zip" here; what it holds is found out where it is opened.
     """
-    if _HTML.match(head[3:] if head.startswith(b"\xef\xbb\xbf") else head):
+    plain = head
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        plain = head.decode("utf-16", "ignore").encode("utf-8", "ignore")
+    if _HTML.match(plain.removeprefix(b"\xef\xbb\xbf")):
         return "html"
     if b"%PDF-" in head[:1024]:
         return "pdf"
-    if head.startswith(b"PK\x03\x04"):
-        return _in_zip(head if whole is None else whole)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
     for mark, kind in _MARKS:
         if head.startswith(mark):
             return kind
+    if _is_email(head):
+        return "email"
     return "text" if encoding(head) else "binary"
+
+
+def _is_email(head: bytes) -> bool:
+    """Whether it begins with the header of a message: lines that only a header has, from the very first on."""
+    fields = set()
+    for line in head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n"):
+        field = _FIELD.match(line)
+        if field is not None:
+            fields.add(field[1].lower())
+        elif not (fields and line[:1] in b" \t") and not (not fields and line.startswith((b"From ", b">From "))):
+            break
+    # A memo begins with From and Subject too; the marks of a machine tell.
+    return bool(fields & _ADDRESSED) and bool(fields & _MACHINE)
 
 
 def encoding(head: bytes) -> str | None:
@@ -121,15 +145,3 @@ def is_markdown(name: str, text: str) -> bool:
     if suffix in _MARKDOWN_NAMES:
         return True
     return suffix in _TEXT_NAMES and len(_HEADING.findall(text[:HEAD])) >= 2
-
-
-def _in_zip(data: bytes) -> str:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        names = []
-    for mark, kind in _IN_ZIP:
-        if any(name.startswith(mark) for name in names) or (not names and mark.encode() in data):
-            return kind
-    return "zip"

@@ -10,11 +10,15 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Characters [start, end) of the text come from page `number` (1-based, as printed by a viewer)."""
+    """Characters [start, end) of the text come from page `number` (1-based, as printed by a viewer).
+
+    In a document without pages it is a section, and `title` the heading it begins with, or "".
+    """
 
     number: int
     start: int
     end: int
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,10 @@ class Edit:
 class Extraction:
     """What happened between the file and the text.
 
-    `pages` counts the pages asked for; `empty` lists those without text and `failed` those that could not be read
-    (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined", "ligature", ...);
-    `edits` lists the same repairs one by one, so that they can be shown. `warnings` are complete sentences for the
-    user.
+    `pages` counts the pages (or sections) asked for; `empty` lists those without text and `failed` those that could
+    not be read (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined",
+    "ligature", ...); `edits` lists the same repairs one by one, so that they can be shown. `warnings` are complete
+    sentences for the user.
     """
 
     pages: int
@@ -58,7 +62,8 @@ class Extraction:
 class Document:
     """Text and its structure. `pages` and `blocks` are sorted and do not overlap; `text` is what the model sees.
 
-    `pages` lists the pages that have text and covers the text without gaps; `title` is the file's own, or "".
+    `pages` lists the pages that have text and covers the text without gaps; `unit` says what they are. `title` is the
+    file's own, or "".
     """
 
     name: str
@@ -68,6 +73,7 @@ class Document:
     blocks: tuple[Block, ...]
     extraction: Extraction
     title: str = ""
+    unit: Literal["page", "section"] = "page"
 
     def pages_of(self, start: int, end: int) -> tuple[int, ...]:
         """Numbers of the pages that characters [start, end) touch."""

@@ -1,8 +1,9 @@
-"""File names as messages show them and as shells take them."""
+"""File names as messages show them and as shells take them, and numbers as messages put them."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 STDIN = "standard input"
 
@@ -15,3 +16,20 @@ def printable(name: str) -> str:
 def argument(name: str) -> str:
     """A file's name as an argument of a command that the user may paste; FILE for stdin."""
     return "FILE" if name == STDIN else shlex.quote(printable(name))
+
+
+def count(number: int, noun: str) -> str:
+    """(1, "page") -> "1 page", (1200, "page") -> "1,200 pages"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def places(numbers: Sequence[int], unit: str = "page") -> str:
+    """ "Page 3" or "Sections 3, 5-7"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from made_files import zipped
 from made_pdfs import Sheets, report_bytes
 from shell import Terminal, bash, run
 from tiny_preset import text, write
@@ -50,7 +51,12 @@ def said(done) -> dict[str, str]:
         ("absent.pdf", None, "absent.pdf does not exist", ""),
         ("empty.txt", b"", "empty.txt is empty", ""),
         ("blank.txt", b" \n\n\t\n", "blank.txt is empty", ""),
-        ("page.pdf", b"<!DOCTYPE html><html><body>404</body></html>", "page.pdf is an HTML page", "lynx"),
+        (
+            "slides.pdf",
+            zipped({"ppt/presentation.xml": ""}),
+            "slides.pdf is a PowerPoint presentation, not a PDF",
+            "soffice",
+        ),
         ("cut.pdf", report_bytes(3)[:1500], "cut.pdf is a damaged PDF", "download or copy it again"),
         ("locked.pdf", encrypted(), "locked.pdf is encrypted", "SPECEXTEND_PDF_PASSWORD"),
         ("scan.pdf", scanned(), "scan.pdf has no text layer", "ocrmypdf"),
@@ -366,10 +372,10 @@ def test_a_timeout_may_be_infinite(cli, presets, document):
 
 def test_one_bad_file_among_several_is_6(cli, presets, document, tmp_path):
     bad, good = tmp_path / "bad.pdf", tmp_path / "good.md"
-    bad.write_bytes(b"<html>no</html>")
+    bad.write_bytes(b"{\\rtf1 no}")
     good.write_text("# Ships\n\n" + text(4))
     done = cli("summarize", document, bad, good, "-q", "-m", presets["one"])
     assert done.returncode == 6
     assert re.findall(r"^==> (.+) <==$", done.stdout, re.M) == ["harbour.txt", "good.md"]
     assert said(done)["error"] == "1 of 3 documents failed"
-    assert "bad.pdf is an HTML page" in done.stderr
+    assert "bad.pdf is an RTF document" in done.stderr

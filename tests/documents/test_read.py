@@ -5,11 +5,11 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_files import zipped
 from made_pdfs import Sheets, report_bytes
 from pypdf import PdfReader, PdfWriter
 
@@ -209,22 +209,18 @@ def test_permission_error_is_explained(tmp_path: Path, monkeypatch: pytest.Monke
     assert error.fix.startswith("chmod u+r ")
 
 
-def docx() -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("[Content_Types].xml", "<Types/>")
-        archive.writestr("word/document.xml", "<w:document/>")
-    return out.getvalue()
-
-
 @pytest.mark.parametrize(
     ("name", "data", "what", "fix"),
     [
-        ("report.pdf", b"<!DOCTYPE html>\n<html><body>Login</body></html>", "an HTML page, not a PDF", "lynx"),
-        ("x.html", b"\xef\xbb\xbf\n<?xml version='1.0'?>\n<!-- x -->\n<html></html>", "an HTML page", "lynx"),
-        ("a.docx", docx(), "a Word document (DOCX)", "pandoc --from=docx"),
-        ("b.zip", b"PK\x03\x04 nothing", "a ZIP archive", "unzip"),
+        ("a.pdf", zipped({"ppt/presentation.xml": ""}), "a PowerPoint presentation, not a PDF", "soffice"),
+        ("b.zip", zipped({"notes.txt": "words"}), "a ZIP archive", "unzip"),
         ("c.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), "an old Microsoft Office file", "soffice"),
+        (
+            "locked.docx",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99) + "EncryptedPackage".encode("utf-16-le"),
+            "a Microsoft Office file with a password, not a Word document (DOCX)",
+            "without a password",
+        ),
         ("d.rtf", b"{\\rtf1 hello}", "an RTF document", "pandoc --from=rtf"),
         ("e.png", b"\x89PNG\r\n\x1a\n" + bytes(99), "an image", "ocrmypdf"),
         ("f.txt", b"\x1f\x8b\x08" + bytes(99), "a gzip archive, not a text", "gunzip -c f.txt"),

@@ -1,0 +1,86 @@
+"""HTML, Word, EPUB and email to sections: another process parses, within limits, and here its answer becomes text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from specextend_cli.documents.assembly import Assembly
+from specextend_cli.documents.clean import plain_characters, tidy, unmarked
+from specextend_cli.documents.document import Block, Edit
+from specextend_cli.documents.layout import Text, compose
+from specextend_cli.documents.line import grid
+from specextend_cli.documents.process import StoppedError, worker
+from specextend_cli.documents.refusals import unread
+from specextend_cli.documents.sections import Kind, Parsed, Section
+from specextend_cli.errors import InputError
+
+SECONDS = 60.0
+MEMORY = 3 << 30
+
+_START = "from specextend_cli.documents.structured_worker import serve; serve()"
+
+
+def parse(path: Path, *, kind: str, name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Parsed:
+    """The sections of a file that `detect` calls `kind`; InputError when it cannot be read."""
+    job = {"path": str(path.resolve()), "kind": kind, "name": name, "memory": memory}
+    try:
+        with worker(_START, job, first=seconds) as answers:
+            answer = next(answers)
+    except StoppedError:
+        why = f"it took more than {seconds:.0f} seconds, or too much memory"
+        raise InputError(f"{name} could not be read", why=why, fix="convert it to PDF or text") from None
+    if "error" in answer:
+        what, why, fix = answer["error"]
+        raise InputError(what, why=why, fix=fix)
+    if "unread" in answer:
+        raise unread(name, answer["unread"])
+    return Parsed.from_json(answer)
+
+
+def compose_sections(parsed: Parsed) -> tuple[Text, list[Edit]]:
+    """The cleaned text, in which each section is a page, and what was changed on the way."""
+    edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
+    assembly = Assembly()
+    for number, section in enumerate(parsed.sections, 1):
+        parts: list[str] = []
+        blocks: list[Block] = []
+        at = 0
+        for text, found in _parts(section, number, edits):
+            at += 2 * bool(parts)
+            parts.append(text)
+            blocks += (Block(block.kind, at + block.start, at + block.end) for block in found)
+            at += len(text)
+        title = unmarked(plain_characters(section.title, number, []), number, [])
+        assembly.add(number, "\n\n".join(parts), blocks, title.strip())
+    return assembly.text, edits
+
+
+def _parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block]]]:
+    """The texts that blank lines separate, with their blocks."""
+    for kind, text in _together(section):
+        if kind == "plain":
+            pages, made = tidy([grid(sheet, number) for sheet in text.split("\f")])
+            edits += made
+            body = compose([page for page in pages if page])
+            if body.text:
+                yield body.text, body.blocks
+            continue
+        lines = (unmarked(plain_characters(line, number, edits), number, edits).strip() for line in text.split("\n"))
+        if cleaned := "\n".join(line for line in lines if line):
+            yield cleaned, [Block("heading" if kind == "heading" else "paragraph", 0, len(cleaned))]
+
+
+def _together(section: Section) -> Iterator[tuple[Kind, str]]:
+    """The items, rows that follow each other as one."""
+    rows: list[str] = []
+    for kind, text in section.items:
+        if kind == "row":
+            rows.append(text)
+            continue
+        if rows:
+            yield "row", "\n".join(rows)
+            rows = []
+        yield kind, text
+    if rows:
+        yield "row", "\n".join(rows)

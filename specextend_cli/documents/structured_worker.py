@@ -1,0 +1,59 @@
+"""The process that opens a structured file: HTML, email, and what a ZIP turns out to be.
+
+Run by `structured.py` as a separate interpreter. Its one answer is a `Parsed`, or {"unread": kind} for a ZIP that is
+something else, or {"error": [what, why, fix]}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypedDict
+
+from specextend_cli.documents import confined
+from specextend_cli.errors import InputError
+
+
+class Job(TypedDict):
+    """What to read: `kind` is "html", "email" or "zip", `name` is what messages call the file."""
+
+    path: str
+    kind: str
+    name: str
+    memory: int
+
+
+def serve() -> None:
+    """Answer the one job on stdin."""
+    confined.serve(_answer)
+
+
+def _answer(job: Job) -> Iterator[dict[str, Any]]:
+    try:
+        yield _parse(job)
+    except InputError as error:
+        yield {"error": [error.what, error.why, error.fix]}
+
+
+def _parse(job: Job) -> dict[str, Any]:
+    path, name = Path(job["path"]), job["name"]
+    if job["kind"] == "html":
+        from specextend_cli.documents import webpage
+
+        return webpage.parse(path, name).to_json()
+    if job["kind"] == "email":
+        from specextend_cli.documents import mail
+
+        return mail.parse(path, name).to_json()
+    from specextend_cli.documents.archive import Archive
+
+    archive = Archive(path, name)
+    if archive.kind == "docx":
+        from specextend_cli.documents import word
+
+        return word.parse(archive).to_json()
+    if archive.kind == "epub":
+        from specextend_cli.documents import book
+
+        return book.parse(archive).to_json()
+    return {"unread": archive.kind}

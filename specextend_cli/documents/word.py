@@ -1,0 +1,229 @@
+"""DOCX to sections: paragraphs, headings, lists, tables row by row, notes after the section that refers to them.
+
+Of tracked changes the text as it would be after accepting them is read; headers and footers of pages are not.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+from specextend_cli.documents.archive import Archive
+from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.errors import InputError
+
+_MAIN = "word/document.xml"
+_SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
+_HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
+_SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+
+
+def parse(archive: Archive) -> Parsed:
+    """The sections of a Word document; InputError when its main part is missing or damaged."""
+    main = _main_part(archive)
+    parsed = Parsed("docx")
+    try:
+        body = next((part for part in xml_root(archive.read(main)) if name(part) == "body"), None)
+    except KeyError:
+        raise _damaged(archive, f"{main} is missing in it") from None
+    except MarkupError as error:
+        raise _damaged(archive, f"{main}: {error}") from None
+    folder = posixpath.dirname(main)
+    if body is not None:
+        reader = _Reader(parsed, archive, folder)
+        reader.blocks(body)
+        reader.notes()
+    parsed.title = _title(archive)
+    return parsed
+
+
+def _damaged(archive: Archive, why: str) -> InputError:
+    return InputError(f"{archive.name} is a Word document (DOCX) and damaged", why=why, fix="open it and save it again")
+
+
+def _main_part(archive: Archive) -> str:
+    root = _optional(archive, "_rels/.rels")
+    for relation in () if root is None else root:
+        if attribute(relation, "Type").endswith("/officeDocument"):
+            return attribute(relation, "Target").lstrip("/")
+    return _MAIN
+
+
+def _optional(archive: Archive, part: str) -> Any | None:
+    """The root of a part that a document can do without."""
+    try:
+        return xml_root(archive.read(part)) if part in archive else None
+    except MarkupError:
+        return None
+
+
+def _title(archive: Archive) -> str:
+    root = _optional(archive, "docProps/core.xml")
+    return "" if root is None else " ".join("".join(root.itertext("{*}title")).split())
+
+
+class _Reader:
+    """Walks the body; keeps the styles that are headings, and the notes until their section ends."""
+
+    def __init__(self, parsed: Parsed, archive: Archive, folder: str) -> None:
+        self._parsed = parsed
+        self._headings = _heading_styles(_optional(archive, f"{folder}/styles.xml"))
+        self._numbers = _numbering(_optional(archive, f"{folder}/numbering.xml"))
+        self._counts: dict[tuple[str, str], int] = {}
+        self._notes = {
+            (kind, attribute(note, "id")): note
+            for kind in ("footnote", "endnote")
+            for note in _children(_optional(archive, f"{folder}/{kind}s.xml"))
+        }
+        self._due: list[tuple[int, Any]] = []
+        self._cited = 0
+
+    def blocks(self, parent: Any) -> None:
+        """Paragraphs and tables in order, through whatever is wrapped around them."""
+        for element in parent:
+            tag = name(element)
+            if tag == "p":
+                self._paragraph(element)
+            elif tag == "tbl":
+                self._table(element)
+            elif tag not in _SKIPPED and not tag.endswith("Pr"):
+                self.blocks(element)
+
+    def notes(self) -> None:
+        """The notes that the section refers to, at its end, as a page has them at its foot."""
+        due, self._due = self._due, []
+        for number, note in due:
+            text = " ".join(self._text(paragraph).strip() for paragraph in note.iter("{*}p"))
+            self._parsed.add("row", f"{number} {text}")
+
+    def _paragraph(self, paragraph: Any) -> None:
+        style, outlined, number = _properties(paragraph)
+        heading = outlined or style in self._headings
+        if heading:
+            self.notes()
+        text = self._text(paragraph)
+        if text.strip():
+            if heading:
+                self._parsed.add("heading", text)
+            elif number is not None and number[0] != "0":
+                self._parsed.add("row", self._marker(number) + text.strip())
+            else:
+                self._parsed.add("row" if style.lower().startswith("list") else "paragraph", text)
+        for box in paragraph.iter("{*}txbxContent"):
+            if not any(name(parent) in ("Fallback", "txbxContent") for parent in box.iterancestors()):
+                self.blocks(box)
+
+    def _text(self, element: Any) -> str:
+        """The text of a paragraph's runs, without what was deleted and without the boxes that hang on it."""
+        parts: list[str] = []
+        for child in element:
+            tag = name(child)
+            if tag == "t":
+                parts.append(child.text or "")
+            elif tag in _SPACES:
+                parts.append("" if attribute(child, "type") == "page" else _SPACES[tag])
+            elif tag == "sym":
+                parts.append("•")
+            elif tag in ("footnoteReference", "endnoteReference"):
+                self._refer(tag.removesuffix("Reference"), attribute(child, "id"))
+            elif tag not in _SKIPPED:
+                parts.append(self._text(child))
+        return "".join(parts)
+
+    def _refer(self, kind: str, identity: str) -> None:
+        note = self._notes.pop((kind, identity), None)
+        if note is not None:
+            self._cited += 1
+            self._due.append((self._cited, note))
+
+    def _table(self, table: Any) -> None:
+        """One row a line. What a cell holds beside text (a table in a table) follows below its row."""
+        for row in _descend(table, "tr"):
+            cells, inner = [], []
+            for cell in _descend(row, "tc"):
+                paragraphs = (self._text(paragraph).strip() for paragraph in _descend(cell, "p"))
+                cells.append(" ".join(text.replace("\n", " ") for text in paragraphs if text))
+                inner += list(_descend(cell, "tbl"))
+            self._parsed.add("row", "\t".join(cell for cell in cells if cell))
+            for nested in inner:
+                self._table(nested)
+
+    def _marker(self, number: tuple[str, str]) -> str:
+        """ "- " or "3. ": the list's own bullet or number, without the letters and roman numerals it may be set in."""
+        if self._numbers.get(number, "bullet") in ("bullet", "none"):
+            return "- "
+        self._counts[number] = self._counts.get(number, 0) + 1
+        for key in [key for key in self._counts if key[0] == number[0] and key[1] > number[1]]:
+            del self._counts[key]  # the items below begin anew
+        return f"{self._counts[number]}. "
+
+
+def _children(root: Any | None) -> list[Any]:
+    return [] if root is None else list(root)
+
+
+def _descend(element: Any, tag: str) -> list[Any]:
+    """The nearest elements named `tag` below: through content controls and the like, not through tables or cells."""
+    found = []
+    for child in element:
+        kind = name(child)
+        if kind == tag:
+            found.append(child)
+        elif kind in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"):
+            found += _descend(child, tag)
+    return found
+
+
+def _properties(paragraph: Any) -> tuple[str, bool, tuple[str, str] | None]:
+    """A paragraph's style, whether it is outlined as a heading itself, and its list and level in it."""
+    style, outlined, number = "", False, None
+    for element in next((child for child in paragraph if name(child) == "pPr"), ()):
+        tag = name(element)
+        if tag == "pStyle":
+            style = attribute(element, "val")
+        elif tag == "outlineLvl":
+            outlined = attribute(element, "val") in tuple("012345678")
+        elif tag == "numPr":
+            values = {name(part): attribute(part, "val") for part in element}
+            number = (values.get("numId", "0"), values.get("ilvl", "0"))
+    return style, outlined, number
+
+
+def _heading_styles(root: Any | None) -> frozenset[str]:
+    """Ids of the styles that are headings: by name, by outline level, or by the style they are based on."""
+    found, based = {"Title"} | {f"Heading{level}" for level in range(1, 10)}, {}
+    for style in _children(root):
+        identity = attribute(style, "styleId")
+        for part in style.iter():
+            tag, value = name(part), attribute(part, "val")
+            if (tag == "name" and _HEADING.fullmatch(value)) or (tag == "outlineLvl" and value in tuple("012345678")):
+                found.add(identity)
+            elif tag == "basedOn":
+                based[identity] = value
+    for identity in based:
+        seen, at = {identity}, identity
+        while at not in found and (at := based.get(at, "")) and at not in seen:
+            seen.add(at)
+        if at in found:
+            found.add(identity)
+    return frozenset(found)
+
+
+def _numbering(root: Any | None) -> dict[tuple[str, str], str]:
+    """The format ("bullet", "decimal", ...) of each list and level."""
+    formats: dict[str, dict[str, str]] = {}
+    found: dict[tuple[str, str], str] = {}
+    for element in _children(root):
+        if name(element) == "abstractNum":
+            levels = formats.setdefault(attribute(element, "abstractNumId"), {})
+            for level in element.iter("{*}lvl"):
+                levels[attribute(level, "ilvl")] = next(
+                    (attribute(part, "val") for part in level if name(part) == "numFmt"), "bullet"
+                )
+        elif name(element) == "num":
+            abstract = next((attribute(part, "val") for part in element if name(part) == "abstractNumId"), "")
+            for level, kind in formats.get(abstract, {}).items():
+                found[attribute(element, "numId"), level] = kind
+    return found
