@@ -19,7 +19,8 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
-from specextend_cli.models.heads import default_layers, save_head
+from specextend_cli.models.head_config import default_layers
+from specextend_cli.models.heads import save_head
 from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen

@@ -22,7 +22,8 @@ from specextend_cli.engine.attention import Pass
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.heads import default_layers, load_head, probe, save_head
+from specextend_cli.models.head_config import default_layers
+from specextend_cli.models.heads import load_head, probe, save_head
 
 
 class PlainYarn(Plain):

@@ -7,7 +7,7 @@ import torch
 from tiny_models import ARCHITECTURES, tiny
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.models.heads import default_layers
+from specextend_cli.models.head_config import default_layers
 from specextend_cli.train.newborn import newborn
 
 
