@@ -28,6 +28,7 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
 
     from rich.text import Text
 
+    from specextend_cli.ui.colours import GOOD, QUIET
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import format_checks, worst
@@ -40,8 +41,8 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
     output.show(format_checks(checks))
     mend = worst(checks)
     output.show("")
-    output.show(Text.assemble(("try:   ", "bold"), mend.fix) if mend else Text("nothing is missing", style="green"))
-    output.show(Text("\nto paste into a report:\n", style="bright_black"))
+    output.show(Text.assemble(("try:   ", "bold"), mend.fix) if mend else Text("nothing is missing", style=GOOD))
+    output.show(Text("\nto paste into a report:\n", style=QUIET))
     output.write(format_report(checks) + "\n")
 
 

@@ -17,6 +17,7 @@ from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import MISSING, one_line
 from specextend_cli.figures import format_bytes, format_percent, format_seconds, is_slower
 from specextend_cli.ui import tables
+from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.streams import sanitize
 
 WIDE = 120
@@ -41,12 +42,12 @@ def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
 def notes(benchmark: Benchmark, rows: Sequence[Row] | None = None) -> Text:
     """What must be known to believe the table, and what it belongs to."""
     found = caveats(benchmark, summarize(benchmark) if rows is None else rows)
-    facts = [Text(f"{name}: {sanitize(value)}", tables.QUIET) for name, value in provenance(benchmark).items()]
+    facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
     legend = Text(
         "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.",
-        tables.QUIET,
+        QUIET,
     )
-    return Text("\n").join([legend, *(Text(sanitize(sentence), "yellow") for sentence in found), *facts])
+    return Text("\n").join([legend, *(Text(sanitize(sentence), AMBER) for sentence in found), *facts])
 
 
 def _table(rows: Sequence[Row], width: int) -> Table:
@@ -66,17 +67,17 @@ def _table(rows: Sequence[Row], width: int) -> Table:
 def _speedup(interval: Interval | None, row: Row, *, ranges: bool) -> Text:
     if interval is None or row.method == BASELINE:
         return Text("1.00×" if interval else MISSING)
-    style = "yellow" if is_slower(interval.value) else "green" if interval.value > 1.03 else ""
+    style = AMBER if is_slower(interval.value) else GOOD if interval.value > 1.03 else ""
     shown = Text(f"{interval.value:.2f}×", style)
     if ranges and interval.low is not None:
-        shown.append(f" {interval.low:.2f}-{interval.high:.2f}", tables.QUIET)
+        shown.append(f" {interval.low:.2f}-{interval.high:.2f}", QUIET)
     return shown
 
 
 def _equal(row: Row) -> Text:
     if not row.compared:
         return Text(MISSING)
-    return Text(f"{row.equal} of {row.compared}", "" if row.equal == row.compared else "yellow")
+    return Text(f"{row.equal} of {row.compared}", "" if row.equal == row.compared else AMBER)
 
 
 def _accepted(row: Row) -> Text:

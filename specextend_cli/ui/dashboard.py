@@ -12,14 +12,11 @@ from rich.text import Text
 
 from specextend_cli.figures import format_clock, format_count, format_pages, format_percent, format_speedup, is_slower
 from specextend_cli.ui.blocks import block, density, histogram
+from specextend_cli.ui.colours import ACCENT, AMBER, GOOD, QUIET
 from specextend_cli.ui.memory import Memory
 from specextend_cli.ui.progress import Progress, format_done, format_prefill, format_stage
 from specextend_cli.ui.streams import sanitize
 
-ACCENT = "cyan"
-QUIET = "bright_black"
-AMBER = "yellow"
-GOOD = "green"
 LABEL = 10
 VALUE = 8
 BESIDE = 30  # cells of explanation before a bar: bars in different rows start at one column

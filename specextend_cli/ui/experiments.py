@@ -11,8 +11,9 @@ from rich.text import Text
 
 from specextend_cli.bench.tables import Experiment, Table, format_cell, is_number_column
 from specextend_cli.ui.bench import WIDE
+from specextend_cli.ui.colours import AMBER, QUIET
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.tables import QUIET, cell, table
+from specextend_cli.ui.tables import cell, table
 
 _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 
@@ -29,7 +30,7 @@ def report(
             if made.note:
                 parts.append(Text(sanitize(made.note), QUIET))
         parts.append(Text())
-    parts += [Text(sanitize(f"Left out: {name}: {why}"), "yellow") for name, why in skipped.items()]
+    parts += [Text(sanitize(f"Left out: {name}: {why}"), AMBER) for name, why in skipped.items()]
     parts += [Text(sanitize(f"{name}: {value}"), QUIET) for name, value in facts.items()]
     return Group(*parts)
 

@@ -14,6 +14,8 @@ from typing import TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from specextend_cli.ui.colours import AMBER
+
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
 # every other escape sequence. Both the seven-bit forms and the C1 ones.
 _SEQUENCE = re.compile(
@@ -88,7 +90,7 @@ class Output:
 
     def warn(self, message: str) -> None:
         """Write one warning to stderr."""
-        self.note(Text.assemble(("warning: ", "yellow"), sanitize(message)))
+        self.note(Text.assemble(("warning: ", AMBER), sanitize(message)))
 
     def show(self, renderable: RenderableType) -> None:
         """Print a result made for people (a table, a list) on stdout."""

@@ -16,9 +16,8 @@ from specextend_cli.errors import SpecextendError
 from specextend_cli.figures import format_bytes, format_count, format_percent, format_seconds, format_speedup, is_slower
 from specextend_cli.summarize.events import Plan, Summary
 from specextend_cli.ui.blocks import block, histogram
+from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.streams import sanitize
-
-QUIET = "bright_black"
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
@@ -87,9 +86,9 @@ def preset_table(rows: Sequence[PresetRow]) -> Table:
         made.add_row(
             cell(row.name, "bold") + Text("\n") + cell(row.title, QUIET),
             format_count(row.context),
-            Text(memory, style={True: "green", False: "yellow", None: ""}[row.fits])
-            + Text("" if row.fits is not False else " too big", style="yellow"),
-            Text(format_bytes(row.disk), style="green") if row.present else Text("no", style=QUIET),
+            Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits])
+            + Text("" if row.fits is not False else " too big", style=AMBER),
+            Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
             cell(f"{row.licence}{', gated' if row.gated else ''}"),
         )
     return made
@@ -142,18 +141,18 @@ def comparison(plain: Summary, fast: Summary, divergence: int | None) -> Rendera
 
 def _verdict(plain: Summary, fast: Summary, divergence: int | None) -> Text:
     same = (
-        Text("identical tokens", style="green")
+        Text("identical tokens", style=GOOD)
         if divergence is None
         else Text(
             f"the tokens differ from number {divergence + 1} on (half precision rounds a tree otherwise;"
             " --dtype float32 is exact)",
-            style="yellow",
+            style=AMBER,
         )
     )
     if not plain.meter.tokens_per_second:
         return same
     speedup = fast.meter.tokens_per_second / plain.meter.tokens_per_second
-    speed = Text(f"{format_speedup(speedup)} plain decoding", style="yellow" if is_slower(speedup) else "green")
+    speed = Text(f"{format_speedup(speedup)} plain decoding", style=AMBER if is_slower(speedup) else GOOD)
     return Text(" · ").join((same, speed))
 
 
@@ -167,7 +166,7 @@ class Check:
     fix: str = ""
 
 
-_MARKS = {"ok": ("✓", "green"), "poor": ("!", "yellow"), "bad": ("✗", "red")}
+_MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
 
 
 def format_checks(checks: Sequence[Check]) -> Text:

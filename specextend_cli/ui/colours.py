@@ -1,0 +1,6 @@
+"""What colours mean here. They only repeat what words or figures say."""
+
+ACCENT = "cyan"
+QUIET = "bright_black"
+AMBER = "yellow"
+GOOD = "green"
