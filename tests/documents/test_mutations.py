@@ -1,0 +1,94 @@
+"""Damaged files of every structured kind: each is read or refused, and nothing else happens."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_files import docx, epub, item, message, p, page, table
+
+from specextend_cli.documents import read_bytes
+from specextend_cli.documents.detect import HEAD, detect
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.structured import compose_sections
+from specextend_cli.documents.structured_worker import Job, _parse
+from specextend_cli.errors import InputError
+
+ROUNDS = 200
+BODY = (
+    "<nav>go</nav><h1>One</h1><p>Text &amp; &eacute;<sup>1</sup><br/>more</p><ul><li>a<ol><li>b</li></ol></li></ul>"
+    "<table><tr><td>x</td><td><table><tr><th>y</th></tr></table></td></tr></table>"
+    "<pre>c  d</pre><div hidden='x'>h</div>"
+)
+PIECES = (b"<", b">", b"&", b"\0", b"\xff", b"<table>", b"</td>", b"</li>", b"<!--", b"]]>", b"\x1b[2J", b"<w:p>")
+
+
+def word_body() -> str:
+    return p("Head", "Heading1") + p("text") + item("a", 1) + table(("x", "y"), (table(("in",)), "z"))
+
+
+def packed(mutate: Callable[[bytes], bytes]) -> bytes:
+    """A book whose parts are damaged before they are packed."""
+    return epub({"a.xhtml": mutate(page(BODY).encode()), "b.xhtml": mutate(page("<p>b</p>").encode())})
+
+
+MADE: dict[str, Callable[[Callable[[bytes], bytes]], bytes]] = {
+    "html": lambda mutate: b"<!doctype html>" + mutate(page(BODY).encode()),
+    "docx": lambda mutate: mutate(docx(word_body())),
+    "docx part": lambda mutate: docx(mutate(word_body().encode()).decode("latin-1")),
+    "epub": lambda mutate: mutate(packed(lambda data: data)),
+    "epub part": packed,
+    "email": lambda mutate: b"Received: x\n" + mutate(bytes(message("text\n" * 9, page(BODY), a_pdf=b"x" * 99))),
+}
+
+
+def mutated(chance: random.Random, data: bytes) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 5, 20))):
+        at, length = chance.randrange(len(changed) + 1), chance.choice((1, 1, 4, 40))
+        match chance.randrange(5):
+            case 0:
+                changed[at : at + length] = b""
+            case 1:
+                changed[at : at + length] = chance.randbytes(length)
+            case 2:
+                changed[at:at] = chance.choice(PIECES) * chance.choice((1, 3, 300))
+            case 3:
+                changed[at:at] = changed[max(at - 60, 0) : at] * 2
+            case _:
+                del changed[max(at, 8) :]
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_mutated_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
+    chance = random.Random(f"a seed for {kind}")
+    path, read = tmp_path / "file", 0
+    for _ in range(ROUNDS):
+        data = MADE[kind](lambda part: mutated(chance, part))
+        path.write_bytes(data)
+        found = detect(data[:HEAD])
+        job = Job(path=str(path), kind=found if found in ("html", "email") else "zip", name="file", memory=0)
+        answer: dict[str, Any] = {"unread": ""}
+        with suppress(InputError):
+            answer = json.loads(json.dumps(_parse(job)))
+        if "unread" not in answer:
+            text, _ = compose_sections(Parsed.from_json(answer))
+            assert not any(character in text.text for character in "\x00\x1b\x7f")
+            assert all(a.end == b.start for a, b in zip(text.pages, text.pages[1:], strict=False))
+            assert all(0 <= block.start < block.end <= len(text.text) for block in text.blocks)
+            read += bool(text.text)
+    assert read
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_some_of_them_through_the_worker(kind: str) -> None:
+    chance = random.Random(f"another seed for {kind}")
+    for _ in range(4):
+        with suppress(InputError):
+            assert read_bytes("file", MADE[kind](lambda part: mutated(chance, part))).text

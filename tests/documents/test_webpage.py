@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import pytest
+
+from specextend_cli.documents import Document, parse_pages, read_bytes
+from specextend_cli.errors import InputError, UsageError
+
+
+def html(body: str, head: str = "") -> Document:
+    return read_bytes("page.html", f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>".encode())
+
+
+def headings(document: Document) -> list[str]:
+    return [document.text[block.start : block.end] for block in document.blocks if block.kind == "heading"]
+
+
+def test_headings_begin_sections() -> None:
+    document = html(
+        "<p>Before.</p><h1>Part One</h1><h2>The Source</h2><p>Text<b>ed</b>.</p><h2>The Mouth</h2><p>End.</p>",
+        "<title>A River\n Book</title>",
+    )
+    assert (document.kind, document.unit, document.title) == ("html", "section", "A River Book")
+    assert document.text == "Before.\n\nPart One\n\nThe Source\n\nTexted.\n\nThe Mouth\n\nEnd."
+    assert [(page.number, page.title) for page in document.pages] == [
+        (1, ""),
+        (2, "Part One: The Source"),
+        (3, "The Mouth"),
+    ]
+    assert headings(document) == ["Part One", "The Source", "The Mouth"]
+    assert document.pages[0].start == 0
+    assert document.pages[-1].end == len(document.text)
+    assert all(a.end == b.start for a, b in zip(document.pages, document.pages[1:], strict=False))
+    assert document.pages_of(document.text.index("Texted"), len(document.text)) == (2, 3)
+    assert document.extraction.pages == 3
+
+
+def test_what_is_not_read() -> None:
+    document = html(
+        "<script>var a = '<p>no</p>';</script><style>p {}</style><nav>Home <a>About</a></nav>"
+        "<p>Kept<span style='display: none'> secret</span>.<!-- no --></p><div hidden>unseen</div>"
+        "<button>Buy</button><noscript>no</noscript><p aria-hidden='true'>icon</p>tail<svg><title>x</title></svg>"
+    )
+    assert document.text == "Kept.\n\ntail"
+    removed = {(edit.kind, edit.before) for edit in document.extraction.edits}
+    assert removed == {
+        ("navigation", "Home About"),
+        ("hidden text", "secret"),
+        ("hidden text", "unseen"),
+        ("hidden text", "icon"),
+    }
+    assert document.extraction.changes["hidden text"] == 3
+
+
+def test_entities_and_white_space() -> None:
+    document = html(
+        "<p>Gr&ouml;&szlig;e &amp; Ma&#223;&nbsp;&mdash;\n\t &lt;b&gt; a<wbr>b fi&zwnj;n &bogus; &#0;&#x1b;[31m</p>"
+    )
+    assert document.text == "Größe & Maß — <b> ab fin &bogus; �"
+
+
+def test_lines_paragraphs_and_preformatted_text() -> None:
+    document = html("<p>One<br>two<br/><br>three</p><pre>a  b\n\n  c</pre><div>x<div>y</div>z</div><hr>")
+    assert document.text == "One\ntwo\n\nthree\n\na b\nc\n\nx\n\ny\n\nz"
+
+
+def test_lists() -> None:
+    document = html(
+        "<ul><li>a<li>b <i>c</i><ol start=4><li><p>d</p><p>more</p></li><li value=9>e</li><li>f</ol></ul>"
+        "<dl><dt>Term<dd>What it means</dl>"
+    )
+    assert document.text == "- a\n- b c\n4. d\nmore\n9. e\n10. f\nTerm\nWhat it means"
+    assert len(document.blocks) == 1
+
+
+def test_tables_row_by_row() -> None:
+    document = html(
+        "<table><caption>Rain</caption><thead><tr><th>Year<th>mm</thead><tr><td>2019</td><td><p>812</p></td></tr>"
+        "<tr><td>2020<td></td><td>1,<b>002</b><br>wet</table>after"
+    )
+    assert document.text == "Rain\n\nYear  mm\n2019  812\n2020  1,002 wet\n\nafter"
+
+
+def test_tables_in_tables_and_tables_for_layout() -> None:
+    long = "Long words of a letter. " * 20
+    document = html(
+        "<table><tr><td>left</td><td><table><tr><td>in</td><td>ner</td></tr></table></td><td>right</td></tr></table>"
+        f"<table><tr><td><h2>Title</h2><p>{long}</p><p>{long}</p></td></tr></table>"
+    )
+    assert document.text.split("\n\n") == ["left\nin  ner", "right", "Title", long.strip(), long.strip()]
+    assert headings(document) == ["Title"]
+
+
+def test_note_marks_go_and_powers_stay() -> None:
+    document = html(
+        "<p>the grants<sup><a href='#1'>6</a></sup> and 10<sup>6</sup> m<sup>2</sup> on the 5<sup>th</sup>."
+        "<sup>[12]</sup></p>"
+    )
+    assert document.text == "the grants and 10⁶ m² on the 5th."
+    assert document.extraction.changes["note mark"] == 2
+
+
+@pytest.mark.parametrize(
+    ("head", "codec"),
+    [
+        ("<meta charset=windows-1251>", "cp1251"),
+        ('<meta http-equiv="Content-Type" content="text/html; charset=KOI8-R">', "koi8-r"),
+        ('<meta charset="utf-8">', "utf-8"),
+        ("", "utf-16"),
+        ('<meta charset="no-such-thing">', "utf-8"),
+        ('<meta charset="idna">', "utf-8"),
+        ('<meta charset="latin-1">', "utf-8-sig"),
+    ],
+)
+def test_encodings(head: str, codec: str) -> None:
+    document = read_bytes("a.html", f"<html><head>{head}</head><body><p>Река и море</p></body></html>".encode(codec))
+    assert document.text == "Река и море"
+    assert document.extraction.warnings == ()
+
+
+def test_a_wrong_declaration_is_found_out() -> None:
+    document = read_bytes("a.html", "<html><meta charset=utf-8><p>Größe".encode("cp1252"))
+    assert document.text == "Größe"
+    assert "read as Windows-1252" in document.extraction.warnings[0]
+
+
+def test_a_page_under_another_name_is_read_and_said() -> None:
+    document = read_bytes("report.pdf", b"<!DOCTYPE html><html><body>Please sign in</body></html>")
+    assert document.text == "Please sign in"
+    assert document.extraction.warnings == ("report.pdf is an HTML page, not a PDF.",)
+
+
+def test_pages_cannot_be_asked_for() -> None:
+    with pytest.raises(UsageError, match=r"page\.html has no pages") as caught:
+        read_bytes("page.html", b"<html><p>x", pages=parse_pages("1"))
+    assert "--pages" in caught.value.fix
+    with pytest.raises(UsageError):
+        read_bytes("notes.md", b"# One\n\ntext", pages=parse_pages("1"))
+
+
+@pytest.mark.parametrize("data", [b"<html></html>", b"<html><script>x", b"<!doctype html>", b"<html><body> &nbsp; "])
+def test_pages_without_text(data: bytes) -> None:
+    with pytest.raises(InputError, match=r"empty\.html holds no text") as caught:
+        read_bytes("empty.html", data)
+    assert "scripts" in caught.value.why
+
+
+def test_absurd_nesting() -> None:
+    fine = html("<div>" * 1000 + "deep" + "</div>" * 1000)
+    assert fine.text == "deep"
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        html("<div>" * 100_000 + "deep")
+    assert caught.value.why == "it is nested too deeply"
+
+
+def test_a_declared_bomb_is_never_expanded() -> None:
+    bomb = '<!DOCTYPE html [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>'
+    document = read_bytes("bomb.html", f"{bomb}<html><body><p>text &b; &f;</p></body></html>".encode())
+    assert "lollol" not in document.text
+    assert "root:" not in document.text
+    assert "text" in document.text
