@@ -10,8 +10,14 @@ from specextend_cli.engine.attention.flash_attn import flash_attn
 from specextend_cli.engine.attention.function import Backend
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.triton_tree import triton_tree
 
-BACKENDS: dict[str, Backend] = {"reference": reference, "torch": hybrid, "flash_attn": flash_attn}
+BACKENDS: dict[str, Backend] = {
+    "reference": reference,
+    "torch": hybrid,
+    "flash_attn": flash_attn,
+    "triton": triton_tree,  # by name only, until it is measured on a GPU
+}
 
 
 def backend_for(device: torch.device, name: str = "auto") -> Backend:

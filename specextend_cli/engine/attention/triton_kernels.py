@@ -1,0 +1,195 @@
+"""The Triton kernels of split-KV attention under a tree mask. Imports triton: only `triton_tree` may import this.
+
+Flash-decoding (Dao et al., 2023) with the hybrid mask of SpecExtend, section 3: a program takes one key head, one block
+of its queries and one share of the keys, and leaves its output with the log-sum-exp of what it saw; `merge_splits`
+weighs the shares. The queries of all heads that share a key head are rows of one matrix, so a key is read once for all
+of them. Softmaxes are in base 2: exp2 is the instruction the hardware has.
+
+Names in capitals are compile-time constants. Lengths that change from step to step are not specialized on, so that no
+kernel is compiled in the middle of a text.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+WORD = 64  # tree nodes to a mask word
+_CHANGING = ["n", "total", "tree", "splits"]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _rows(
+    base: tl.tensor,
+    rows: tl.tensor,
+    end: tl.tensor,
+    stride: tl.tensor,
+    stride_d: tl.tensor,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    EDGE: tl.constexpr,
+) -> tl.tensor:
+    """Rows [., BLOCK_D] of a matrix of `end` rows and D columns; zeros outside it. Without EDGE all rows are inside."""
+    d = tl.arange(0, BLOCK_D)
+    at = base + rows[:, None] * stride + d[None, :] * stride_d
+    if EDGE:
+        tile = tl.load(at, mask=(rows[:, None] < end) & (d[None, :] < D), other=0.0)
+    elif BLOCK_D == D:
+        tile = tl.load(at)
+    else:
+        tile = tl.load(at, mask=d[None, :] < D, other=0.0)
+    return tile
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _take_in(
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    seen: tl.tensor,
+    scale: tl.tensor,
+    top: tl.tensor,
+    mass: tl.tensor,
+    out: tl.tensor,
+    MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> tl.tensor:
+    """One step of the online softmax: a block of keys more. `top` is each row's maximum so far, `mass` its sum."""
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    if MASKED:
+        scores = tl.where(seen, scores, float("-inf"))
+    higher = tl.maximum(top, tl.max(scores, 1))
+    weights = tl.exp2(scores - higher[:, None])
+    shrink = tl.exp2(top - higher)
+    mass = mass * shrink + tl.sum(weights, 1)
+    out = tl.dot(weights.to(v.dtype), v, out * shrink[:, None], input_precision=PRECISION)
+    return higher, mass, out
+
+
+@triton.jit(do_not_specialize=_CHANGING)  # type: ignore[untyped-decorator]
+def attend_split(
+    q: tl.tensor,  # [H, n, D]
+    k: tl.tensor,  # [H_kv, T, D]
+    v: tl.tensor,
+    words: tl.tensor,  # [n, ceil(tree / 64)] int64, bit j of word w: node 64 w + j is seen
+    length: tl.tensor,  # one integer on the device, or unused
+    out: tl.tensor,  # [splits, H, n, D], contiguous
+    lse: tl.tensor,  # [splits, H, n] float32, contiguous, base 2
+    n: tl.tensor,
+    total: tl.tensor,
+    tree: tl.tensor,
+    splits: tl.tensor,
+    scale: tl.tensor,  # times log2(e)
+    q_h: tl.tensor,
+    q_n: tl.tensor,
+    q_d: tl.tensor,
+    k_h: tl.tensor,
+    k_t: tl.tensor,
+    k_d: tl.tensor,
+    v_h: tl.tensor,
+    v_t: tl.tensor,
+    v_d: tl.tensor,
+    GROUPS: tl.constexpr,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    TAIL_N: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> None:
+    """Grid (query blocks, key heads, splits): programs that read the same keys start side by side and share the L2."""
+    head = tl.program_id(1)
+    split = tl.program_id(2)
+    if HAS_LENGTH:
+        total = tl.load(length).to(tl.int32)
+    prefix = total - tree
+
+    # Row r is node r // GROUPS as the (r % GROUPS)-th head of this key head asks for it.
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    node = rows // GROUPS
+    query_head = head * GROUPS + rows % GROUPS
+    d = tl.arange(0, BLOCK_D)
+    inside = (node[:, None] < n) & (d[None, :] < D)
+    queries = tl.load(
+        q + query_head[:, None].to(tl.int64) * q_h + node[:, None] * q_n + d[None, :] * q_d, mask=inside, other=0.0
+    )
+    keys = k + head.to(tl.int64) * k_h
+    values = v + head.to(tl.int64) * v_h
+
+    # The finite floor keeps a row that sees nothing in this share free of inf - inf.
+    top = tl.full([BLOCK_M], -1e30, tl.float32)
+    mass = tl.full([BLOCK_M], 0.0, tl.float32)
+    acc = tl.full([BLOCK_M, BLOCK_D], 0.0, tl.float32)
+
+    # Whole blocks of prefix need no mask; the rest of the prefix and the tree come in smaller, masked ones.
+    whole = prefix // BLOCK_N
+    tail = whole * BLOCK_N
+    blocks = whole + tl.cdiv(total - tail, TAIL_N)
+    share = tl.cdiv(blocks, splits)
+    first = split * share
+    last = tl.minimum(first + share, blocks)
+    for block in tl.range(first, tl.minimum(last, whole)):
+        at = block * BLOCK_N + tl.arange(0, BLOCK_N)
+        key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, False)
+        value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, False)
+        top, mass, acc = _take_in(queries, key, value, None, scale, top, mass, acc, False, PRECISION)
+    for block in tl.range(tl.maximum(first, whole), last, num_stages=1):
+        start = tail + (block - whole) * TAIL_N
+        at = start + tl.arange(0, TAIL_N)
+        slot = at - prefix
+        if CAUSAL:
+            seen = slot[None, :] <= node[:, None]
+        else:
+            # A block of at most 64 slots touches two words. Slots before the tree read as ones, behind it as zeros.
+            count = (tree + 63) // 64
+            word = (start - prefix) >> 6
+            bit = slot - (word << 6)
+            near = tl.load(words + node * count + word, mask=(node < n) & (word >= 0) & (word < count), other=-1)
+            far = tl.load(words + node * count + word + 1, mask=(node < n) & (word + 1 < count), other=0)
+            bits = tl.where(bit[None, :] < 64, near[:, None], far[:, None])
+            seen = ((bits >> (bit & 63)[None, :].to(tl.int64)) & 1) != 0
+        seen = seen & (slot[None, :] < tree)
+        key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, True)
+        value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, True)
+        top, mass, acc = _take_in(queries, key, value, seen, scale, top, mass, acc, True, PRECISION)
+
+    some = tl.where(mass > 0, mass, 1.0)
+    row = (split * tl.num_programs(1) * GROUPS + query_head).to(tl.int64) * n + node
+    tl.store(out + row[:, None] * D + d[None, :], (acc / some[:, None]).to(out.dtype.element_ty), mask=inside)
+    tl.store(lse + row, tl.where(mass > 0, top + tl.log2(some), float("-inf")), mask=node < n)
+
+
+@triton.jit(do_not_specialize=["splits"])  # type: ignore[untyped-decorator]
+def merge_splits(
+    parts: tl.tensor,  # [splits, rows, D] float32
+    lse: tl.tensor,  # [splits, rows] float32, base 2
+    out: tl.tensor,  # [rows, D]
+    splits: tl.tensor,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+) -> None:
+    """Grid (rows): softmaxes over disjoint keys, weighed by their log-sum-exps. A share without keys weighs nothing."""
+    row = tl.program_id(0).to(tl.int64)
+    rows = tl.num_programs(0)
+    split = tl.arange(0, BLOCK_S)
+    d = tl.arange(0, BLOCK_D)
+    sums = tl.load(lse + split * rows + row, mask=split < splits, other=float("-inf"))
+    weights = tl.exp2(sums - tl.maximum(tl.max(sums, 0), -1e30))
+    inside = (split[:, None] < splits) & (d[None, :] < D)
+    part = tl.load(parts + (split[:, None] * rows + row) * D + d[None, :], mask=inside, other=0.0)
+    mass = tl.sum(weights, 0)
+    merged = tl.sum(part * weights[:, None], 0) / tl.where(mass > 0, mass, 1.0)
+    tl.store(out + row * D + d, merged.to(out.dtype.element_ty), mask=d < D)
+
+
+@triton.jit(do_not_specialize=["tree", "mask_n"])  # type: ignore[untyped-decorator]
+def pack_mask(mask: tl.tensor, words: tl.tensor, tree: tl.tensor, mask_n: tl.tensor, mask_t: tl.tensor) -> None:
+    """Grid (n, words): 64 booleans of a row into one word."""
+    row, word = tl.program_id(0), tl.program_id(1)
+    bit = tl.arange(0, 64)
+    slot = word * 64 + bit
+    seen = tl.load(mask + row * mask_n + slot * mask_t, mask=slot < tree, other=0)
+    tl.store(words + row * tl.num_programs(1) + word, tl.sum((seen != 0).to(tl.int64) << bit.to(tl.int64), 0))

@@ -1,0 +1,78 @@
+"""How a split-KV launch is cut up: block sizes, pipeline depth, and the number of splits, all from shapes alone.
+
+Nothing here reads the device's data, so a launch captured in a CUDA graph holds for every length up to its bound.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+
+_MOST_SPLITS = 64
+_LEAST_BLOCKS = 2  # key blocks a split should have at least: one alone has nothing to overlap its loads with
+_GOOD_ENOUGH = 0.9  # of the best use of the multiprocessors; fewer splits leave less to merge
+
+
+class Chip(NamedTuple):
+    """What a plan must know of a GPU. The defaults are a small one's, for the interpreter."""
+
+    multiprocessors: int = 8
+    shared_memory: int = 96 * 1024
+    """Bytes a program may have."""
+
+
+class Plan(NamedTuple):
+    """One launch: rows of queries and keys a step, per program; splits; warps; stages of the software pipeline."""
+
+    rows: int
+    keys: int
+    splits: int
+    warps: int
+    stages: int
+
+
+@lru_cache
+def chip(device: torch.device) -> Chip:
+    """The device's figures, asked for once."""
+    if device.type != "cuda":
+        return Chip()
+    properties = torch.cuda.get_device_properties(device)
+    memory = getattr(properties, "shared_memory_per_block_optin", Chip().shared_memory)
+    return Chip(properties.multi_processor_count, memory)
+
+
+def plan(rows: int, total: int, kv_heads: int, head_dim: int, itemsize: int, on: Chip) -> Plan:
+    """For `rows` queries per key head (heads of its group times nodes) over at most `total` keys.
+
+    `itemsize` is that of keys in bytes: float32 gets small blocks, since it is there for exactness, not for speed.
+    """
+    width = power_of_two(head_dim)
+    half = itemsize <= 2
+    block = min(max(16, power_of_two(rows)), 128 if half and width <= 128 else 64 if half else 32)
+    keys = 64 if half and width <= 128 else 32
+    warps = 4 if half and block < 128 else 8
+
+    def memory(stages: int) -> int:
+        return (stages * 2 * keys + block) * width * itemsize
+
+    stages = next((stages for stages in (3, 2) if memory(stages) <= on.shared_memory), 1)
+    resident = 2 if block <= 32 and 2 * memory(stages) <= on.shared_memory else 1
+    programs = -(-rows // block) * kv_heads
+    return Plan(block, keys, splits(programs, -(-total // keys), on.multiprocessors * resident), warps, stages)
+
+
+def splits(programs: int, blocks: int, slots: int) -> int:
+    """The fewest splits that keep `slots` places busy nearly as well as any number of splits would.
+
+    `programs` times the splits run in waves of `slots`; a last wave that is nearly empty is time lost.
+    """
+    most = max(1, min(_MOST_SPLITS, blocks // _LEAST_BLOCKS))
+    use = [programs * s / (slots * -(-programs * s // slots)) for s in range(1, most + 1)]
+    return next(s for s, busy in enumerate(use, 1) if busy >= _GOOD_ENOUGH * max(use))
+
+
+def power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n, and at least 16: what a matrix instruction takes."""
+    return max(16, 1 << (n - 1).bit_length())

@@ -1,0 +1,64 @@
+"""How much of a query's attention falls on each chunk of the input: retrieval's scores (SpecExtend, section 4).
+
+A softmax summed over a chunk is the softmax of the chunks' log-sum-exps. So one kernel reads the keys once and leaves
+one number a head and chunk; the [H, T] logits and weights never exist.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from specextend_cli.engine.attention.triton_plan import power_of_two
+
+_KEYS = 128  # a program
+
+
+def chunk_attention(
+    queries: Tensor, keys: Tensor, scale: float, *, chunk: int = 32, length: Tensor | None = None
+) -> Tensor:
+    """queries [H, d], keys [H_kv, T, d], any strides -> [ceil(T / chunk)] float32: mean over heads, summing to 1.
+
+    Chunks are cut from the start; `chunk` 1 gives every key's own share. With `length` (one integer on the device,
+    1 <= length <= T) the keys end there, and chunks behind it get 0. On CUDA, or in Triton's interpreter. ValueError
+    for a chunk that is not a power of two up to 128.
+    """
+    from specextend_cli.engine.attention.triton_score_kernel import chunk_log_sums
+
+    if chunk not in (1, 2, 4, 8, 16, 32, 64, _KEYS):
+        raise ValueError(f"a chunk of {chunk} keys does not divide a block of {_KEYS}")
+    heads, d = queries.shape
+    kv_heads, total = keys.shape[:2]
+    chunks, groups = -(-total // chunk), heads // kv_heads
+    sums = torch.empty(heads, chunks, dtype=torch.float32, device=queries.device)
+    chunk_log_sums[(-(-total // _KEYS), kv_heads)](
+        queries,
+        keys,
+        sums if length is None else length,  # a pointer that is not followed
+        sums,
+        total,
+        chunks,
+        scale * math.log2(math.e),
+        *queries.stride(),
+        *keys.stride(),
+        GROUPS=groups,
+        D=d,
+        BLOCK_D=power_of_two(d),
+        BLOCK_M=power_of_two(groups),
+        CHUNK=chunk,
+        CHUNKS=_KEYS // chunk,
+        HAS_LENGTH=length is not None,
+        num_warps=4,
+    )
+    return sums.softmax(-1).mean(0)
+
+
+def chunk_attention_torch(queries: Tensor, keys: Tensor, scale: float, *, chunk: int = 32) -> Tensor:
+    """The same in torch, as `Target.attention_from` computes it, for one layer."""
+    kv_heads, total, d = keys.shape
+    logits = torch.matmul(queries.reshape(kv_heads, -1, d), keys.transpose(1, 2)).float() * scale
+    shares = logits.softmax(-1).mean((0, 1))
+    return pad(shares, (0, -total % chunk)).reshape(-1, chunk).sum(-1)

@@ -1,0 +1,120 @@
+"""Hybrid tree attention as one split-KV Triton kernel: prefix and tree in a single pass over the keys.
+
+`hybrid` runs a flash kernel over the prefix and does the tree by hand; here the mask, packed into bits, is applied to
+the last few blocks of the same loop, and the keys are split over the whole GPU however few the queries are. triton is
+imported when the first kernel runs, so this module loads on machines without it.
+
+Nothing is read back by the host, and what is allocated depends on shapes only: `attend` can be captured in a CUDA
+graph, with the number of keys in device memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.flash_attn import flash_attn
+from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.triton_plan import Plan, chip, plan, power_of_two
+
+MOST_CAUSAL = 128  # queries without a mask; a longer chunk of prompt is bound by arithmetic, not by reading keys
+MOST_HEAD_DIM = 256
+_LOG2_E = math.log2(math.e)
+
+
+def triton_tree(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+    """See `Backend`. Prefill and what the kernel does not take go to `hybrid`, or flash-attn where installed."""
+    if not _takes(q, tree_mask):
+        other = flash_attn if q.is_cuda and find_spec("flash_attn") else hybrid
+        return other(q, k, v, scale, tree_mask)
+    if tree_mask is None:
+        return attend(q, k, v, scale)
+    return attend(q, k, v, scale, words=pack(tree_mask), tree=tree_mask.shape[1])
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    *,
+    words: Tensor | None = None,
+    tree: int | None = None,
+    length: Tensor | None = None,
+    launch: Plan | None = None,
+) -> Tensor:
+    """q [1, H, n, d]; k, v [1, H_kv, T, d], any strides, -> [1, H, n, d], contiguous.
+
+    The last `tree` keys are a tree whose mask is `words` (see `pack`); without words they are the n queries' own, in
+    causal order. With `length` (one integer on the device, tree <= length <= T) the keys end there instead of at T;
+    it may change between replays of a CUDA graph. `launch` overrides the plan. ValueError for shapes that do not fit.
+    """
+    from specextend_cli.engine.attention.triton_kernels import WORD, attend_split, merge_splits
+
+    _, heads, n, d = q.shape
+    kv_heads, total = k.shape[1:3]
+    tree = n if tree is None else tree
+    if heads % kv_heads or q.shape[0] != 1 or k.shape != v.shape or k.shape[3] != d:
+        raise ValueError(f"queries {tuple(q.shape)} do not fit keys {tuple(k.shape)} and values {tuple(v.shape)}")
+    if not 0 < tree <= total or (tree != n if words is None else words.shape != (n, -(-tree // WORD))):
+        raise ValueError(f"{n} queries and a mask of {tree} nodes do not fit {total} keys")
+    groups, width = heads // kv_heads, power_of_two(d)
+    cut = launch or plan(groups * n, total, kv_heads, d, k.element_size(), chip(q.device))
+    merging = cut.splits > 1
+    lse = torch.empty(cut.splits, heads, n, dtype=torch.float32, device=q.device)
+    out = torch.empty(1, heads, n, d, dtype=q.dtype, device=q.device)
+    parts = torch.empty(cut.splits, heads, n, d, dtype=torch.float32, device=q.device) if merging else out
+    unused = lse  # a pointer that is not followed
+    attend_split[(-(-groups * n // cut.rows), kv_heads, cut.splits)](
+        q,
+        k,
+        v,
+        unused if words is None else words,
+        unused if length is None else length,
+        parts,
+        lse,
+        n,
+        total,
+        tree,
+        cut.splits,
+        scale * _LOG2_E,
+        *q.stride()[1:],
+        *k.stride()[1:],
+        *v.stride()[1:],
+        GROUPS=groups,
+        D=d,
+        BLOCK_D=width,
+        BLOCK_M=cut.rows,
+        BLOCK_N=cut.keys,
+        TAIL_N=min(cut.keys, WORD),
+        CAUSAL=words is None,
+        HAS_LENGTH=length is not None,
+        PRECISION="ieee",  # of float32 only: TF32 would not be lossless
+        num_warps=cut.warps,
+        num_stages=cut.stages,
+    )
+    if merging:
+        ways = 1 << (cut.splits - 1).bit_length()
+        merge_splits[(heads * n,)](parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=ways, num_warps=4)
+    return out
+
+
+def pack(mask: Tensor) -> Tensor:
+    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j. One launch."""
+    from specextend_cli.engine.attention.triton_kernels import WORD, pack_mask
+
+    n, tree = mask.shape
+    words = torch.empty(n, -(-tree // WORD), dtype=torch.int64, device=mask.device)
+    pack_mask[tuple(words.shape)](mask, words, tree, *mask.stride(), num_warps=1)
+    return words
+
+
+def _takes(q: Tensor, tree_mask: Tensor | None) -> bool:
+    """On CUDA; on the CPU in Triton's interpreter, which knows no products in bfloat16."""
+    precise = q.dtype in (torch.float32, torch.float16)
+    here = precise or q.dtype == torch.bfloat16 if q.is_cuda else precise and os.environ.get("TRITON_INTERPRET") == "1"
+    return here and q.shape[3] <= MOST_HEAD_DIM and (tree_mask is not None or q.shape[2] <= MOST_CAUSAL)

@@ -1,0 +1,284 @@
+"""The Triton kernels against `reference` and `hybrid`, in Triton's interpreter.
+
+TRITON_INTERPRET must be set before triton is first imported, and transformers imports it: `test_in_the_interpreter`
+runs the tests marked `interpreted` in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from test_identity import DRAFTERS, run, small
+from tiny_models import generate, prompt, tiny
+
+from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.select import backend_for
+from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
+from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
+from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
+
+INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
+TRITON = tuple(int(part) for part in re.findall(r"\d+", version("triton"))[:2]) if find_spec("triton") else (0, 0)
+TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+HEADS = [(4, 4), (6, 2), (8, 1)]
+
+interpreted = pytest.mark.skipif(not INTERPRETING, reason="runs in a process of its own: test_in_the_interpreter")
+
+
+def inputs(heads: int, kv_heads: int, n: int, total: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(n * total + d)
+    shapes = (1, heads, n, d), (1, kv_heads, total, d), (1, kv_heads, total, d)
+    return tuple(torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
+
+
+def random_tree_mask(n: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(n)
+    mask = torch.eye(n, dtype=torch.bool)
+    for i in range(1, n):
+        mask[i] |= mask[int(torch.randint(0, i, (), generator=generator))]
+    return mask
+
+
+def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, mask: torch.Tensor | None) -> torch.Tensor:
+    return reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), scale, None if mask is None else mask.cpu())
+
+
+def check(
+    shape: tuple[int, int, int, int, int], dtype: torch.dtype, device: str = "cpu", ways: int = 0, masked: bool = True
+) -> None:
+    """Heads, key heads, queries, keys before them, head dimension; `ways` splits instead of the plan's."""
+    heads, kv_heads, n, prefix, d = shape
+    q, k, v = (tensor.to(device) for tensor in inputs(heads, kv_heads, n, prefix + n, d, dtype))
+    mask = random_tree_mask(n).to(device) if masked else None
+    if ways:
+        small_gpu = plan(heads // kv_heads * n, prefix + n, kv_heads, d, k.element_size(), Chip())
+        words, tree = (None, None) if mask is None else (pack(mask), n)
+        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=small_gpu._replace(splits=ways))
+    else:
+        out = triton_tree(q, k, v, 0.1, mask)
+    assert out.dtype == dtype
+    assert out.shape == q.shape
+    for other in (exact(q, k, v, 0.1, mask), hybrid(q, k, v, 0.1, mask).cpu().float()):
+        assert (out.cpu().float() - other).abs().max() < TOLERANCE[dtype]
+
+
+@pytest.mark.skipif(INTERPRETING, reason="this is the interpreter")
+def test_in_the_interpreter() -> None:
+    if TRITON < (3, 7):
+        pytest.skip("triton 3.7 or later, whose interpreter works with today's numpy, is not installed")
+    command = [sys.executable, "-m", "pytest", __file__, "-m", "not gpu", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@interpreted
+@pytest.mark.parametrize("d", [64, 96, 128])
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+@pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 690), (7, 63), (33, 301)])
+def test_tree_over_prefix(heads: int, kv_heads: int, n: int, prefix: int, d: int) -> None:
+    check((heads, kv_heads, n, prefix, d), torch.float16 if (n + d) % 3 else torch.float32)
+
+
+@interpreted
+@pytest.mark.parametrize(("n", "prefix"), [(2, 65), (16, 0), (33, 31), (63, 1), (64, 64), (65, 127), (70, 90), (70, 0)])
+def test_trees_of_odd_sizes_at_odd_places(n: int, prefix: int) -> None:
+    for dtype in (torch.float32, torch.float16):
+        check((2, 1, n, prefix, 64), dtype)
+
+
+@interpreted
+@pytest.mark.parametrize(("n", "prefix"), [(1, 50), (5, 0), (31, 100), (70, 133)])
+def test_without_a_mask_queries_are_causal(n: int, prefix: int) -> None:
+    for dtype in (torch.float32, torch.float16):
+        check((6, 2, n, prefix, 64), dtype, masked=False)
+
+
+@interpreted
+@pytest.mark.parametrize("ways", [1, 2, 3, 4, 5, 6, 7, 8, 40])
+def test_any_number_of_splits(ways: int) -> None:
+    """Forty are more than there are blocks: some see no key."""
+    check((4, 2, 20, 257, 64), torch.float16, ways=ways)
+    check((4, 2, 3, 257, 64), torch.float32, ways=ways, masked=False)
+
+
+@interpreted
+def test_one_level_of_a_growing_tree_sees_other_slots_than_its_own() -> None:
+    """A drafter's mask is wider than it is high: w queries over all slots so far; here also over several words."""
+    for slots in (9, 64, 150):
+        q, k, v = inputs(4, 2, 3, 50 + slots, 64, torch.float32)
+        mask = torch.rand(3, slots, generator=torch.Generator().manual_seed(slots)) < 0.3
+        mask[:, -3:] = torch.eye(3, dtype=torch.bool)
+        for rows in (slice(0, 3), slice(1, 2)):
+            out, expected = (f(q[:, :, rows], k, v, 0.125, mask[rows]) for f in (triton_tree, reference))
+            assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+
+
+@interpreted
+def test_a_row_that_sees_nothing_of_a_whole_block() -> None:
+    q, k, v = inputs(2, 2, 2, 200, 64, torch.float32)
+    mask = torch.zeros(2, 200, dtype=torch.bool)
+    mask[0, 3] = mask[1, 199] = True  # no prefix, one key each
+    for ways in (1, 5):
+        launch = plan(2, 200, 2, 64, 4, Chip())._replace(splits=ways)
+        out = attend(q, k, v, 0.125, words=pack(mask), tree=200, launch=launch)
+        assert torch.allclose(out[0, :, 0], v[0, :, 3], atol=1e-6)
+        assert torch.allclose(out[0, :, 1], v[0, :, 199], atol=1e-6)
+
+
+@interpreted
+def test_views_are_read_where_they_lie() -> None:
+    buffer = torch.full((2, 3, 2, 512, 64), torch.nan)  # as the cache has it: layers, heads, rows to spare
+    q, k, v = inputs(4, 2, 9, 109, 64, torch.float32)
+    buffer[:, 1, :, :109] = torch.cat((k, v))
+    keys, values = (side[None, :, :109] for side in buffer[:, 1])
+    mask, expected = random_tree_mask(9), reference(q, k, v, 0.1, random_tree_mask(9))
+    by_row = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in (q, k, v)]  # as a projection leaves it
+    by_dimension = [tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in (q, k, v)]
+    wide_mask = mask.repeat_interleave(2, 1)[:, ::2]
+    for views in ([q, keys, values], by_row, by_dimension):
+        assert (triton_tree(*views, 0.1, wide_mask) - expected).abs().max() < TOLERANCE[torch.float32]
+
+
+def check_lengths(device: str, dtype: torch.dtype) -> None:
+    """One launch, any length: the keys behind it are garbage."""
+    q, k, v = (tensor.to(device) for tensor in inputs(4, 2, 9, 400, 64, dtype))
+    mask = random_tree_mask(9).to(device)
+    for length in (9, 64, 73, 137, 400):
+        keys, values = k.clone(), v.clone()
+        keys[:, :, length:] = values[:, :, length:] = torch.nan
+        for words, tree_mask in ((pack(mask), mask), (None, None)):
+            expected = exact(q, k[:, :, :length], v[:, :, :length], 0.1, tree_mask)
+            for kind in (torch.int32, torch.int64):
+                on_device = torch.tensor(length, dtype=kind, device=device)
+                out = attend(q, keys, values, 0.1, words=words, tree=9, length=on_device)
+                assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
+
+
+@interpreted
+def test_a_length_on_the_device() -> None:
+    check_lengths("cpu", torch.float32)
+
+
+@interpreted
+def test_merging_is_exact() -> None:
+    from specextend_cli.engine.attention.triton_kernels import merge_splits
+
+    parts, lse = torch.randn(6, 4, 96), torch.randn(6, 4) * 8
+    lse[2:4, 1] = lse[5] = -torch.inf  # shares without keys weigh nothing
+    out = torch.empty(4, 96)
+    merge_splits[(4,)](parts, lse, out, 6, D=96, BLOCK_D=128, BLOCK_S=8)
+    weights = torch.softmax(lse.double() * torch.tensor(2.0).log(), 0)
+    assert torch.allclose(out.double(), (parts.double() * weights[..., None]).sum(0), atol=1e-6)
+
+
+@interpreted
+def test_logits_far_from_zero() -> None:
+    q, k, v = inputs(4, 2, 5, 150, 64, torch.float32)
+    mask = random_tree_mask(5)
+    for shift in (-500.0, 500.0):
+        keys = k + shift * q[:, :2, :1] / q[:, :2, :1].norm()
+        out, expected = (f(q, keys, v, 0.5, mask) for f in (triton_tree, exact))
+        assert (out - expected).abs().max() < 1e-3  # logits of a thousand have few digits behind the point
+
+
+@interpreted
+@pytest.mark.parametrize("slots", [1, 63, 64, 65, 130])
+def test_packing(slots: int) -> None:
+    mask = torch.rand(3, slots) < 0.5
+    mask[0] = True
+    words = pack(mask)
+    assert words.shape == (3, -(-slots // 64))
+    for i in range(3):
+        for j in range(words.shape[1] * 64):
+            assert bool(words[i, j // 64] >> (j % 64) & 1) == (j < slots and bool(mask[i, j]))
+
+
+@interpreted
+def test_what_does_not_fit_is_refused() -> None:
+    q, k, v = inputs(4, 2, 5, 20, 64, torch.float32)
+    words = pack(random_tree_mask(5))
+    for arguments in ((q, k, v[:, :1]), (q[:, :3], k, v), (q, k[:, :, :4], v[:, :, :4])):
+        with pytest.raises(ValueError, match="do not fit"):
+            attend(*arguments, 0.1, words=words, tree=5)
+    with pytest.raises(ValueError, match="do not fit"):
+        attend(q, k, v, 0.1, words=words, tree=70)
+    with pytest.raises(ValueError, match="do not fit"):
+        attend(q, k, v, 0.1, tree=4)
+
+
+def check_scores(device: str, dtype: torch.dtype) -> None:
+    for heads, kv_heads, total, d in ((4, 4, 1, 64), (6, 2, 300, 96), (8, 1, 513, 128)):
+        q, k, _ = (tensor.to(device) for tensor in inputs(heads, kv_heads, 2, total, d, dtype))
+        queries, keys = q[0, :, 1], k[0]
+        for chunk in (1, 32, 128):
+            out = chunk_attention(queries, keys, 0.1, chunk=chunk).cpu()
+            expected = chunk_attention_torch(queries.cpu().float(), keys.cpu().float(), 0.1, chunk=chunk)
+            assert torch.allclose(out, expected, rtol=1e-3, atol=1e-6)
+            assert abs(float(out.sum()) - 1) < 1e-4
+        length = torch.tensor(total - total // 3, device=device)
+        shorter = chunk_attention_torch(queries.cpu().float(), keys[:, : int(length)].cpu().float(), 0.1)
+        keys[:, int(length) :] = torch.nan
+        out = chunk_attention(queries, keys, 0.1, length=length).cpu()
+        assert torch.allclose(out[: len(shorter)], shorter, rtol=1e-3, atol=1e-6)
+        assert not out[len(shorter) :].any()
+
+
+@interpreted
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_scores_of_chunks(dtype: torch.dtype) -> None:
+    check_scores("cpu", dtype)
+    with pytest.raises(ValueError, match="does not divide"):
+        chunk_attention(torch.zeros(2, 64), torch.zeros(1, 9, 64), 0.1, chunk=24)
+
+
+def check_identity(device: str, drafter: str, new: int, length: int = 150) -> None:
+    model = tiny().to(device)
+    expected = generate(model, prompt(length), new)
+    target = Target(LanguageModel(model, backend="triton"))
+    retrieval = small("retrieval")
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new)[0] == expected
+
+
+@interpreted
+@pytest.mark.parametrize("drafter", ["none", "self"])
+def test_greedy_decoding_is_identical(drafter: str) -> None:
+    check_identity("cpu", drafter, 8, length=70)
+
+
+def test_elsewhere_the_back_end_is_torch_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU, in bfloat16 there even in the interpreter, and for long chunks of a prompt."""
+    if not INTERPRETING:
+        monkeypatch.setitem(sys.modules, "triton", None)  # importing it would fail
+    backend = backend_for(torch.device("cpu"), "triton")
+    for n, dtype in ((7, torch.bfloat16), (MOST_CAUSAL + 1, torch.float32)):
+        q, k, v = inputs(4, 2, n, 40 + n, 64, dtype)
+        for mask in (None,) if n > MOST_CAUSAL else (None, random_tree_mask(n)):
+            assert torch.equal(backend(q, k, v, 0.1, mask), hybrid(q, k, v, 0.1, mask))
+    assert backend_for(torch.device("cuda")) is not backend
+
+
+def test_splits_fill_the_multiprocessors_and_no_more() -> None:
+    assert splits(programs=8, blocks=512, slots=132) == 15  # 120 programs at once
+    assert splits(programs=16, blocks=512, slots=132) == 8
+    assert splits(programs=132, blocks=512, slots=132) == 1
+    assert splits(programs=8, blocks=4, slots=132) == 2  # short texts: at least two blocks a split
+    assert splits(programs=1, blocks=1, slots=8) == 1
+    for rows in (1, 4, 60, 240, 480):
+        for total in (1, 100, 2048, 131072):
+            for d in (16, 64, 96, 128, 256):
+                for itemsize in (2, 4):
+                    cut = plan(rows, total, 8, d, itemsize, Chip(132, 227 * 1024))
+                    assert 1 <= cut.splits <= 64
+                    assert cut.rows in (16, 32, 64, 128)
