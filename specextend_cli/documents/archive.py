@@ -72,7 +72,8 @@ class Archive:
         except _BROKEN as error:
             raise InputError(f"{self.name} is damaged", why=str(error) or f"{part} is cut off", fix=_AGAIN) from None
         if len(data) > limit:
-            raise self._bomb(f"its text has more than {limit >> 20} MB")
+            most = MAX_PART if limit == MAX_PART else MAX_TOTAL
+            raise self._bomb(f"its text has more than {most >> 20} MB")
         if len(data) > max(_SMALL, MAX_RATIO * member.compress_size):
             raise self._bomb(f"{part} unpacks to more than {MAX_RATIO} times its size")
         self._left -= len(data)

@@ -32,14 +32,19 @@ def parse(archive: Archive) -> Parsed:
     protected, titles = _protected(archive), _titles(archive, items, folder)
     linear: list[str] = []
     aside: list[str] = []
+    seen: set[str] = set()
     for reference in root.iter("{*}itemref"):
         item = items.get(attribute(reference, "idref"))
         if item is None or attribute(item, "media-type") in _PAGES:
             part = "" if item is None else _resolve(folder, attribute(item, "href"))
+            if part in seen:
+                continue
+            if part in archive:  # nothing is read twice, and every missing file is counted
+                seen.add(part)
             (aside if attribute(reference, "linear") == "no" else linear).append(part)
     if not (linear or aside):
         raise _damaged(archive, "it names no files to be read")
-    if protected & {*linear, *aside}:
+    if protected & seen:
         why = "its text is encrypted (DRM)"
         raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
     for part in linear:

@@ -75,11 +75,8 @@ def characters(pages: Pages) -> Repaired:
     edits: list[Edit] = []
 
     def repaired(line: Line) -> Line:
-        text = line.text
-        if not _SUSPECT.search(text):
-            return line
-        text = plain_characters(text, line.page, edits)
-        return replace(line, text=text.strip())
+        text = plain_characters(line.text, line.page, edits)
+        return line if text == line.text else replace(line, text=text.strip())
 
     fixed = [[repaired(line) for line in page] for page in pages]
     return [[line for line in page if line.text] for page in fixed], edits
@@ -87,6 +84,8 @@ def characters(pages: Pages) -> Repaired:
 
 def plain_characters(text: str, page: int, edits: list[Edit]) -> str:
     """One line without controls, invisible characters, ligatures and runs of spaces; what changed goes to `edits`."""
+    if not _SUSPECT.search(text):
+        return text
     for kind, pattern, substitute in _CHARACTERS:
 
         def change(match: re.Match[str], kind: str = kind, substitute: str = substitute) -> str:

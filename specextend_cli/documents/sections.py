@@ -10,14 +10,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from specextend_cli.errors import InputError
-
 Kind = Literal["heading", "paragraph", "row", "plain"]
 
 MAX_CHARACTERS = 32_000_000
 MAX_SECTIONS = 20_000
 _TITLE = 160
 _SPACE = re.compile(r"[ \r\f\v]+")
+
+
+class TooMuchError(Exception):
+    """More text, or more sections, than a document can have."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ class Parsed:
         """A new section, unless the last one is still empty."""
         if not self.sections or self.sections[-1].items or self.sections[-1].failed:
             if len(self.sections) >= MAX_SECTIONS:
-                raise InputError("it has too many sections", why=f"more than {MAX_SECTIONS:,} are not read")
+                raise TooMuchError(f"more than {MAX_SECTIONS:,} sections are not read")
             self.sections.append(Section())
 
     def add(self, kind: Kind, text: str) -> None:
@@ -79,9 +81,9 @@ class Parsed:
             self.removed.append((kind, max(len(self.sections), 1), text))
 
     def to_json(self) -> dict[str, Any]:
-        """As the worker answers; InputError when there is more text than can be."""
+        """As the worker answers; TooMuchError when there is more text than can be."""
         if sum(len(text) for section in self.sections for _, text in section.items) > MAX_CHARACTERS:
-            raise InputError("it has too much text", why=f"more than {MAX_CHARACTERS:,} characters are not read")
+            raise TooMuchError(f"more than {MAX_CHARACTERS:,} characters are not read")
         return {
             "kind": self.kind,
             "title": self.title,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from specextend_cli.documents import confined
+from specextend_cli.documents.sections import TooMuchError
 from specextend_cli.errors import InputError
 
 
@@ -33,6 +34,10 @@ def _answer(job: Job) -> Iterator[dict[str, Any]]:
         yield _parse(job)
     except InputError as error:
         yield {"error": [error.what, error.why, error.fix]}
+    except TooMuchError as error:
+        yield {"error": [f"{job['name']} has too much text", str(error), "split it and give the parts"]}
+    except RecursionError:
+        yield {"error": [f"{job['name']} cannot be read", "it is nested too deeply", "convert it to PDF or text"]}
 
 
 def _parse(job: Job) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from specextend_cli.errors import InputError
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
+_GENERATIONS = 12  # a style that is based on more others is no heading
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
 
@@ -203,9 +204,11 @@ def _heading_styles(root: Any | None) -> frozenset[str]:
             elif tag == "basedOn":
                 based[identity] = value
     for identity in based:
-        seen, at = {identity}, identity
-        while at not in found and (at := based.get(at, "")) and at not in seen:
-            seen.add(at)
+        at = identity
+        for _ in range(_GENERATIONS):
+            if at in found or at not in based:
+                break
+            at = based[at]
         if at in found:
             found.add(identity)
     return frozenset(found)
