@@ -10,8 +10,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,8 +26,13 @@ from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pac
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 
+try:
+    import triton
+except ImportError:
+    triton = None
+
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
-TRITON = tuple(int(part) for part in re.findall(r"\d+", version("triton"))[:2]) if find_spec("triton") else (0, 0)
+TRITON = tuple(int(part) for part in re.findall(r"\d+", getattr(triton, "__version__", "0.0"))[:2])
 TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 HEADS = [(4, 4), (6, 2), (8, 1)]
 
@@ -55,16 +58,21 @@ def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, mask:
 
 
 def check(
-    shape: tuple[int, int, int, int, int], dtype: torch.dtype, device: str = "cpu", ways: int = 0, masked: bool = True
+    shape: tuple[int, int, int, int, int],
+    dtype: torch.dtype,
+    device: str = "cpu",
+    ways: int = 0,
+    keys: int = 64,
+    masked: bool = True,
 ) -> None:
-    """Heads, key heads, queries, keys before them, head dimension; `ways` splits instead of the plan's."""
+    """Heads, key heads, queries, keys before them, head dimension; `ways` splits and `keys` a step, not the plan's."""
     heads, kv_heads, n, prefix, d = shape
     q, k, v = (tensor.to(device) for tensor in inputs(heads, kv_heads, n, prefix + n, d, dtype))
     mask = random_tree_mask(n).to(device) if masked else None
     if ways:
         small_gpu = plan(heads // kv_heads * n, prefix + n, kv_heads, d, k.element_size(), Chip())
         words, tree = (None, None) if mask is None else (pack(mask), n)
-        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=small_gpu._replace(splits=ways))
+        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=small_gpu._replace(splits=ways, keys=keys))
     else:
         out = triton_tree(q, k, v, 0.1, mask)
     assert out.dtype == dtype
@@ -86,7 +94,7 @@ def test_in_the_interpreter() -> None:
 @interpreted
 @pytest.mark.parametrize("d", [64, 96, 128])
 @pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
-@pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 690), (7, 63), (33, 301)])
+@pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 690), (7, 63), (33, 140)])
 def test_tree_over_prefix(heads: int, kv_heads: int, n: int, prefix: int, d: int) -> None:
     check((heads, kv_heads, n, prefix, d), torch.float16 if (n + d) % 3 else torch.float32)
 
@@ -111,6 +119,15 @@ def test_any_number_of_splits(ways: int) -> None:
     """Forty are more than there are blocks: some see no key."""
     check((4, 2, 20, 257, 64), torch.float16, ways=ways)
     check((4, 2, 3, 257, 64), torch.float32, ways=ways, masked=False)
+
+
+@interpreted
+@pytest.mark.parametrize("keys", [16, 32, 64, 128])
+def test_any_number_of_keys_a_step(keys: int) -> None:
+    """The tree may begin anywhere in a step; a step of 128 may leave two words' worth of prefix before it."""
+    for prefix in (1, 63, 127, 128, 191, 255):
+        check((2, 2, 9, prefix, 64), torch.float32, ways=2, keys=keys)
+    check((2, 2, 66, 127, 64), torch.float16, ways=1, keys=keys)
 
 
 @interpreted

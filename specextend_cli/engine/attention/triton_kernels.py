@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-WORD = 64  # tree nodes to a mask word
+WORD = 64  # tree nodes to a mask word; the kernels have it written out
 _CHANGING = ["n", "total", "tree", "splits"]
 
 
@@ -71,7 +71,7 @@ def attend_split(
     q: tl.tensor,  # [H, n, D]
     k: tl.tensor,  # [H_kv, T, D]
     v: tl.tensor,
-    words: tl.tensor,  # [n, ceil(tree / 64)] int64, bit j of word w: node 64 w + j is seen
+    words: tl.tensor,  # [n, ceil(tree / 64)] int64, bit j of word w: node 64 w + j is seen; zeros behind them
     length: tl.tensor,  # one integer on the device, or unused
     out: tl.tensor,  # [splits, H, n, D], contiguous
     lse: tl.tensor,  # [splits, H, n] float32, contiguous, base 2
@@ -142,15 +142,15 @@ def attend_split(
         if CAUSAL:
             seen = slot[None, :] <= node[:, None]
         else:
-            # A block of at most 64 slots touches two words. Slots before the tree read as ones, behind it as zeros.
+            # A block of at most 64 slots touches two words. Slots before the tree read as ones; behind it are zeros.
             count = (tree + 63) // 64
             word = (start - prefix) >> 6
             bit = slot - (word << 6)
-            near = tl.load(words + node * count + word, mask=(node < n) & (word >= 0) & (word < count), other=-1)
-            far = tl.load(words + node * count + word + 1, mask=(node < n) & (word + 1 < count), other=0)
+            near = tl.load(words + node * count + word, mask=(node < n) & (word >= 0), other=-1)
+            far = tl.load(words + node * count + word + 1, mask=(node < n) & (word >= -1) & (word + 1 < count), other=0)
+            far = tl.where(word < -1, -1, far)
             bits = tl.where(bit[None, :] < 64, near[:, None], far[:, None])
             seen = ((bits >> (bit & 63)[None, :].to(tl.int64)) & 1) != 0
-        seen = seen & (slot[None, :] < tree)
         key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, True)
         value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, True)
         top, mass, acc = _take_in(queries, key, value, seen, scale, top, mass, acc, True, PRECISION)
