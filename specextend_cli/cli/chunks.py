@@ -44,7 +44,7 @@ def chunks(
     output = Output()
     document = source.read()
     preset, encoder = vocabulary(model, offline=offline)
-    made = table("chunk", "tokens", "pages", "begins", numbers=("chunk", "tokens"))
+    made = table("chunk", "tokens", f"{document.unit}s", "begins", numbers=("chunk", "tokens"))
     for number, span in enumerate(chunk(document, encoder.encode, size or preset.window.chunk), start=1):
         text = document.text[span.start : span.end]
         numbers = document.pages_of(span.start, span.end)

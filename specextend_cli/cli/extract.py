@@ -44,7 +44,7 @@ def extract(
         return
     if changes:
         for edit in document.extraction.edits:
-            output.note(f"page {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
+            output.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
     output.note(_account(document))
 
 
@@ -58,16 +58,18 @@ def _record(document: Document) -> dict[str, object]:
         "empty": list(extraction.empty),
         "failed": list(extraction.failed),
         "changes": dict(extraction.changes),
+        "unit": document.unit,
+        "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
         "text": document.text,
     }
 
 
 def _account(document: Document) -> str:
-    """ "52 pages, 181,204 characters; 3 page numbers ..."."""
+    """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
     from specextend_cli.figures import format_count, format_many, format_numbers
 
     extraction = document.extraction
-    pieces = [format_many(extraction.pages, "page"), format_many(len(document.text), "character")]
+    pieces = [format_many(extraction.pages, document.unit), format_many(len(document.text), "character")]
     pieces += [f"{kind} × {format_count(count)}" for kind, count in extraction.changes.most_common()]
     if extraction.empty:
         pieces.append(f"without text: {format_numbers(extraction.empty)}")
