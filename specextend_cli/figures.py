@@ -75,6 +75,6 @@ def format_numbers(numbers: Iterable[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def format_pages(first: int, last: int) -> str:
-    """ "page 4" or "pages 4-9"."""
-    return f"page {first}" if first == last else f"pages {first}-{last}"
+def format_pages(first: int, last: int, unit: str = "page") -> str:
+    """ "page 4" or "pages 4-9", or "sections 4-9"."""
+    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"

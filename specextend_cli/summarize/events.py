@@ -24,7 +24,8 @@ class Plan:
     """What will be done to one document, known before any model is loaded.
 
     `chunks` are the map prompts' sizes in target tokens; one chunk means one pass. `levels` counts the passes over
-    text: 1 for one pass, 2 for map and reduce, more when the notes themselves must be reduced.
+    text: 1 for one pass, 2 for map and reduce, more when the notes themselves must be reduced. `unit` is what `pages`
+    counts: "page", or "section" where a document has no pages.
     """
 
     document: str
@@ -32,6 +33,7 @@ class Plan:
     tokens: int
     chunks: tuple[int, ...]
     levels: int
+    unit: str = "page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Coverage:
     failed: tuple[int, ...]
     tokens: int
     dropped: int = 0
+    unit: str = "page"
 
     @property
     def complete(self) -> bool:

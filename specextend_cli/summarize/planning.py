@@ -31,7 +31,7 @@ def plan_work(document: Document, preset: Preset, encoder: TextEncoder) -> Work:
     while texts > window.summary_parts:
         texts = len(pack([window.note_tokens] * texts, window.chunk, window.summary_parts))
         levels += 1
-    plan = Plan(document.name, len(document.pages) or 1, sum(sizes), sizes, levels)
+    plan = Plan(document.name, len(document.pages) or 1, sum(sizes), sizes, levels, document.unit)
     return Work(plan, chunks)
 
 

@@ -127,7 +127,8 @@ class Summarizer:
         if self._store.problem:
             yield Warned(self._store.problem)
         extraction = document.extraction
-        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, work.plan.tokens - read)
+        dropped = work.plan.tokens - read
+        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit)
         yield Summarized(
             Summary(
                 document=document.name,
@@ -178,7 +179,7 @@ class Summarizer:
             pages = ", ".join(map(str, document.extraction.failed))
             raise FitError(
                 f"{document.name} cannot be read completely",
-                why=f"pages {pages} failed",
+                why=f"{document.unit}s {pages} failed",
                 fix="leave out --strict to summarize the rest",
             )
 

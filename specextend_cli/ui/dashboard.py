@@ -88,7 +88,7 @@ class Dashboard:
     def _part(self, width: int) -> Text:
         part = self.progress.part
         assert part is not None
-        text = Text(format_pages(*part.pages))
+        text = Text(format_pages(*part.pages, self.progress.unit))
         if part.levels > 1:
             text.append(f" · level {part.level}{'/' if width < COMPACT else ' of '}{part.levels}", style=QUIET)
         if part.parts == 1 and width >= COMPACT:

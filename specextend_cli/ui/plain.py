@@ -34,13 +34,13 @@ class Plain:
                 self.output.warn(event.message)
             case Plan():
                 parts = f", {len(event.chunks)} parts" if len(event.chunks) > 1 else ""
-                size = f"{format_many(event.pages, 'page')}, {format_many(event.tokens, 'token')}"
+                size = f"{format_many(event.pages, event.unit)}, {format_many(event.tokens, 'token')}"
                 self._say(f"{event.document}: {size}{parts}")
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
             case Part():
-                self._say(format_part(event))
+                self._say(format_part(event, self.progress.unit))
             case Noted() if event.reused:
                 self._say(f"part {event.number}/{event.parts} was already written")
             case Prefilled():

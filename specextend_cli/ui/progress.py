@@ -49,6 +49,11 @@ class Progress:
     def __post_init__(self) -> None:
         self.started = self.clock()
 
+    @property
+    def unit(self) -> str:
+        """What the document has: "page" or "section"."""
+        return self.plan.unit if self.plan else "page"
+
     def add(self, event: Event) -> None:
         """Take one event in."""
         match event:
@@ -130,10 +135,10 @@ def format_prefill(progress: Progress, *, brief: bool = False) -> str:
     return left if brief else f"{count} · {left}"
 
 
-def format_part(part: Part) -> str:
+def format_part(part: Part, unit: str = "page") -> str:
     """ "part 3/12 · pages 20-31 · level 1 of 2"; the number is left out where there is only one part."""
     pieces = [f"part {part.number}/{part.parts}"] if part.parts > 1 else []
-    pieces.append(format_pages(*part.pages))
+    pieces.append(format_pages(*part.pages, unit))
     if part.levels > 1:
         pieces.append(f"level {part.level} of {part.levels}")
     return " · ".join(pieces)
@@ -145,9 +150,9 @@ def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> 
     `span` is the first and the last page that was read; without it, or where it has gaps, pages are counted.
     """
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
-        pieces = [f"{format_pages(*span)} read"]
+        pieces = [f"{format_pages(*span, coverage.unit)} read"]
     else:
-        pieces = [f"{format_many(coverage.pages, 'page')} read"]
+        pieces = [f"{format_many(coverage.pages, coverage.unit)} read"]
     if coverage.empty:
         pieces.append(f"{len(coverage.empty)} without text ({format_numbers(coverage.empty)})")
     if coverage.failed:
