@@ -37,13 +37,18 @@ def _all(pages: Pages, repairs: Iterable[Repair]) -> Repaired:
 # --------------------------------------------------------------------------------------------------- characters
 
 _LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+# Runs of spaces and of dots are tried from their beginning only, so that a line of a million dots takes no longer.
+_LEADER = re.compile(
+    r"(?<!\s)\s*(?:[.·…_]{5,}[\s.·…_]*"
+    r"|(?<![.·…])(?<![.·…]\s)(?:(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$))"
+)
 _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("overstrike", re.compile(r"[^\n]\x08"), ""),
     (
         "escape sequence",
         re.compile(
             r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movement
-            r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
+            r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # links, titles
             r"|\x1b[ -/]*[0-~]"
         ),
         "",
@@ -62,7 +67,7 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ),
     ("unreadable character", re.compile("[\ud800-\udfff]"), "\ufffd"),
     *(("ligature", re.compile(chr(0xFB00 + place)), letters) for place, letters in enumerate(_LIGATURES)),
-    ("dot leader", re.compile(r"\s*(?:[.·…_]{5,}[\s.·…_]*|(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$)"), " … "),
+    ("dot leader", _LEADER, " … "),
     ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),
     ("white space", re.compile("(?<![ \t])  (?![ \t])"), " "),
     ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # columns of a table stay apart

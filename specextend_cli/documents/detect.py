@@ -10,8 +10,11 @@ HEAD = 1 << 16
 
 _MARKDOWN_NAMES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_NAMES = frozenset(("", ".txt", ".text"))
-_HEADING = re.compile(r"(?:\A|\n\s*\n)#{1,6} \S[^\n]*\n\s*\n")
-_HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
+_HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
+_HTML = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.I | re.DOTALL,
+)
 _FIELD = re.compile(rb"([!-9;-~]{1,76}):")
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
 _MACHINE = frozenset((b"message-id", b"mime-version", b"received", b"return-path", b"content-type", b"delivered-to"))

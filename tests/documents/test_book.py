@@ -83,6 +83,10 @@ def test_damaged_books(parts: dict[str, str]) -> None:
     assert refused(zipped(parts)).what == "a.epub is an EPUB book and damaged"
 
 
+def test_nothing_is_read_twice() -> None:
+    assert read_bytes("a.epub", epub({"a.xhtml": page("<p>a</p>")}, spine=("a.xhtml",) * 50)).text == "a"
+
+
 def test_paths_lead_nowhere_but_into_the_book() -> None:
     names = ("../../../etc/passwd", "file:///etc/passwd", "http://example.org/x.xhtml", "%2e%2e/%2e%2e/etc/passwd")
     document = read_bytes("a.epub", epub({"a.xhtml": page("<p>a</p>")}, spine=("a.xhtml", *names)))

@@ -300,6 +300,8 @@ def test_markdown_keeps_its_layout_and_knows_its_headings() -> None:
     assert [text for kind, text in found if kind == "heading"] == ["# Title", "Under", "## Last"]
     assert ("paragraph", "```\n# no heading\n\ncode\n```") in found
     assert found[-1] == ("paragraph", "End.")
+    assert (document.unit, [page.title for page in document.pages]) == ("section", ["Title", "Under", "Last"])
+    assert document.text[document.pages[1].start :].startswith("Under\n=====")
     nameless = read_bytes("-", b"# One\n\ntext\n\n# Two\n\nmore\n")
     assert nameless.kind == "markdown"
 
@@ -322,6 +324,22 @@ def test_escapes_never_reach_the_text(name: str) -> None:
     assert kinds["soft hyphen"] == 1
     assert kinds["invisible character"] == 5
     assert {edit.kind for edit in document.extraction.edits} <= set(kinds)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<!-- -->" * 60 + b"x",
+        b"a" + b"\n" * 50_000 + b"x",
+        b"a" + b" " * 200_000 + b"b",
+        b". " * 100_000 + b"b",
+        b"." * 100_000 + b" 1b",
+        "\x90".encode() * 100_000 + b"x",
+    ],
+)
+def test_no_text_takes_for_ever(data: bytes) -> None:
+    for name in ("a.txt", "a.md"):
+        assert read_bytes(name, data).text
 
 
 def test_emoji_and_joined_scripts_survive() -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from specextend_cli.documents import Document, parse_pages, read_bytes
+from specextend_cli.documents.structured import parse
 from specextend_cli.errors import InputError, UsageError
 
 
@@ -150,6 +153,20 @@ def test_absurd_nesting() -> None:
     with pytest.raises(InputError, match="cannot be read") as caught:
         html("<div>" * 100_000 + "deep")
     assert caught.value.why == "it is nested too deeply"
+
+
+def test_limits_of_the_worker(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_bytes(b"<html><p>words")
+    for limits in ({"seconds": 0.001}, {"memory": 1 << 20}):
+        with pytest.raises(InputError, match=r"a\.html could not be read"):
+            parse(path, kind="html", name="a.html", **limits)
+
+
+def test_too_much_text_is_refused() -> None:
+    with pytest.raises(InputError, match=r"page\.html has too much text") as caught:
+        html("<h1>a</h1>b" * 20_001)
+    assert caught.value.why == "more than 20,000 sections are not read"
 
 
 def test_a_declared_bomb_is_never_expanded() -> None:
