@@ -150,6 +150,16 @@ PolicyOption: TypeAlias = Annotated[
 NoSpec: TypeAlias = Annotated[
     bool, typer.Option("--no-spec", help="Plain decoding: same text, no drafter.", rich_help_panel=SPEED)
 ]
+Batch: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        help="Notes on parts written at once, without drafts; 1: one by one, drafted for.",
+        rich_help_panel=SPEED,
+    ),
+]
 Strict: TypeAlias = Annotated[
     bool,
     typer.Option("--strict", help="Fail rather than leave any of the document unread.", rich_help_panel=INPUT),

@@ -40,6 +40,7 @@ def summarize(
     head: options.HeadOption = None,
     policy: options.PolicyOption = None,
     no_spec: options.NoSpec = False,
+    batch: options.Batch = None,
     timeout: options.Timeout = None,
     no_cache: options.NoCache = False,
     output: options.OutputPath = None,
@@ -81,6 +82,7 @@ def summarize(
             draft=options.drafter(draft, no_spec),
             head=None if head is None else str(head.absolute()),
             policy=policy,
+            batch=batch,
             strict=strict,
             cache=not no_cache,
         )

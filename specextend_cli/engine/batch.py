@@ -19,6 +19,7 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from specextend_cli.engine.attention import Backend, Pass
+from specextend_cli.engine.budget import CostModel
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Reason, Step
@@ -135,17 +136,20 @@ def decode_batch(
     slots: int,
     prefill_chunk: int = 1024,
     features: Sequence[int] = (),
+    costs: CostModel | None = None,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `features` names hidden states (see `LanguageModel.forward`) to yield as `States`: of the prompt while it is read
-    (once for equal prompts that follow each other), then of each written token but the last. Tokens are those of plain
-    decoding, up to rounding between a batch's and a single row's matrix products. ValueError for an empty prompt.
+    (once for equal prompts that follow each other), then of each written token but the last. `costs` learns from
+    what is written alone, and says what plain steps cost. Tokens are those of plain decoding, up to rounding between a
+    batch's and a single row's matrix products. ValueError for an empty prompt.
     """
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
     reader = _Reader(lm, prefill_chunk, features)
     capacity = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
+    costs = costs or CostModel()
     cache = Slots(lm.config, reader.cache, min(slots, len(requests)), capacity)
     waiting = deque(enumerate(requests))
     live: list[_Sequence] = []
@@ -155,8 +159,7 @@ def decode_batch(
             for event in reader.read(request.prompt):
                 yield number, event
             began = _Sequence(number, request, lm.device)
-            step = began.write(reader.logits, 0.0)
-            yield number, step
+            yield number, began.write(reader.logits)
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
@@ -166,17 +169,26 @@ def decode_batch(
             continue
         started = perf_counter()
         logits, states = _step(lm, cache, live, features)
-        seconds = perf_counter() - started
+        together, seconds = len(live), perf_counter() - started
+        if together == 1:
+            costs.learn(1, cache.longest, seconds)
         for slot in reversed(range(len(live))):  # a slot that is dropped takes the last one, which had its turn
             one = live[slot]
             if states is not None:
                 yield one.number, States(states[slot : slot + 1])
-            yield one.number, one.write(logits[slot : slot + 1], seconds)
+            plain = costs.plain(cache.longest)
+            yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together)
             if one.reason:
                 yield one.number, Finished(one.reason, one.stop.count)
                 cache.drop(slot)
                 live[slot] = live[-1]
                 live.pop()
+
+
+def slots_for(lm: LanguageModel, tokens: int, memory: int) -> int:
+    """How many sequences of `tokens` tokens fit into `memory` bytes; one at least."""
+    probe = lm.new_cache(1)
+    return max(memory // (probe.nbytes // probe.capacity * max(tokens, 1)), 1)
 
 
 class _Reader:
@@ -219,13 +231,13 @@ class _Sequence:
         self.last = -1
         self.reason: Reason | None = None
 
-    def write(self, logits: Tensor, seconds: float) -> Step:
+    def write(self, logits: Tensor, seconds: float = 0.0, plain: float = 0.0, together: int = 1) -> Step:
         """Choose the next token from logits [1, vocabulary]."""
         nodes = 0 if self.last < 0 else 1
         (self.last,) = self.sampler.choose(logits).tolist()
         self.sampler.commit([self.last])
         new, self.reason = self.stop([self.last])
-        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, 0.0)
+        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, together)
 
 
 def _step(

@@ -36,6 +36,7 @@ class Step:
     `nodes` is the size of the verified tree, its root included: 1 is plain decoding, 0 only for the first token, which
     comes from prefill and is no step of its own. `length` is the committed sequence, prompt included, after the step.
     `plain_seconds` is what one plain step costs at this length by this run's own measurements (0.0: not known yet).
+    Of sequences written `together`, one token each by the same forward, every step has its share of the seconds.
     """
 
     tokens: tuple[int, ...]
@@ -44,6 +45,7 @@ class Step:
     draft_seconds: float
     verify_seconds: float
     plain_seconds: float
+    together: int = 1
 
     @property
     def accepted(self) -> int:

@@ -21,6 +21,8 @@ class Meter:
     verify_seconds: float = 0.0
     retrieve_seconds: float = 0.0
     retrievals: int = 0
+    batched_tokens: int = 0
+    batched_seconds: float = 0.0
     accepted_lengths: Counter[int] = field(default_factory=Counter)
     _hits: float = 0.0
     _plain_equivalent: float = 0.0
@@ -36,11 +38,15 @@ class Meter:
                 self.tokens += event.accepted
                 if not event.nodes:
                     return
-                self.steps += 1
-                self.nodes += event.nodes
-                self.draft_seconds += event.draft_seconds
-                self.verify_seconds += event.verify_seconds
-                self.accepted_lengths[event.accepted] += 1
+                if event.together > 1:
+                    self.batched_tokens += event.accepted
+                    self.batched_seconds += event.verify_seconds
+                else:
+                    self.steps += 1
+                    self.nodes += event.nodes
+                    self.draft_seconds += event.draft_seconds
+                    self.verify_seconds += event.verify_seconds
+                    self.accepted_lengths[event.accepted] += 1
                 if event.plain_seconds:
                     self._plain_equivalent += event.plain_seconds * event.accepted
                     self._plain_known += event.draft_seconds + event.verify_seconds
@@ -53,22 +59,22 @@ class Meter:
 
     @property
     def decode_seconds(self) -> float:
-        """Seconds spent decoding: drafting, verifying and retrieving."""
-        return self.draft_seconds + self.verify_seconds + self.retrieve_seconds
+        """Seconds spent decoding: drafting, verifying and retrieving, and writing several texts together."""
+        return self.draft_seconds + self.verify_seconds + self.retrieve_seconds + self.batched_seconds
 
     @property
     def tokens_per_second(self) -> float:
         """Decoding speed; prefill is not in it."""
-        return self.stepped / self.decode_seconds if self.decode_seconds else 0.0
+        return (self.stepped + self.batched_tokens) / self.decode_seconds if self.decode_seconds else 0.0
 
     @property
     def stepped(self) -> int:
-        """Tokens emitted by verification steps (all but the one each prefill gives)."""
+        """Tokens emitted by steps of one sequence (all but the one each prefill gives)."""
         return sum(length * count for length, count in self.accepted_lengths.items())
 
     @property
     def accepted_length(self) -> float:
-        """Mean tokens a step emits, bonus included; 1.0 is plain decoding, 0.0 before any step."""
+        """Mean tokens a step of one sequence emits, bonus included; 1.0 is plain decoding, 0.0 before any step."""
         return self.stepped / self.steps if self.steps else 0.0
 
     @property

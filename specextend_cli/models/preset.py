@@ -184,7 +184,8 @@ class Window(_Table):
     """Sizes in tokens: the window the target was trained with, a map prompt's share of the document, new tokens.
 
     `summary_parts` prompts at most write the summary, a consecutive part of it each, of at most `summary_tokens` in
-    all: a small model writes a short paragraph well and a long text badly.
+    all: a small model writes a short paragraph well and a long text badly. Up to `batch` notes are written at once,
+    where memory allows.
     """
 
     context: int = Field(gt=0)
@@ -192,6 +193,7 @@ class Window(_Table):
     note_tokens: int = Field(default=256, gt=0)
     summary_tokens: int = Field(default=512, gt=0)
     summary_parts: int = Field(default=1, gt=0)
+    batch: int = Field(default=8, gt=0)
 
     @model_validator(mode="after")
     def _fits(self) -> Window:

@@ -43,6 +43,7 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
     """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded."""
     import torch
 
+    from specextend_cli.engine.batch import slots_for
     from specextend_cli.engine.budget import Budget
     from specextend_cli.engine.config import TreeShape
     from specextend_cli.engine.lm import LanguageModel
@@ -78,6 +79,7 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
         budget=Budget(TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)),
         eos=end_tokens(lm),
         prefill_chunk=512 if device.type == "cpu" else 4096,
+        together=slots_for(lm, preset.window.chunk + 2 * preset.window.note_tokens, free_memory(device) // 4),
     )
 
 

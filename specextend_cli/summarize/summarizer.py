@@ -8,7 +8,7 @@ level prompt.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -21,13 +21,12 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.models.weights import weight_files
+from specextend_cli.summarize.answers import Answers, Question
 from specextend_cli.summarize.background import drained, stages
 from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
-    Noted,
     Part,
     Plan,
     Stage,
@@ -36,7 +35,7 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
-from specextend_cli.summarize.notes import NoteStore, key
+from specextend_cli.summarize.notes import NoteStore
 from specextend_cli.summarize.pair import Choices, describe, load_writer
 from specextend_cli.summarize.planning import WORDS_PER_TOKEN, Work, pack, plan_work
 from specextend_cli.summarize.prompts import Prompter
@@ -49,13 +48,15 @@ if TYPE_CHECKING:
 class Options(Choices):
     """What a user may ask for. None keeps the preset's setting.
 
-    `words` is about how long the summary should be; `max_tokens` bounds every text that is written. `strict` refuses a
-    document of which something cannot be read. Without `cache`, notes are neither reused nor kept.
+    `words` is about how long the summary should be; `max_tokens` bounds every text that is written. `batch` notes are
+    written at once; who chooses a draft, but no batch, has every text drafted for. `strict` refuses a document of which
+    something cannot be read. Without `cache`, notes are neither reused nor kept.
     """
 
     preset: str = DEFAULT
     words: int | None = None
     max_tokens: int | None = None
+    batch: int | None = None
     offline: bool = False
     strict: bool = False
     cache: bool = True
@@ -194,10 +195,15 @@ class Summarizer:
         ]
         template, level = "map", 1
         while len(sources) > window.summary_parts:
-            notes: list[_Note] = []
-            for number, source in enumerate(sources, 1):
-                part = Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
-                notes.append((yield from self._note(template, document, source, part)))
+            parts = [
+                Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
+                for number, source in enumerate(sources, 1)
+            ]
+            texts = yield from self._answers.notes(
+                [self._ask_note(template, document, *pair) for pair in zip(sources, parts, strict=True)]
+            )
+            count = self._prompts.encoder.count
+            notes = [_Note(text, source.pages, count(text)) for text, source in zip(texts, sources, strict=True)]
             if level == 1:
                 first.extend(notes)
             groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
@@ -209,37 +215,19 @@ class Summarizer:
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
             yield from self._final(template, document, source, part, max(words // len(sources), 1))
 
-    def _note(self, template: str, document: Document, source: _Note, part: Part) -> Generator[Event, None, _Note]:
+    def _ask_note(self, template: str, document: Document, source: _Note, part: Part) -> Question:
         prompt = self._prompts.prompt(template, self._values(document, source, part, self._note_words), source.text)
-        limit = self._limit(self.preset.window.note_tokens, source.tokens)
-        text, reused = yield from self._answer(part, prompt, limit)
-        yield Noted(part.number, part.parts, part.level, text, reused)
-        return _Note(text, source.pages, self._prompts.encoder.count(text))
+        return Question(part, prompt, self._limit(self.preset.window.note_tokens, source.tokens))
 
     def _final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Iterator[Event]:
         prompt = self._prompts.prompt(template, self._values(document, source, part, words), source.text)
         most = self.preset.window.summary_tokens // part.parts
         limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * 1.25)), source.tokens)
         begun = part.number == 1
-        for event in self._answer(part, prompt, limit):
+        for event in self._answers.one(Question(part, prompt, limit)):
             if isinstance(event, Text) and not begun:
                 event, begun = Text(f"\n\n{event.delta}", True), True
             yield event
-
-    def _answer(self, part: Part, prompt: Sequence[int], limit: int) -> Generator[Event, None, tuple[str, bool]]:
-        """What the target answers: from the store when it answered the very same before."""
-        yield part
-        chosen = {field.name: getattr(self.options, field.name) for field in fields(Choices)}
-        settings = [self._identity, chosen, self.preset.decoding.model_dump(), limit]
-        at = key(prompt, settings)
-        stored = self._store.get(at)
-        if stored is not None:
-            yield Text(stored, part.final)
-            return stored, True
-        writer = yield from self.load()
-        yield from writer.write(prompt, max_tokens=limit, final=part.final)
-        self._store.put(at, writer.text)
-        return writer.text, False
 
     def load(self) -> Generator[Event, None, Writer]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
@@ -250,14 +238,19 @@ class Summarizer:
             )
             yield Stage(f"loading {preset.title}")
             self._writer = load_writer(preset, pair, options)
+            self._writer.together = min(self._writer.together, self._batch)
             yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer
 
     @property
-    def _identity(self) -> list[object]:
-        """What tells the target from another: what the preset says of it, and the weights that are there now."""
-        files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self._prompts.directory)]
-        return [self.preset.target.model_dump(mode="json"), files]
+    def _answers(self) -> Answers:
+        return Answers(self.preset, self.options, self._prompts, self._store, self.load)
+
+    @property
+    def _batch(self) -> int:
+        options = self.options
+        drafts = options.draft is not None or options.head is not None or options.policy is not None
+        return options.batch or (1 if drafts else self.preset.window.batch)
 
     @property
     def _prompts(self) -> Prompter:
@@ -296,7 +289,7 @@ class Summarizer:
 
 def compare(document: Document, options: Options) -> Iterator[Event]:
     """The document summarized twice with the same models in one process: plainly, then with drafts."""
-    with Summarizer(replace(options, cache=False)) as summarizer:
+    with Summarizer(replace(options, cache=False, batch=1)) as summarizer:
         yield from summarizer.load()
         for plain in (True, False):
             summarizer.plain = plain

@@ -1,14 +1,15 @@
-"""One prompt to one text: the engine's tokens, detokenized as they come, until the text has had its say."""
+"""Prompts to texts: the engine's tokens, detokenized as they come, until a text has had its say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
 from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
 
+from specextend_cli.engine.batch import Request, States, decode_batch
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -19,12 +20,15 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
 from specextend_cli.summarize.events import Text
-from specextend_cli.summarize.sentences import Sentences
+from specextend_cli.summarize.stream import TextStream
 
 
 @dataclass
 class Writer:
-    """Writes with one target and one drafter. `drafter` and `budget` may be exchanged between texts."""
+    """Writes with one target and one drafter. `drafter` and `budget` may be exchanged between texts.
+
+    `together` texts at most are written at once by `write_together`.
+    """
 
     target: Target
     drafter: Drafter
@@ -34,6 +38,7 @@ class Writer:
     budget: Budget
     eos: frozenset[int]
     prefill_chunk: int
+    together: int = 1
     text: str = field(default="", init=False)
 
     def write(self, prompt: Sequence[int], *, max_tokens: int, final: bool) -> Iterator[EngineEvent | Text]:
@@ -41,37 +46,13 @@ class Writer:
 
         The text is cut at a sentence that starts to go in circles, and where `max_tokens` leaves a sentence unfinished.
         """
-        sentences = Sentences()
-        stream = DecodeStream(skip_special_tokens=True)
-        pieces: list[str] = []
-        fresh: list[str] = []
-        space = ""
-
-        def release(text: str) -> None:
-            # White space waits for what follows it: an answer neither begins nor ends with any.
-            nonlocal space
-            body = text.strip()
-            if body:
-                lead = space + text[: text.index(body[0])] if pieces else ""
-                space = ""
-                pieces.append(lead + body)
-                fresh.append(lead + body)
-            space += text[len(text.rstrip()) :]
-
-        def until(tokens: Sequence[int]) -> int | None:
-            # One token at a time, so that the text does not depend on how many a step happened to accept.
-            for number, token in enumerate(tokens, 1):
-                release(sentences.add(stream.step(self.tokenizer, token) or ""))
-                if sentences.looping:
-                    return number
-            return None
-
-        try:
+        stream = TextStream(self.tokenizer)
+        with _enough_memory(len(prompt)):
             for event in decode(
                 self.target,
                 self.drafter,
                 prompt,
-                stop=Stop(max_tokens, self.eos, until),
+                stop=Stop(max_tokens, self.eos, stream.until),
                 sampling=self.sampling,
                 retrieval=self.retrieval,
                 budget=self.budget,
@@ -79,18 +60,51 @@ class Writer:
             ):
                 yield event
                 if isinstance(event, Finished):
-                    release(sentences.finish(whole=event.reason == "eos"))
-                if fresh:
-                    yield Text("".join(fresh), final)
-                    fresh.clear()
-        except torch.OutOfMemoryError as error:
-            raise FitError(
-                f"memory ran out on a prompt of {len(prompt):,} tokens",
-                why=str(error).splitlines()[0],
-                fix="a preset with a smaller model or chunk: specextend presets list",
-            ) from error
-        self.text = "".join(pieces)
+                    stream.finish(whole=event.reason == "eos")
+                if fresh := stream.take():
+                    yield Text(fresh, final)
+        self.text = stream.text
+
+    def write_together(
+        self, prompts: Sequence[tuple[Sequence[int], int]]
+    ) -> Iterator[tuple[int, EngineEvent | Text | str]]:
+        """Answers to prompts, each with its most new tokens, without drafts; events come with the prompt's number.
+
+        The last of each is its answer, as `write` would leave it in `text`.
+        """
+        streams = [TextStream(self.tokenizer) for _ in prompts]
+        requests = [
+            Request(prompt, Stop(most, self.eos, stream.until), self.sampling)
+            for (prompt, most), stream in zip(prompts, streams, strict=True)
+        ]
+        costs, chunk = self.budget.costs, self.prefill_chunk
+        with _enough_memory(max(len(prompt) for prompt, _ in prompts)):
+            for number, event in decode_batch(
+                self.target.lm, requests, slots=self.together, prefill_chunk=chunk, costs=costs
+            ):
+                if isinstance(event, States):
+                    continue
+                yield number, event
+                stream = streams[number]
+                if isinstance(event, Finished):
+                    stream.finish(whole=event.reason == "eos")
+                if fresh := stream.take():
+                    yield number, Text(fresh, False)
+                if isinstance(event, Finished):
+                    yield number, stream.text
 
     def plainly(self) -> Writer:
         """The same without drafts, its clock included."""
         return replace(self, drafter=NoDrafter(self.target.lm.device), budget=Budget(TreeShape(nodes=1)))
+
+
+@contextmanager
+def _enough_memory(tokens: int) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise FitError(
+            f"memory ran out on a prompt of {tokens:,} tokens",
+            why=str(error).splitlines()[0],
+            fix="a preset with a smaller model or chunk: specextend presets list",
+        ) from error

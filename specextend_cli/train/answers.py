@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.batch import Request, States, decode_batch
+from specextend_cli.engine.batch import Request, States, decode_batch, slots_for
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.lm import LanguageModel
@@ -94,7 +94,7 @@ def _together(
         Request(prompt, Stop(asking.new_tokens, frozenset(ends)), _sampling(asking, prompt, copy))
         for prompt, copy in asked
     ]
-    slots = _slots(lm, asking, max(map(len, prompts)) + asking.new_tokens)
+    slots = min(asking.batch, slots_for(lm, max(map(len, prompts)) + asking.new_tokens, asking.memory))
     written: list[list[int]] = [[] for _ in requests]
     states: dict[int, list[Tensor]] = {number: [] for number in range(len(requests))}
     of_prompt: dict[tuple[int, ...], Span | None] = {}
@@ -129,12 +129,6 @@ def _sampling(asking: Asking, prompt: Sequence[int], copy: int) -> Sampling:
         return asking.sampling
     seed = hash((asking.seed, copy, *prompt)) & (2**31 - 1)  # of integers, whose hashes are the same in every process
     return replace(asking.sampling, temperature=asking.temperature, seed=seed)
-
-
-def _slots(lm: LanguageModel, asking: Asking, length: int) -> int:
-    """As many as there is memory for."""
-    probe = lm.new_cache(1)
-    return max(min(asking.batch, asking.memory // (probe.nbytes // probe.capacity * length)), 1)
 
 
 def unanswered(prompts: Sequence[list[int]], known: Sequence[Sample]) -> list[list[int]]:

@@ -58,7 +58,9 @@ class Dashboard:
         if progress.part is not None:
             rows.insert(0, self._part(width))
         if progress.meter.steps:
-            rows += [self._accepted(width), self._speed(width)]
+            rows.append(self._accepted(width))
+        if progress.meter.decode_seconds:
+            rows.append(self._speed(width))
         if progress.retrieved is not None:
             rows.insert(-1, self._hits(width))
         text = (self.tail or progress.tail).rsplit("\n", 1)[-1]
@@ -79,6 +81,8 @@ class Dashboard:
             return _gauge(head, share, width)
         if progress.prefilling is not None:
             return _row("prefill", value, Text(format_prefill(progress, brief=width < COMPACT)), width, share)
+        if progress.together > 1:
+            return _row("writing", str(progress.together), Text("notes at once", style=QUIET), width)
         if progress.part is not None:
             tokens = Text(f"{'token' if progress.part_tokens == 1 else 'tokens'}")
             tokens.append(" of the summary" if progress.part.final else " of a note", style=QUIET)

@@ -53,6 +53,8 @@ def statistics(meter: Meter) -> dict[str, Any]:
         "tokens": meter.tokens,
         "tokens_per_second": round(meter.tokens_per_second, 2),
         "speedup": _rounded(meter.speedup),
+        "batched_tokens": meter.batched_tokens,
+        "batched_seconds": round(meter.batched_seconds, 3),
         "steps": meter.steps,
         "nodes": meter.nodes,
         "accepted_length": round(meter.accepted_length, 3),

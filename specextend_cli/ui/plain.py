@@ -70,6 +70,8 @@ class Plain:
             return f"{progress.stage.name} {format_stage(progress.stage)}".rstrip()
         if progress.prefilling is not None:
             return f"prefill {format_prefill(progress)}"
+        if progress.together > 1:
+            return " · ".join((f"{progress.together} notes at once", *format_speed(progress.meter)))
         return " · ".join((f"{format_count(progress.part_tokens)} tokens", *format_speed(progress.meter)))
 
     def _say(self, line: str) -> None:

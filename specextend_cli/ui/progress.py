@@ -44,6 +44,7 @@ class Progress:
     read: tuple[int, int] | None = None
     saved: int = 0
     part_tokens: int = 0
+    together: int = 1
     tail: str = ""
 
     def __post_init__(self) -> None:
@@ -87,6 +88,8 @@ class Progress:
             case Step():
                 self.part_tokens += event.accepted
                 if event.nodes:
+                    self.together = event.together
+                if event.nodes and event.together == 1:
                     self.recent.append(event.accepted)
             case Retrieved():
                 self.retrieved = event
@@ -163,7 +166,7 @@ def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> 
 
 def format_speed(meter: Meter) -> Iterable[str]:
     """Speed and what explains it, one figure a piece; what was not measured is left out."""
-    if not meter.steps:
+    if not meter.decode_seconds:
         return
     yield (
         f"{meter.tokens_per_second:.0f} tok/s"
@@ -172,7 +175,8 @@ def format_speed(meter: Meter) -> Iterable[str]:
     )
     if meter.speedup is not None:
         yield f"{format_speedup(meter.speedup)} plain"
-    yield f"accepted {meter.accepted_length:.1f}"
+    if meter.steps:
+        yield f"accepted {meter.accepted_length:.1f}"
     if meter.hit is not None:
         yield f"hits {format_percent(meter.hit)}"
 

@@ -45,6 +45,7 @@ class Scribe:
     after: int = 1 << 30
     prompts: list[Sequence[int]] = field(default_factory=list)
     text: str = ""
+    together: int = 1
     drafter = SimpleNamespace(name="none")
 
     def write(self, prompt, *, max_tokens: int, final: bool) -> Iterator[Event]:

@@ -123,15 +123,15 @@ def test_sampling_with_a_seed_can_be_repeated(presets):
 
 def test_an_interrupted_run_is_continued_without_repeating_a_note(presets):
     path = presets["one"]
-    whole = summarize(path, LONG)
-    with Summarizer(Options(preset=str(path))) as summarizer:
+    whole = summarize(path, LONG, batch=1)
+    with Summarizer(Options(preset=str(path), batch=1)) as summarizer:
         run = summarizer.run(document(LONG))
         for event in run:
             if isinstance(event, Part) and event.number == 3:
                 break
         assert isinstance(next(run), Prefilling)
         run.close()
-    resumed = summarize(path, LONG, cache=True)
+    resumed = summarize(path, LONG, cache=True, batch=1)
     assert [event.reused for event in resumed if isinstance(event, Noted)] == [True, True, False, False]
     assert sum(isinstance(event, Prefilled) for event in resumed) == 3
     assert resumed[-1].summary.text == whole[-1].summary.text

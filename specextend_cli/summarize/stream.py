@@ -1,0 +1,55 @@
+"""An answer's tokens as they become text: whole characters, whole sentences, no white space around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+from specextend_cli.summarize.sentences import Sentences
+
+
+class TextStream:
+    """Feed it tokens by `until`, take the text that is final by `take`; `text` is all of it."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._decoding = DecodeStream(skip_special_tokens=True)
+        self._sentences = Sentences()
+        self._pieces: list[str] = []
+        self._taken = 0
+        self._space = ""
+
+    @property
+    def text(self) -> str:
+        """Everything released so far."""
+        return "".join(self._pieces)
+
+    def until(self, tokens: Sequence[int]) -> int | None:
+        """Take tokens in; how many of them to keep where a sentence starts to go in circles (see `Stop`)."""
+        # One token at a time, so that the text does not depend on how many a step happened to accept.
+        for number, token in enumerate(tokens, 1):
+            self._release(self._sentences.add(self._decoding.step(self._tokenizer, token) or ""))
+            if self._sentences.looping:
+                return number
+        return None
+
+    def finish(self, *, whole: bool) -> None:
+        """No more tokens come; an unfinished sentence counts only where the answer is `whole`."""
+        self._release(self._sentences.finish(whole=whole))
+
+    def take(self) -> str:
+        """What was released since the last time."""
+        fresh = "".join(self._pieces[self._taken :])
+        self._taken = len(self._pieces)
+        return fresh
+
+    def _release(self, text: str) -> None:
+        # White space waits for what follows it: an answer neither begins nor ends with any.
+        body = text.strip()
+        if body:
+            lead = self._space + text[: text.index(body[0])] if self._pieces else ""
+            self._space = ""
+            self._pieces.append(lead + body)
+        self._space += text[len(text.rstrip()) :]

@@ -1,0 +1,80 @@
+"""Notes written at once are the notes that are written one by one."""
+
+from __future__ import annotations
+
+import pytest
+from scribe import document
+
+from specextend_cli.engine.events import Step
+from specextend_cli.models.preset import Preset
+from specextend_cli.summarize.events import Noted, Part, Text
+from specextend_cli.summarize.summarizer import Options, Summarizer, compare
+
+TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(60))
+
+
+def small(preset: Preset) -> Preset:
+    sizes = {"chunk": 100, "note_tokens": 30, "summary_tokens": 40}
+    return preset.model_copy(update={"window": preset.window.model_copy(update=sizes)})
+
+
+def told(path, **options) -> list:
+    with Summarizer(Options(preset=str(path), dtype="float32", cache=False, **options)) as summarizer:
+        summarizer.preset = small(summarizer.preset)
+        return list(summarizer.run(document(TEXT)))
+
+
+def test_the_same_text_with_any_batch(presets) -> None:
+    runs = {batch: told(presets["one"], batch=batch) for batch in (1, 2, 8)}
+    alone = runs[1][-1].summary
+    assert len(alone.notes) > 4
+    assert not any(event.together > 1 for event in runs[1] if isinstance(event, Step))
+    for batch in (2, 8):
+        summary = runs[batch][-1].summary
+        assert (summary.notes, summary.text) == (alone.notes, alone.text)
+        assert max(event.together for event in runs[batch] if isinstance(event, Step)) == batch
+        assert summary.meter.batched_tokens > 0
+        assert summary.coverage.complete
+
+
+def test_every_part_begins_and_is_noted_once(presets) -> None:
+    events = told(presets["one"], batch=4)
+    first = [event.number for event in events if isinstance(event, Part) and event.level == 1]
+    noted = [event.number for event in events if isinstance(event, Noted) and event.level == 1]
+    assert sorted(first) == sorted(noted) == list(range(1, len(first) + 1))
+
+
+def test_text_of_one_note_is_shown_at_a_time(presets) -> None:
+    """What is shown of notes is, piece by piece, text of notes."""
+    events = told(presets["one"], batch=4)
+    notes = [event.text for event in events if isinstance(event, Noted)]
+    shown = [event.delta.strip() for event in events if isinstance(event, Text) and not event.final]
+    assert shown
+    assert all(any(piece in note for note in notes) for piece in shown)
+
+
+@pytest.mark.parametrize("chosen", [{"draft": "ngram"}, {"policy": "full"}])
+def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
+    events = told(presets["one"], **chosen)
+    assert not any(event.together > 1 for event in events if isinstance(event, Step))
+
+
+def test_what_was_noted_before_an_interruption_is_kept(presets) -> None:
+    path, whole = presets["one"], told(presets["one"], batch=2)[-1].summary
+    with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
+        summarizer.preset = small(summarizer.preset)
+        run = summarizer.run(document(TEXT))
+        while not isinstance(next(run), Noted):
+            pass
+        run.close()
+    with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
+        summarizer.preset = small(summarizer.preset)
+        resumed = list(summarizer.run(document(TEXT)))
+    reused = [event.reused for event in resumed if isinstance(event, Noted) and event.level == 1]
+    assert sorted(reused) == [False] * (len(reused) - 1) + [True]
+    assert (resumed[-1].summary.notes, resumed[-1].summary.text) == (whole.notes, whole.text)
+
+
+def test_compare_writes_one_by_one(presets) -> None:
+    options = Options(preset=str(presets["one"]), dtype="float32", max_tokens=8)
+    assert not any(event.together > 1 for event in compare(document(TEXT), options) if isinstance(event, Step))
