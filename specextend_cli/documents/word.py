@@ -70,7 +70,9 @@ class _Reader:
 
     def __init__(self, parsed: Parsed, archive: Archive, folder: str) -> None:
         self._parsed = parsed
-        self._headings = _heading_styles(_optional(archive, f"{folder}/styles.xml"))
+        styles = _optional(archive, f"{folder}/styles.xml")
+        self._headings = _heading_styles(styles)
+        self._lists = {attribute(style, "styleId"): _properties(style)[2] for style in _children(styles)}
         self._numbers = _numbering(_optional(archive, f"{folder}/numbering.xml"))
         self._counts: dict[tuple[str, str], int] = {}
         self._notes = {
@@ -101,6 +103,7 @@ class _Reader:
 
     def _paragraph(self, paragraph: Any) -> None:
         style, outlined, number = _properties(paragraph)
+        number = number or self._lists.get(style)
         heading = outlined or style in self._headings
         if heading:
             self.notes()
@@ -178,7 +181,7 @@ def _descend(element: Any, tag: str) -> list[Any]:
 
 
 def _properties(paragraph: Any) -> tuple[str, bool, tuple[str, str] | None]:
-    """A paragraph's style, whether it is outlined as a heading itself, and its list and level in it."""
+    """A paragraph's (or a style's) style, whether it is outlined as a heading itself, and its list and level in it."""
     style, outlined, number = "", False, None
     for element in next((child for child in paragraph if name(child) == "pPr"), ()):
         tag = name(element)

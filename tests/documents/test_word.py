@@ -42,6 +42,8 @@ def test_lists() -> None:
         '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>'
         '<w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num>',
     )
+    styles = word("styles", f'<w:style w:styleId="Dots">{item("", 2)[5:-6]}</w:style>')
+    assert read(p("a", "Dots") + p("b", "Dots"), numbering=numbering, styles=styles).text == "- a\n- b"
     body = item("one", 1) + item("below", 1, 1) + item("two", 1) + item("anew", 1, 1) + item("dot", 2) + item("lost", 7)
     assert read(body, numbering=numbering).text == "1. one\n1. below\n2. two\n1. anew\n- dot\n- lost"
 
