@@ -185,7 +185,10 @@ def _registry() -> dict[str, tuple[str, Build]]:
         **{kind: (f"drafter by name: {described.get(kind, kind)}, gated", _by_name(kind)) for kind in drafters},
         "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
         "+flash": ("naive, with the fast kernel in prefill", _part(prefill=AUTO)),
-        "+hta": ("naive, with hybrid tree attention in verification", _part(verify=AUTO)),
+        "+hta": (
+            "naive, with the fast tree attention in verification (hybrid; split-KV on processors)",
+            _part(verify=AUTO),
+        ),
         "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
         "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
         "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _magicdec),

@@ -67,14 +67,19 @@ def preset_names(incomplete: str) -> list[str]:
 
 Files: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILES…", help="PDF, Word, EPUB, HTML, email, Markdown or text; - or a pipe: stdin.", show_default=False),
+    typer.Argument(
+        metavar="FILES…", help="PDF, Word, EPUB, HTML, email, Markdown or text; - or a pipe: stdin.", show_default=False
+    ),
 ]
 File: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="FILE", help="PDF, Word, EPUB, HTML, email, Markdown or text; - or a pipe: stdin.", show_default=False),
+    typer.Argument(
+        metavar="FILE", help="PDF, Word, EPUB, HTML, email, Markdown or text; - or a pipe: stdin.", show_default=False
+    ),
 ]
 Pages: TypeAlias = Annotated[
-    str | None, typer.Option("--pages", metavar="3-10,20", help="Only these pages, 1-based (PDF, text).", rich_help_panel=INPUT)
+    str | None,
+    typer.Option("--pages", metavar="3-10,20", help="Only these pages, 1-based (PDF, text).", rich_help_panel=INPUT),
 ]
 PasswordFile: TypeAlias = Annotated[
     Path | None,

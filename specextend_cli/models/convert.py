@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.four_bit import FILE, FourBit
 from specextend_cli.models.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _LAYER_NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_ITEM_BYTES = {"U8": 1, "BF16": 2}
 _OTHER_NAMES = {
     "token_embd.weight": "model.embed_tokens.weight",
     "output_norm.weight": "model.norm.weight",
@@ -52,7 +55,9 @@ def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
         config = _config(facts, tied=all(tensor.name != "output.weight" for tensor in reader.tensors))
         tokenizer = _tokenizer(facts)
         shapes = {_name(tensor.name): tuple(map(int, tensor.shape[::-1])) for tensor in reader.tensors}
-        write_bf16(into / "model.safetensors", shapes, _tensors(reader, config), progress=progress)
+        codes: dict[str, FourBit] = {}
+        write_bf16(into / "model.safetensors", shapes, _tensors(reader, config, codes), progress=progress)
+        _write_four_bit(into / FILE, codes)
     except (ValueError, LookupError, TypeError) as error:
         raise ModelError(
             f"cannot convert {file.name}", why=f"it is not a GGUF that this program reads: {error}"
@@ -76,18 +81,24 @@ def _name(name: str) -> str:
     return f"model.layers.{int(number)}.{_LAYER_NAMES[part]}.weight"
 
 
-def _tensors(reader: GGUFReader, config: dict[str, Any]) -> Iterator[npt.NDArray[np.float32]]:
-    """The tensors in the file's order, dequantized, rows as transformers wants them."""
+def _tensors(
+    reader: GGUFReader, config: dict[str, Any], four_bit: dict[str, FourBit]
+) -> Iterator[npt.NDArray[np.float32]]:
+    """The tensors in the file's order, dequantized, rows as transformers wants them; `four_bit` gets the codes."""
     from gguf import dequantize
 
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     for tensor in reader.tensors:
-        array = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
         part = tensor.name.split(".")[-2]
-        yield _unpermute(array, heads[part]) if part in heads else array
+        order = partial(_unpermute, heads=heads[part]) if part in heads else np.asarray
+        if (codes := FourBit.read(tensor)) is not None:
+            four_bit[_name(tensor.name)] = ordered = codes.rows(order)
+            yield ordered.full()
+        else:
+            yield order(np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32))
 
 
-def _unpermute(array: npt.NDArray[np.float32], heads: int) -> npt.NDArray[np.float32]:
+def _unpermute(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
     """Undo llama.cpp's order of the rows of q and k, [heads * head_dim, hidden].
 
     It stores the two halves of each head, which RoPE rotates against each other, interleaved; transformers wants one
@@ -112,25 +123,49 @@ def write_bf16(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Write a safetensors file tensor by tensor: names and shapes beforehand, contents in the same order.
+    """Write a safetensors file tensor by tensor: names and shapes beforehand, contents in the same order."""
+    write_safetensors(
+        file, {name: ("BF16", shape) for name, shape in shapes.items()}, map(to_bf16, arrays), progress=progress
+    )
+
+
+def write_safetensors(
+    file: Path,
+    tensors: dict[str, tuple[str, tuple[int, ...]]],
+    arrays: Iterator[npt.NDArray[Any]],
+    *,
+    progress: Progress = silent,
+) -> None:
+    """Write `tensors`, their type ("U8", or "BF16" as bit patterns) and shape by name, contents in the same order.
 
     numpy has no bfloat16, so safetensors.numpy cannot; and one tensor at a time keeps the memory small.
     """
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     total = 0
-    for name, shape in shapes.items():
-        start, total = total, total + 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, total]}
+    for name, (kind, shape) in tensors.items():
+        start, total = total, total + _ITEM_BYTES[kind] * int(np.prod(shape))
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, total]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     done = 0
     with file.open("wb") as out:
         out.write(len(text).to_bytes(8, "little") + text)
-        for (name, shape), array in zip(shapes.items(), arrays, strict=True):
+        for (name, (_, shape)), array in zip(tensors.items(), arrays, strict=True):
             if array.shape != shape:
                 raise ValueError(f"{name} has the shape {array.shape} instead of {shape}")
-            done += out.write(to_bf16(array).astype("<u2", copy=False).tobytes())
+            done += out.write(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
             progress("converting", done, total)
+
+
+def _write_four_bit(file: Path, weights: dict[str, FourBit]) -> None:
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+    arrays: list[npt.NDArray[Any]] = []
+    for name, weight in weights.items():
+        for part, kind, array in (("codes", "U8", weight.packed()), ("scales", "BF16", to_bf16(weight.scales))):
+            tensors[f"{name}.{part}"] = (kind, array.shape)
+            arrays.append(array)
+    if weights:
+        write_safetensors(file, tensors, iter(arrays))
 
 
 # Configuration and tokenizer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
+from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.quiet import quiet
 from specextend_cli.models.tokens import load_tokenizer
@@ -70,7 +71,21 @@ def load_model(
     # A quantized model is on its device already, and must not be moved.
     model: PreTrainedModel = loaded[0] if quantization != "none" else loaded[0].to(device)
     model.eval()
+    if quantization == "none" and (codes := directory / FILE).exists():
+        _read_four_bit(model, codes, name)
     return model
+
+
+def _read_four_bit(model: PreTrainedModel, file: Path, name: str) -> None:
+    from safetensors.torch import load_file
+
+    from specextend_cli.engine.four_bit import use_four_bit
+
+    check_safetensors(file, name=name)
+    try:
+        use_four_bit(model, load_file(file))
+    except (LookupError, ValueError, AttributeError) as error:
+        raise damaged(file.parent, str(error), name) from error
 
 
 def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dtype | torch.dtype) -> dict[str, Any]:

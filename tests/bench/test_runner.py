@@ -339,23 +339,23 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
     from specextend_cli.engine.attention import select
 
     calls: list[str] = []
-    for name, backend in list(select.BACKENDS.items()):
+    for name, backend in [(name, make()) for name, make in select.BACKENDS.items()]:
 
         def spy(q, k, v, scale, tree_mask, name=name, backend=backend):
             calls.append(f"{name} {'reads' if q.shape[2] > 60 else 'verifies'}")
             return backend(q, k, v, scale, tree_mask)
 
-        monkeypatch.setitem(select.BACKENDS, name, spy)
+        monkeypatch.setitem(select.BACKENDS, name, lambda spy=spy: spy)
     for method, used in (
         ("naive", {"reference reads", "reference verifies"}),
-        ("+flash", {"torch reads", "reference verifies"}),
-        ("+hta", {"reference reads", "torch verifies"}),
+        ("+flash", {"split reads", "reference verifies"}),
+        ("+hta", {"reference reads", "split verifies"}),
     ):
         made = runner(models, ("plain", method))
         ngrams = lambda target: models.drafter("ngram", target, models.retrieval)  # noqa: E731
         made.methods = {"plain": replace(made.methods[method], drafter=ngrams)}
         calls.clear()
-        models.lm.backend = select.BACKENDS["torch"]
+        models.lm.backend = select.BACKENDS["torch"]()
         list(made.run(prompts[:1]))
         assert set(calls) == used
 

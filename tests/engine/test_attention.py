@@ -7,6 +7,7 @@ from specextend_cli.engine.attention.hybrid import hybrid, merge
 from specextend_cli.engine.attention.kernels import flash
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.select import backend_for
+from specextend_cli.engine.attention.split_kv import SplitKV
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
@@ -32,9 +33,28 @@ def test_tree_over_prefix(heads: int, kv_heads: int, n: int, prefix: int, d: int
     q, k, v = inputs(heads, kv_heads, n, prefix + n, d, dtype)
     mask = random_tree_mask(n)
     expected = reference(q.float(), k.float(), v.float(), d**-0.5, mask)
-    out = hybrid(q, k, v, d**-0.5, mask)
-    assert out.dtype == dtype
-    assert (out.float() - expected).abs().max() < TOLERANCE[dtype]
+    for backend in (hybrid, SplitKV()):
+        out = backend(q, k, v, d**-0.5, mask)
+        assert out.dtype == dtype
+        assert (out.float() - expected).abs().max() < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("kv_heads", [1, 2, 3])
+@pytest.mark.parametrize(("n", "total"), [(1, 700), (1, 701), (5, 702), (5, 703), (60, 900), (2, 129)])
+def test_keys_in_parts(monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: int, n: int, total: int) -> None:
+    """Views of a larger buffer, whatever lies behind their end; one back end for trees of different masks."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    generator = torch.Generator().manual_seed(total)
+    buffer = torch.randn(2, kv_heads, total + 7, 64, generator=generator)
+    buffer[:, :, total:] = torch.nan
+    k, v = buffer[0][None, :, :total], buffer[1][None, :, :total]
+    q = torch.randn(1, 3 * kv_heads, n, 64, generator=generator)
+    backend = SplitKV()
+    for mask in (random_tree_mask(n), random_tree_mask(n), None if n == 1 else torch.ones(n, n, dtype=torch.bool)):
+        expected = reference(q, k, v, 0.125, mask)
+        for _ in range(2):
+            assert (backend(q, k, v, 0.125, mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
 @pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 50), (64, 0), (64, 100), (130, 257)])
@@ -51,8 +71,9 @@ def test_one_level_of_a_growing_tree_sees_other_slots_than_its_own() -> None:
     mask[:, 6:] = torch.eye(3, dtype=torch.bool)
     mask[0, 0] = mask[1, 0] = mask[1, 4] = mask[2, 2] = True
     for rows in (slice(0, 3), slice(1, 2)):
-        out, expected = (backend(q[:, :, rows], k, v, 0.125, mask[rows]) for backend in (hybrid, reference))
-        assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+        expected = reference(q[:, :, rows], k, v, 0.125, mask[rows])
+        for backend in (hybrid, SplitKV()):
+            assert (backend(q[:, :, rows], k, v, 0.125, mask[rows]) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
 def test_merge_is_attention_over_the_union() -> None:

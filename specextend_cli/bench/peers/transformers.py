@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from specextend_cli.bench.measure import Decoding, Run
 from specextend_cli.bench.peers.choosing import OnlyChoice, is_plain_greedy
 from specextend_cli.engine.attention import NAME
+from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class TransformersPeer:
             processors.append(OnlyChoice(decoding.sampling, prompt))  # one by its call
         clock = _Clock()
         arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
-        with torch.inference_mode(), _quiet(), self._own_attention():
+        with torch.inference_mode(), _quiet(), self._as_it_came():
             try:
                 clock.start()
                 self.lm.model.generate(
@@ -77,16 +78,15 @@ class TransformersPeer:
         return clock.run(decoding.tokens)
 
     @contextmanager
-    def _own_attention(self) -> Iterator[None]:
-        """Lend the models out, and take them back with our attention."""
+    def _as_it_came(self) -> Iterator[None]:
+        """Lend the models out as transformers has them, and take them back with our attention and packed weights."""
         models = [self.lm.model, *([self.assistant.model] if self.assistant else [])]
-        for model in models:
-            model.set_attn_implementation("sdpa")
-        try:
-            yield
-        finally:
+        with ExitStack() as stack:
             for model in models:
-                model.set_attn_implementation(NAME)
+                model.set_attn_implementation("sdpa")
+                stack.callback(model.set_attn_implementation, NAME)
+                stack.enter_context(full_weights(model))
+            yield
 
 
 class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-ignore]

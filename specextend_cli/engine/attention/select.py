@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
@@ -10,20 +11,23 @@ from specextend_cli.engine.attention.flash_attn import flash_attn
 from specextend_cli.engine.attention.function import Backend
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.triton_tree import triton_tree
 
-BACKENDS: dict[str, Backend] = {
-    "reference": reference,
-    "torch": hybrid,
-    "flash_attn": flash_attn,
-    "triton": triton_tree,  # by name only, until it is measured on a GPU
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "reference": lambda: reference,
+    "torch": lambda: hybrid,
+    "flash_attn": lambda: flash_attn,
+    "split": SplitKV,
+    "triton": lambda: triton_tree,  # by name only, until it is measured on a GPU
 }
 
 
 def backend_for(device: torch.device, name: str = "auto") -> Backend:
     """The named back end, or the fastest there is for a device. ValueError for an unknown name."""
     if name == "auto":
-        name = "flash_attn" if device.type == "cuda" and find_spec("flash_attn") else "torch"
+        on_cuda = "flash_attn" if find_spec("flash_attn") else "torch"
+        name = {"cuda": on_cuda, "cpu": "split"}.get(device.type, "torch")
     if name not in BACKENDS:
         raise ValueError(f"unknown attention back end {name!r}; there are: {', '.join(BACKENDS)}")
-    return BACKENDS[name]
+    return BACKENDS[name]()

@@ -1,0 +1,91 @@
+"""Four bits a weight, and the full weights of the same values, give the same numbers and the same tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_identity import DRAFTERS, NEW, run, small
+from tiny_models import generate, prompt, tiny
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from specextend_cli.engine.four_bit import FourBitLinear, full_weights, use_four_bit
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
+
+pytestmark = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="no 4-bit kernel for this processor"
+)
+
+
+def random_weights(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
+    """Codes and scales for every projection of a model's layers, and its full weights set to what they mean."""
+    generator, weights = torch.Generator().manual_seed(seed), {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and ".layers." in name:
+            rows, columns = module.weight.shape
+            codes = torch.randint(0, 256, (rows, columns // 2), generator=generator, dtype=torch.uint8)
+            scales = torch.randn(rows, columns // 32, 2, generator=generator).mul_(0.05).bfloat16()
+            scales[..., 1] *= 0.2
+            weights |= {f"{name}.weight.codes": codes, f"{name}.weight.scales": scales}
+            unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).float() - 8
+            full = (unpacked * scales[..., :1].float() + scales[..., 1:].float()).reshape(rows, columns)
+            module.weight.data = full.to(module.weight.dtype)
+    return weights
+
+
+def four_bit(dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    model = tiny().to(dtype)
+    assert use_four_bit(model, random_weights(model))
+    return model
+
+
+@pytest.mark.parametrize("rows", [1, 3, 16, 17, 40])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+def test_few_and_many_rows(rows: int, dtype: torch.dtype, tolerance: float) -> None:
+    layer = four_bit(dtype).get_submodule("model.layers.0.mlp.down_proj")
+    assert isinstance(layer, FourBitLinear)
+    x = torch.randn(1, rows, layer.in_features, generator=torch.Generator().manual_seed(1)).to(dtype)
+    expected = x.double() @ layer.weight.double().T
+    torch.testing.assert_close(layer(x).double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_few_rows_read_the_codes() -> None:
+    """With other full weights, few rows do not notice; many do, and all while the full weights are asked for."""
+    model = four_bit()
+    layer = model.get_submodule("model.layers.0.mlp.down_proj")
+    x = torch.randn(20, layer.in_features)
+    before = layer(x[:4])
+    layer.weight.data = torch.zeros_like(layer.weight)
+    assert torch.equal(layer(x[:4]), before)
+    assert not layer(x).any()
+    with full_weights(model):
+        assert not layer(x[:4]).any()
+    assert torch.equal(layer(x[:4]), before)
+
+
+@pytest.mark.parametrize("drafter", ["none", "ngram", "self", "blend", "random", "eagle3"])
+def test_the_same_tokens_as_generate(drafter: str) -> None:
+    """The judge reads full weights; the engine reads codes for its trees, full weights for the prompt."""
+    judge = tiny()
+    random_weights(judge)
+    wanted = generate(judge, prompt(), NEW)
+    target = Target(LanguageModel(four_bit()))
+    retrieval = small("retrieval")
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == wanted
+
+
+def test_what_is_no_linear_layer_is_refused() -> None:
+    model = tiny()
+    weights = random_weights(model)
+    with pytest.raises(ValueError, match="no linear layer"):
+        use_four_bit(model, {"model.norm.weight.codes": torch.zeros(1, 1), "model.norm.weight.scales": torch.zeros(1)})
+    name = next(name for name in weights if name.endswith("down_proj.weight.codes"))
+    with pytest.raises(ValueError, match="packed"):
+        use_four_bit(model, {**weights, name: weights[name][:, :-1]})
+
+
+def test_half_floats_stay_as_they_are() -> None:
+    model = tiny().half()
+    assert not use_four_bit(model, random_weights(model))
+    assert not any(isinstance(module, FourBitLinear) for module in model.modules())
