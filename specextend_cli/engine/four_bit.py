@@ -17,47 +17,76 @@ from torch.nn.functional import linear
 
 GROUP = 32
 _FEW = 16  # rows; about here, two cores of a processor with bfloat16 products are as fast with the full weights
+_FEW_OF_EIGHT = 4  # of eight bits, in two halves
+_ROWS = 16  # the kernel's block of rows
 _KERNEL = "_weight_int4pack_mm_for_cpu"
 
 
 class FourBitLinear(nn.Linear):
     """A linear layer with a second, packed copy of its weights. `weight` [rows, columns] stays what it was."""
 
-    def __init__(self, stock: nn.Linear, codes: Tensor, scales: Tensor) -> None:
-        """`codes` [rows, columns / 2] uint8, the lower column's in the lower half; `scales` [rows, columns / 32, 2]."""
+    def __init__(self, stock: nn.Linear, *parts: tuple[Tensor, Tensor], keep: bool = False) -> None:
+        """The weight is the sum of `parts`, one or two, each of codes and scales, or nearly so: `keep` what it is.
+
+        Codes [rows, columns / 2] uint8, the lower column's in the lower half; scales [rows, columns / 32, 2].
+        """
         nn.Module.__init__(self)
         self.in_features, self.out_features = stock.in_features, stock.out_features
         self.weight, self.bias = stock.weight, stock.bias
-        self.few = _FEW
-        unpacked = torch.stack((codes & 15, codes >> 4), -1).flatten(1)
-        if self.weight.dtype != torch.bfloat16:
-            self.weight = nn.Parameter(_full(unpacked, scales).to(self.weight.dtype), requires_grad=False)
-        self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(unpacked.int(), 1)
-        self._scales = scales.to(self.weight.dtype).transpose(0, 1).contiguous()
+        self.limit = _FEW if len(parts) == 1 else _FEW_OF_EIGHT
+        self.few = self.limit
+        unpacked = [torch.stack((codes & 15, codes >> 4), -1).flatten(1) for codes, _ in parts]
+        if self.weight.dtype != torch.bfloat16 and not keep:
+            full = sum(_full(codes, scales) for codes, (_, scales) in zip(unpacked, parts, strict=True))
+            self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
+        self._packed = [torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1) for codes in unpacked]
+        self._scales = [scales.to(self.weight.dtype).transpose(0, 1).contiguous() for _, scales in parts]
 
     def forward(self, x: Tensor) -> Tensor:
         """x [.., columns] -> [.., rows]."""
         if x.numel() > self.few * self.in_features:
             return linear(x, self.weight, self.bias)
         rows = x.reshape(-1, self.in_features)
-        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self._packed, GROUP, self._scales)
-        out = out.reshape(*x.shape[:-1], self.out_features)
-        return out if self.bias is None else out + self.bias
+        out: Tensor | None = self.bias
+        for packed, scales in zip(self._packed, self._scales, strict=True):
+            part: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, packed, GROUP, scales)
+            out = part if out is None else out + part
+        assert out is not None
+        return out.reshape(*x.shape[:-1], self.out_features)
 
 
 def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
-    """Let the model's linear layers read `weights`, `NAME.codes` and `NAME.scales`; whether this machine can."""
+    """Let the model's linear layers read `weights`, as `models/four_bit.py` names them; whether this machine can."""
+    if not _is_able(model):
+        return False
+    suffix = ".weight.codes"
+    for name in [name.removesuffix(suffix) for name in weights if name.endswith(suffix)]:
+        whole, low = f"{name}.weight", f"{name}.weight.low"
+        parts = [
+            (weights[f"{key}.codes"], weights[f"{key}.scales"]) for key in (whole, low) if f"{key}.codes" in weights
+        ]
+        stock = model.get_submodule(name)
+        shape = (getattr(stock, "out_features", 0), getattr(stock, "in_features", 0) // 2)
+        if not isinstance(stock, nn.Linear) or any(codes.shape != shape for codes, _ in parts):
+            raise ValueError(f"{name} is no linear layer of {tuple(parts[0][0].shape)} packed weights")
+        model.set_submodule(name, FourBitLinear(stock, *parts))
+    return True
+
+
+def round_to_four_bit(model: nn.Module) -> None:
+    """Let few rows read the model's weights rounded to four bits: for drafts, which may be wrong."""
+    if not _is_able(model):
+        return
+    layers = {name: module for name, module in model.named_modules() if type(module) is nn.Linear}
+    for name, stock in layers.items():
+        if stock.in_features % GROUP == 0 and stock.out_features % _ROWS == 0:
+            model.set_submodule(name, FourBitLinear(stock, _rounded(stock.weight), keep=True))
+
+
+def _is_able(model: nn.Module) -> bool:
     parameter = next(model.parameters())
     able = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and hasattr(torch.ops.aten, _KERNEL)
-    if not able or parameter.device.type != "cpu" or parameter.dtype not in (torch.bfloat16, torch.float32):
-        return False
-    for name in [name.removesuffix(".weight.codes") for name in weights if name.endswith(".codes")]:
-        codes, scales = (weights[f"{name}.weight.{part}"] for part in ("codes", "scales"))
-        stock = model.get_submodule(name)
-        if not isinstance(stock, nn.Linear) or codes.shape != (stock.out_features, stock.in_features // 2):
-            raise ValueError(f"{name} is no linear layer of {tuple(codes.shape)} packed weights")
-        model.set_submodule(name, FourBitLinear(stock, codes, scales))
-    return True
+    return able and parameter.device.type == "cpu" and parameter.dtype in (torch.bfloat16, torch.float32)
 
 
 @contextmanager
@@ -70,9 +99,20 @@ def full_weights(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for layer in layers:
-            layer.few = _FEW
+            layer.few = layer.limit
 
 
 def _full(codes: Tensor, scales: Tensor) -> Tensor:
     grouped = codes.reshape(*scales.shape[:2], GROUP).float() - 8
     return (grouped * scales[..., :1].float() + scales[..., 1:].float()).flatten(1)
+
+
+@torch.no_grad()
+def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Codes and scales, as `FourBitLinear` takes them, of the nearest weights that four bits can say."""
+    groups = weight.float().reshape(len(weight), -1, GROUP)
+    low, high = groups.aminmax(dim=-1, keepdim=True)
+    scale = ((high - low) / 15).bfloat16().float().clamp(min=1e-8)
+    zero = (low + 8 * scale).bfloat16().float()
+    codes = ((groups - zero) / scale).round_().add_(8).clamp_(0, 15).to(torch.uint8).reshape(weight.shape)
+    return codes[:, ::2] | codes[:, 1::2] << 4, torch.cat((scale, zero), -1)

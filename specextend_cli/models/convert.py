@@ -91,9 +91,13 @@ def _tensors(
     for tensor in reader.tensors:
         part = tensor.name.split(".")[-2]
         order = partial(_unpermute, heads=heads[part]) if part in heads else np.asarray
-        if (codes := FourBit.read(tensor)) is not None:
-            four_bit[_name(tensor.name)] = ordered = codes.rows(order)
-            yield ordered.full()
+        if parts := FourBit.read(tensor):
+            ordered = [codes.rows(order) for codes in parts]
+            # An embedding is looked up, row by row; what multiplies it is the output head, where that is the same.
+            name = "lm_head.weight" if part == "token_embd" else _name(tensor.name)
+            if part != "token_embd" or config["tie_word_embeddings"]:
+                four_bit |= dict(zip((name, f"{name}.low"), ordered, strict=False))
+            yield np.sum([codes.full() for codes in ordered], axis=0, dtype=np.float32)
         else:
             yield order(np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32))
 

@@ -3,8 +3,11 @@
 A Q4_1 block is 32 weights of a row, each d * code + m with a code from 0 to 15. Kernels want scale * (code - 8) + zero
 in bfloat16; so scale and zero are rounded first, and the full weights computed from them: both mean the same numbers.
 
+A Q8_0 block is 32 weights d * number with a number from -128 to 127, which is two such codes: 16 * high + low.
+
 `four_bit.safetensors` holds, of every such weight [rows, columns], `NAME.codes` [rows, columns / 2] (uint8, the code of
-the lower column in the lower half) and `NAME.scales` [rows, columns / 32, 2] (bfloat16: scale, zero).
+the lower column in the lower half) and `NAME.scales` [rows, columns / 32, 2] (bfloat16: scale, zero); and of the lower
+halves of a Q8_0 weight `NAME.low.codes` and `NAME.low.scales`: the weight is the sum of both.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 FILE = "four_bit.safetensors"
 GROUP = 32
-_BLOCK = 20  # bytes: d and m in float16, then 16 bytes of codes
+_BLOCK = {"Q4_1": 20, "Q8_0": 34}  # bytes: d (and m) in float16, then 32 codes of 4 or 8 bits
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,24 @@ class FourBit:
     scales: npt.NDArray[np.float32]
 
     @classmethod
-    def read(cls, tensor: ReaderTensor) -> FourBit | None:
-        """The codes of a Q4_1 tensor, None of any other."""
-        if tensor.tensor_type.name != "Q4_1":
-            return None
+    def read(cls, tensor: ReaderTensor) -> tuple[FourBit, ...]:
+        """What a Q4_1 or Q8_0 tensor is the sum of; nothing for any other."""
+        kind = tensor.tensor_type.name
+        if kind not in _BLOCK:
+            return ()
         columns, rows = map(int, tensor.shape)
-        blocks = np.ascontiguousarray(tensor.data).view(np.uint8).reshape(rows, columns // GROUP, _BLOCK)
-        d, m = (blocks[..., at : at + 2].copy().view(np.float16)[..., 0].astype(np.float32) for at in (0, 2))
-        packed = blocks[..., 4:]
-        codes = np.concatenate((packed & 15, packed >> 4), -1).reshape(rows, columns)
-        return cls(codes, np.stack((_bf16(d), _bf16(m + 8 * d)), -1))
+        blocks = np.ascontiguousarray(tensor.data).view(np.uint8).reshape(rows, columns // GROUP, _BLOCK[kind])
+        d = _bf16(_half(blocks[..., :2]))
+        if kind == "Q4_1":
+            packed, m = blocks[..., 4:], _half(blocks[..., 2:4])
+            codes = np.concatenate((packed & 15, packed >> 4), -1).reshape(rows, columns)
+            return (cls(codes, np.stack((d, _bf16(m + 8 * _half(blocks[..., :2]))), -1)),)
+        numbers = blocks[..., 2:].view(np.int8).reshape(rows, columns)
+        high, low = (numbers >> 4) + 8, numbers & 15
+        return (
+            cls(high.astype(np.uint8), np.stack((16 * d, np.zeros_like(d)), -1)),
+            cls(low.astype(np.uint8), np.stack((d, 8 * d), -1)),
+        )
 
     def full(self) -> npt.NDArray[np.float32]:
         """The weights, [rows, columns]."""
@@ -59,6 +70,11 @@ class FourBit:
         """Two codes a byte."""
         halves: npt.NDArray[np.uint8] = np.bitwise_or(self.codes[:, ::2], self.codes[:, 1::2] << 4, dtype=np.uint8)
         return halves
+
+
+def _half(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """The float16 in the last two bytes."""
+    return raw.copy().view(np.float16)[..., 0].astype(np.float32)
 
 
 def _bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -14,7 +14,7 @@ from specextend_cli.models import hub, store, wheel
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
 from specextend_cli.models.progress import Progress, silent
 
-_CONVERSION = 2
+_CONVERSION = 3
 """Part of the key of converted models: raise it when the converted files change."""
 
 

@@ -45,15 +45,18 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
     Where its configuration leaves open which states it reads, both readings continue a short text, and the better one
-    is kept: the head's configuration says which.
+    is kept: the head's configuration says which. On processors a head drafts with four bits a weight.
     """
     import torch
 
+    from specextend_cli.engine.four_bit import round_to_four_bit
     from specextend_cli.models.heads import load_head, probe
     from specextend_cli.models.tokens import TextEncoder
 
     loaded = load_head(directory, target, name=name)
-    if loaded.other_layers is None:
-        return loaded.head
-    tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
-    return probe(loaded, target, torch.tensor(tokens, device=target.device))[0]
+    head = loaded.head
+    if loaded.other_layers is not None:
+        tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
+        head = probe(loaded, target, torch.tensor(tokens, device=target.device))[0]
+    round_to_four_bit(head)
+    return head

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from test_identity import DRAFTERS, NEW, run, small
+from tiny_heads import tiny_head
 from tiny_models import generate, prompt, tiny
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.four_bit import FourBitLinear, full_weights, use_four_bit
+from specextend_cli.engine.four_bit import FourBitLinear, full_weights, round_to_four_bit, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 
@@ -73,6 +74,31 @@ def test_the_same_tokens_as_generate(drafter: str) -> None:
     target = Target(LanguageModel(four_bit()))
     retrieval = small("retrieval")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == wanted
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_rounded_draft_is_nearly_the_same(dtype: torch.dtype) -> None:
+    head = tiny_head("eagle3").to(dtype)
+    x = torch.randn(4, head.fc.in_features, generator=torch.Generator().manual_seed(0)).to(dtype)
+    many = torch.cat([x] * 8)
+    before, weight = head.fc(x), head.fc.weight.clone()
+    round_to_four_bit(head)
+    assert isinstance(head.fc, FourBitLinear)
+    difference = (head.fc(x) - before).norm() / before.norm()
+    assert 0.01 < difference < 0.12
+    assert torch.equal(head.fc.weight, weight)
+    torch.testing.assert_close(head.fc(many)[:4], before, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("drafter", ["eagle3", "eagle1", "blend-eagle"])
+def test_a_rounded_draft_changes_no_token(drafter: str) -> None:
+    wanted = generate(tiny(), prompt(), NEW)
+    target, retrieval = Target(LanguageModel(tiny())), small("retrieval")
+    made = DRAFTERS[drafter](target, retrieval)
+    for source in getattr(made, "sources", [made]):
+        if hasattr(source, "head"):
+            round_to_four_bit(source.head)
+    assert run(target, made, prompt(), retrieval)[0] == wanted
 
 
 def test_what_is_no_linear_layer_is_refused() -> None:

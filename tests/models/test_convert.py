@@ -92,15 +92,21 @@ def test_quantized_tensors_are_dequantized_and_rounded(tmp_path: Path, tiny_gguf
 def test_four_bit_weights_are_kept_and_mean_the_same(tmp_path: Path, tiny_gguf: Path) -> None:
     convert(tiny_gguf, tmp_path)
     reader = gguf.GGUFReader(tiny_gguf)
-    four = [tensor.name for tensor in reader.tensors if tensor.tensor_type.name == "Q4_1"]
+    four = [tensor.name for tensor in reader.tensors if tensor.tensor_type.name in ("Q4_1", "Q8_0")]
     codes, full = load_file(tmp_path / "four_bit.safetensors"), load_file(tmp_path / "model.safetensors")
-    names = [name.removesuffix(".codes") for name in codes if name.endswith(".codes")]
-    assert len(names) == len(four) > 0
-    for name in names:
+    names = [name.removesuffix(".codes") for name in codes if name.endswith("weight.codes")]
+    assert len(names) == len(four) > 1
+
+    def meant(name: str) -> torch.Tensor:
         packed, scales = codes[f"{name}.codes"], codes[f"{name}.scales"].float()
         unpacked = torch.stack((packed & 15, packed >> 4), -1).reshape(len(packed), -1, 32).float() - 8
-        meant = (unpacked * scales[..., :1] + scales[..., 1:]).reshape(full[name].shape)
-        assert torch.equal(meant.bfloat16(), full[name])
+        return (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
+
+    for name in names:
+        values = meant(name) + (meant(f"{name}.low") if f"{name}.low.codes" in codes else 0)
+        ours = "model.embed_tokens.weight" if name == "lm_head.weight" else name
+        assert torch.equal(values.bfloat16(), full[ours])
+    assert "lm_head.weight.low.codes" in codes
 
 
 def test_the_tokenizer_is_the_original_one(tmp_path: Path, tiny_gguf: Path, smollm: Tokenizer) -> None:
