@@ -44,7 +44,7 @@ class AnswerFile:
     def read(self) -> list[Sample]:
         """All whole lines; the torn last line of a killed run is dropped."""
         return [
-            Sample(record["tokens"], record["start"], tuple((first, count) for first, count in record["states"]))
+            _answer(record["tokens"], record["start"], tuple((first, count) for first, count in record["states"]))
             for record in read_lines(self.path)
         ]
 
@@ -113,9 +113,13 @@ def _together(
                 then = _keep(file, own) if first is not None else None  # one without the other is of no use
                 spans = (first, then) if first is not None and then is not None else ()
                 # What follows the last token is known without it; row prompt - 2 predicts the answer's first.
-                yield Sample([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
+                yield _answer([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
             case _:
                 pass
+
+
+def _answer(tokens: list[int], start: int, states: tuple[Span, ...]) -> Sample:
+    return Sample(tokens, start, states, output=start + 2)
 
 
 def _keep(file: StateFile | None, states: Sequence[Tensor]) -> Span | None:

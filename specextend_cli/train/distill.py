@@ -113,7 +113,7 @@ def distill(
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops what a killed run left half written
     schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
-    for event in train(lm, head, samples, held_out, schedule, work / "checkpoint.pt", states):
+    for event in train(lm, head, samples, held_out, schedule, work / "checkpoint.pt", states, plan.asking.sampling):
         if isinstance(event, Validated):
             record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
             add_lines(curve, [{**record, "agreement": event.agreement}])

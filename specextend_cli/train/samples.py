@@ -17,12 +17,14 @@ from specextend_cli.errors import InputError
 class Sample:
     """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`).
 
-    `states` are where the target's states at these tokens lie on disk, if they do (see `StateFile`).
+    `states` are where the target's states at these tokens lie on disk, if they do (see `StateFile`). Of an answer,
+    `output` is where it begins: from there on the target's choice is bound by how it is asked to choose.
     """
 
     tokens: list[int]
     start: int
     states: tuple[tuple[int, int], ...] = ()
+    output: int | None = None
 
     @property
     def rows(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,8 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.tree import from_lists
 from specextend_cli.errors import InputError
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
 from specextend_cli.train.samples import Sample
@@ -54,11 +57,14 @@ def train(
     schedule: Schedule,
     checkpoint: Path,
     file: StateFile | None = None,
+    sampling: Sampling | None = None,
 ) -> Iterator[TrainEvent]:
     """Fit `head` (float32) to the target's soft choices on `samples`; the best head is in it when this ends.
 
-    The target's states are read from `file` where samples have theirs there, and computed elsewhere. The run's own
-    state is written to `checkpoint` at every validation, whole or not at all; a run that finds one goes on from it.
+    In answers, its choices are those it has by `sampling`: even mild penalties change one choice of seven, and a head
+    that looks back can learn so. The target's states are read from `file` where samples have theirs there, and computed
+    elsewhere. The run's own state is written to `checkpoint` at every validation, whole or not at all; a run that finds
+    one goes on from it.
     InputError: no sample, or none of those held out, is as long as the unroll.
     """
     usable = long_enough(samples, schedule.unroll, "to train on")
@@ -80,7 +86,7 @@ def train(
             group["lr"] = schedule.rate * _rate(share, schedule.warmup)
         losses = []
         for sample in order.sample(usable, min(schedule.batch, len(usable))):
-            loss = _loss(lm, head, _clipped(sample, schedule, order), schedule, file)
+            loss = _loss(lm, head, _clipped(sample, schedule, order), schedule, file, sampling)
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()))
             run.tokens += len(sample.tokens)
@@ -91,7 +97,7 @@ def train(
         run.seconds = before + perf_counter() - began
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
         if run.seconds >= next_validation or _share(run, schedule) >= 1:
-            agreement, accepted = validate(lm, head, held_out, schedule.unroll, file)
+            agreement, accepted = validate(lm, head, held_out, schedule.unroll, file, sampling)
             best = accepted > run.best_accepted
             run.since_best = 0 if best else run.since_best + 1
             if best:
@@ -123,7 +129,12 @@ def long_enough(samples: Sequence[Sample], unroll: int, purpose: str) -> list[Sa
 
 @torch.no_grad()
 def validate(
-    lm: LanguageModel, head: EagleHead, samples: Sequence[Sample], steps: int, file: StateFile | None = None
+    lm: LanguageModel,
+    head: EagleHead,
+    samples: Sequence[Sample],
+    steps: int,
+    file: StateFile | None = None,
+    sampling: Sampling | None = None,
 ) -> tuple[tuple[float, ...], float]:
     """Agreement with the target's likeliest token by depth, and about the accepted length of a chain, bonus included.
 
@@ -133,7 +144,7 @@ def validate(
     rows = torch.zeros(steps)
     chains, starts = 0.0, 0
     for sample in samples:
-        logits, targets = _forward(lm, head, sample, steps, file)
+        logits, targets = _forward(lm, head, sample, steps, file, sampling)
         likeliest = targets.argmax(-1).cpu()
         hits = []
         for step, out in enumerate(logits):
@@ -163,9 +174,14 @@ class _Progress:
 
 
 def _forward(
-    lm: LanguageModel, head: EagleHead, sample: Sample, steps: int, file: StateFile | None
+    lm: LanguageModel,
+    head: EagleHead,
+    sample: Sample,
+    steps: int,
+    file: StateFile | None,
+    sampling: Sampling | None,
 ) -> tuple[list[Tensor], Tensor]:
-    """The head's logits by step, and the target's [rows, vocabulary] at the rows of step 0."""
+    """The head's logits by step, and the target's [rows, vocabulary] at the rows of step 0, penalties applied."""
     tokens = torch.tensor(sample.tokens, device=lm.device)
     if sample.states and file is not None:
         states = file.read(sample.states)[: len(tokens)].to(lm.device)
@@ -176,7 +192,26 @@ def _forward(
     with torch.autocast(lm.device.type, dtype=torch.bfloat16, enabled=lm.dtype == torch.bfloat16):
         logits = unroll(head, tokens, features, sample.start, steps)
     with torch.no_grad():
-        return logits, lm.model.get_output_embeddings()(states[sample.start + 1 :, -last:])
+        targets = lm.model.get_output_embeddings()(states[sample.start + 1 :, -last:])
+        if sampling is not None and sample.output is not None:
+            targets = _bound(targets, sample, sampling)
+    return logits, targets
+
+
+def _bound(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
+    """Logits as penalties leave them, each behind its own part of the answer: the rows are a chain of a draft tree."""
+    assert sample.output is not None
+    tokens, behind = sample.tokens, sample.start + 2
+    if behind == sample.output:  # nothing is written yet, so the first row is free
+        rest = replace(sample, start=sample.start + 1)
+        return (
+            torch.cat((logits[:1].float(), _bound(logits[1:], rest, sampling))) if len(logits) > 1 else logits.float()
+        )
+    sampler = Sampler(replace(sampling, temperature=0.0), tokens[: sample.output], logits.device)
+    sampler.commit(tokens[sample.output : behind])
+    chain = tokens[behind - 1 :]
+    parents = [0, *range(len(chain) - 1)]
+    return sampler.ranking(logits, from_lists(chain, parents, [1.0] * len(chain), logits.device))
 
 
 def state_layers(feature_layers: Sequence[int], lm: LanguageModel) -> tuple[int, ...]:
@@ -193,9 +228,16 @@ def read_states(lm: LanguageModel, tokens: Tensor, feature_layers: Sequence[int]
     return out.features.clone()  # tensors made in inference mode cannot take part in a backward pass; copies can
 
 
-def _loss(lm: LanguageModel, head: EagleHead, sample: Sample, schedule: Schedule, file: StateFile | None) -> Tensor:
+def _loss(
+    lm: LanguageModel,
+    head: EagleHead,
+    sample: Sample,
+    schedule: Schedule,
+    file: StateFile | None,
+    sampling: Sampling | None,
+) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, by step; mass outside counts nothing."""
-    logits, targets = _forward(lm, head, sample, schedule.unroll, file)
+    logits, targets = _forward(lm, head, sample, schedule.unroll, file, sampling)
     wanted = targets.float().softmax(-1)[:, head.vocabulary]
     loss = wanted.new_zeros(())
     for step, out in enumerate(logits):
@@ -209,7 +251,7 @@ def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample
     if sample.rows <= schedule.rows:
         return sample
     start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
-    return Sample(sample.tokens[: start + schedule.rows + 1], start, sample.states)
+    return replace(sample, tokens=sample.tokens[: start + schedule.rows + 1], start=start)
 
 
 def _share(run: _Progress, schedule: Schedule) -> float:

@@ -14,7 +14,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.answers import Asking, answer, unanswered
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.states import StateFile
-from specextend_cli.train.trainer import read_states
+from specextend_cli.train.trainer import _bound, read_states
 
 GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
 
@@ -87,3 +87,17 @@ def test_little_memory_means_few_at_once() -> None:
 def test_what_was_answered_is_not_asked_again() -> None:
     known = [Sample([1, 2, 3, 9, 9], 1)]
     assert unanswered([[1, 2, 3], [1, 2]], known) == [[1, 2]]
+
+
+def test_an_answer_is_learnt_as_it_is_chosen() -> None:
+    """The likeliest token of every row, penalties applied, is the answer's own next token."""
+    sampling = Sampling(repetition_penalty=1.6, no_repeat_ngram=3)
+    lm = LanguageModel(tiny())
+    (sample,) = answer(lm, [prompt(40)], replace(GREEDY, new_tokens=24, sampling=sampling), [], (), None)
+    states = read_states(lm, torch.tensor(sample.tokens), (1,))
+    logits = lm.model.get_output_embeddings()(states[sample.start + 1 :, -64:])
+    written = sample.tokens[sample.start + 2 :]
+    assert _bound(logits, sample, sampling).argmax(-1).tolist()[:-1] == written
+    assert logits.argmax(-1).tolist()[:-1] != written
+    later = replace(sample, start=sample.start + 7)  # a block of the answer, behind what it does not count
+    assert torch.equal(_bound(logits[7:], later, sampling), _bound(logits, sample, sampling)[7:])

@@ -180,10 +180,10 @@ def test_nothing_to_train_on_or_measure_is_said(tmp_path: Path) -> None:
 
 def test_answers_survive_a_torn_line(tmp_path: Path) -> None:
     file = AnswerFile(tmp_path / "answers.jsonl")
-    file.append([Sample([1, 2, 3], 1), Sample([4, 5], 0)])
+    file.append([Sample([1, 2, 3], 1, output=3), Sample([4, 5], 0, output=2)])
     with file.path.open("ab") as raw:
         raw.write(b'{"tokens":')
-    assert file.read() == [Sample([1, 2, 3], 1), Sample([4, 5], 0)]
+    assert file.read() == [Sample([1, 2, 3], 1, output=3), Sample([4, 5], 0, output=2)]
     file.append([Sample([6], 0)])
     assert len(file.read()) == 3
 
