@@ -7,7 +7,7 @@ import pytest
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.memory import HEADROOM, estimate, fits
-from specextend_cli.models.preset import LocalSource, Preset
+from specextend_cli.models.preset import Draft, LocalSource, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
 
@@ -81,7 +81,7 @@ def changed(preset: Preset, **draft: Any) -> Preset:
 
 
 def test_a_self_draft_needs_only_a_working_set() -> None:
-    plain = load_preset("smollm2-135m")
+    plain = load_preset("smollm2-135m").model_copy(update={"draft": Draft(kind="ngram")})
     own = changed(plain, kind="self")
     without, with_ = estimate(plain), estimate(own)
     assert without is not None

@@ -20,7 +20,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import HubSource, LocalSource, Preset, Retrieval
+from specextend_cli.models.preset import Draft, HubSource, LocalSource, Preset, Retrieval
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
@@ -97,7 +97,7 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     draft = preset.draft
     if draft.model == "eagle":
         (folder / "draft").mkdir()
-        found(LAYOUTS, draft.source)(folder / "draft", vocabulary)
+        found(LAYOUTS, draft.source, safeailab_3)(folder / "draft", vocabulary)
     elif draft.model == "lm":
         assert draft.shape is not None
         save_model(folder / "draft", draft.shape, found(ROPE, draft.source, DEFAULT_ROPE), layers=2, seed=1)
@@ -164,7 +164,9 @@ def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tm
 
 
 def test_every_layout_that_is_published_is_among_the_presets() -> None:
-    used = {found(LAYOUTS, preset.draft.source) for preset in PRESETS.values() if preset.draft.model == "eagle"}
+    used = {
+        found(LAYOUTS, preset.draft.source, safeailab_3) for preset in PRESETS.values() if preset.draft.model == "eagle"
+    }
     assert used == set(LAYOUTS.values())
 
 
@@ -205,7 +207,7 @@ def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: 
     directories = fetch_pair(pair, offline=True)
     with pytest.raises(UsageError, match="has no draft model"):
         load_writer(pair, directories, Choices(device="cpu", draft="lm"))
-    plain = pair.model_copy(update={"draft": load_preset("smollm2-135m").draft})
+    plain = pair.model_copy(update={"draft": Draft(kind="ngram")})
     with pytest.raises(UsageError, match="has no EAGLE head") as caught:
         load_writer(plain, fetch_pair(plain, offline=True), Choices(device="cpu", draft="eagle"))
     assert "--head DIR" in caught.value.fix
