@@ -76,7 +76,9 @@ class Sampler:
             ids = torch.where(valid, rows, rows[:, -1:])
             seen = logits.gather(1, ids)
             penalty = self.config.repetition_penalty
-            logits = logits.scatter(1, ids, torch.where(seen < 0, seen * penalty, seen / penalty))
+            penalized = logits.scatter(1, ids, torch.where(seen < 0, seen * penalty, seen / penalty))
+            # Before anything is committed, a root has nothing behind it, and its padding points at nothing of its own.
+            logits = penalized if len(self._context) else torch.where(valid[:, -1:], penalized, logits)
         if self.config.no_repeat_ngram:
             banned = _repeats(rows, valid, self.config.no_repeat_ngram)
             logits = logits.masked_fill(_as_mask(banned, rows, logits.shape[1]), -torch.inf)

@@ -121,6 +121,8 @@ def distill(
             # A head is on disk from the first validation on.
             save_head(head, directory, target_layers=lm.layers, dtype=torch.bfloat16)
             write_card(directory, facts, plan, figures, curve)
+        if isinstance(event, Done):
+            states.remove()  # gigabytes; a run that is given more time computes them again
         yield event
 
 

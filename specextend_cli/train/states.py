@@ -30,6 +30,15 @@ class StateFile:
         """Whether so many rows more may be kept."""
         return (self.rows + rows) * self.row_bytes <= self.limit
 
+    def holds(self, spans: Sequence[Span]) -> bool:
+        """Whether the rows of all spans are there: a finished run has removed them."""
+        return all(first + count <= self.rows for first, count in spans)
+
+    def remove(self) -> None:
+        """Give the space back."""
+        self.path.unlink(missing_ok=True)
+        self.rows = 0
+
     def append(self, states: Tensor) -> Span:
         """Keep states [n, width]."""
         raw = states.to(self.dtype).cpu().contiguous().view(torch.uint8).numpy()

@@ -183,7 +183,7 @@ def _forward(
 ) -> tuple[list[Tensor], Tensor]:
     """The head's logits by step, and the target's [rows, vocabulary] at the rows of step 0, penalties applied."""
     tokens = torch.tensor(sample.tokens, device=lm.device)
-    if sample.states and file is not None:
+    if sample.states and file is not None and file.holds(sample.states):
         states = file.read(sample.states)[: len(tokens)].to(lm.device)
     else:
         states = read_states(lm, tokens, head.config.feature_layers)
@@ -202,11 +202,6 @@ def _bound(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
     """Logits as penalties leave them, each behind its own part of the answer: the rows are a chain of a draft tree."""
     assert sample.output is not None
     tokens, behind = sample.tokens, sample.start + 2
-    if behind == sample.output:  # nothing is written yet, so the first row is free
-        rest = replace(sample, start=sample.start + 1)
-        return (
-            torch.cat((logits[:1].float(), _bound(logits[1:], rest, sampling))) if len(logits) > 1 else logits.float()
-        )
     sampler = Sampler(replace(sampling, temperature=0.0), tokens[: sample.output], logits.device)
     sampler.commit(tokens[sample.output : behind])
     chain = tokens[behind - 1 :]

@@ -71,7 +71,11 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
     assert covered.size == 60
     assert 0.5 < covered.answers <= 1.0
 
+    assert not (tmp_path / "training" / "states.bin").exists()
     card = (tmp_path / "README.md").read_text()
+    longer = list(distill(lm, documents(), FRAME, [0], plan(161), tmp_path, FACTS))
+    assert isinstance(longer[-1], Done)  # without the states that the first run removed
+
     assert f"**{events[-1].accepted:.2f}**" in card
     assert "**Vocabulary** 60 tokens" in card
     loaded = load_head(tmp_path, lm).head
