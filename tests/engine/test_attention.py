@@ -8,6 +8,7 @@ from specextend_cli.engine.attention.kernels import flash
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.select import backend_for
 from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.tiled import tiled
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
@@ -62,6 +63,39 @@ def test_a_chunk_of_prompt_is_causal_behind_its_prefix(n: int, prefix: int) -> N
     q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float32)
     out, expected = (backend(q, k, v, 0.11, None) for backend in (hybrid, reference))
     assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize("scores", [1, 64 * 100, 1 << 22])
+@pytest.mark.parametrize("d", [64, 96])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (8, 1)])
+@pytest.mark.parametrize(("n", "prefix"), [(2, 0), (64, 0), (100, 1), (130, 257)])
+def test_tiles_of_a_prompt(
+    monkeypatch: pytest.MonkeyPatch, scores: int, heads: int, kv_heads: int, n: int, prefix: int, d: int
+) -> None:
+    monkeypatch.setattr("specextend_cli.engine.attention.tiled._SCORES", scores)
+    q, k, v = inputs(heads, kv_heads, n, prefix + n, d, torch.float32)
+    expected = reference(q, k, v, d**-0.5, None)
+    assert (tiled(q, k, v, d**-0.5) - expected).abs().max() < TOLERANCE[torch.float32]
+    narrow = [x.bfloat16() for x in (q, k, v)]
+    expected = reference(*(x.float() for x in narrow), d**-0.5, None)
+    out = SplitKV()(*narrow, d**-0.5, None)
+    assert out.dtype == torch.bfloat16
+    assert out.equal(tiled(*narrow, d**-0.5))
+    assert (out.float() - expected).abs().max() < TOLERANCE[torch.bfloat16]
+
+
+def test_tiles_round_scores_near_their_row_s_largest() -> None:
+    """Keys with a large part in common make large scores, whose own rounding would drown what tells them apart."""
+    q, k, v = (x.bfloat16() for x in inputs(4, 2, 90, 200, 64, torch.float32))
+    common = torch.ones(64).bfloat16()
+    q, k = q + 4 * common, k + 8 * common
+    wide = [x.float() for x in (q, k, v)]
+    expected = reference(*wide, 0.125, None)
+    assert (tiled(q, k, v, 0.125).float() - expected).abs().max() < 0.06
+    rounded = torch.matmul(wide[0], wide[1].repeat_interleave(2, 1).transpose(2, 3)).mul(0.125).bfloat16().float()
+    rounded += torch.full((90, 200), -torch.inf).triu(111)
+    unshifted = rounded.softmax(-1) @ wide[2].repeat_interleave(2, 1)
+    assert (unshifted - expected).abs().max() > 0.2
 
 
 def test_one_level_of_a_growing_tree_sees_other_slots_than_its_own() -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.kernels import flash
+from specextend_cli.engine.attention.tiled import tiled
 
 _SHORTEST = 128  # keys of a part; below, a split costs more than it saves
 _MOST = 4  # parts
@@ -29,10 +30,11 @@ class SplitKV:
         self._mask: Tensor | None = None
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        """See `Backend`. Chunks of a prompt, and anything that is not on a processor, go to `hybrid`."""
+        """See `Backend`. Chunks of a prompt go to `tiled` or `hybrid`, what is not on a processor to `hybrid`."""
         n, total = q.shape[2], k.shape[2]
         if q.device.type != "cpu" or (tree_mask is None and n > 1):
-            return hybrid(q, k, v, scale, tree_mask)
+            narrow = q.device.type == "cpu" and q.dtype == torch.bfloat16
+            return tiled(q, k, v, scale) if narrow and tree_mask is None else hybrid(q, k, v, scale, tree_mask)
         tree = 0 if tree_mask is None else tree_mask.shape[1]
         heads = k.shape[1]
         parts = _parts(heads, total, tree)
