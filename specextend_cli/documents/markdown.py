@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from specextend_cli.documents.assembly import Assembly
-from specextend_cli.documents.clean import plain_characters
 from specextend_cli.documents.document import Block, Edit, Page
 from specextend_cli.documents.layout import Text
+from specextend_cli.documents.repairs.characters import plain_characters
 
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(?:=+|-{2,})\s*")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from specextend_cli.documents.clean import plain_characters, tidy
+from specextend_cli.documents.clean import tidy
 from specextend_cli.documents.decode import decode
 from specextend_cli.documents.detect import HEAD, LABELS, LOCKED, detect, is_markdown
 from specextend_cli.documents.document import Document, Edit, Extraction
@@ -33,6 +33,7 @@ from specextend_cli.documents.refusals import (
     unread,
     unreadable,
 )
+from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.errors import InputError
 
 Progress = Callable[[int, int], None]

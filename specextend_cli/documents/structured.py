@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from specextend_cli.documents.assembly import Assembly
-from specextend_cli.documents.clean import plain_characters, tidy, unmarked
+from specextend_cli.documents.clean import tidy
 from specextend_cli.documents.document import Block, Edit
 from specextend_cli.documents.layout import Text, compose
 from specextend_cli.documents.line import grid
 from specextend_cli.documents.process import StoppedError, worker
 from specextend_cli.documents.refusals import unread
+from specextend_cli.documents.repairs.characters import plain_characters
+from specextend_cli.documents.repairs.notes import unmarked
 from specextend_cli.documents.sections import Kind, Parsed, Section
 from specextend_cli.errors import InputError
 
