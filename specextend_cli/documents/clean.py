@@ -6,16 +6,24 @@ end took apart, and replace characters that only a printer needs.
 
 from __future__ import annotations
 
-from specextend_cli.documents.document import Edit
+from collections.abc import Sequence
+
+from specextend_cli.documents.document import Edit, Sheet
+from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.repairs.characters import characters
+from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.hyphens import hyphens
+from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.margins import side_headings
 from specextend_cli.documents.repairs.notes import note_marks
 from specextend_cli.documents.repairs.repair import Pages, Repair, Repaired
 from specextend_cli.documents.repairs.rows import rows
 from specextend_cli.documents.repairs.running import running_lines
+from specextend_cli.documents.repairs.watermarks import watermarks
 
-_ORDER: tuple[Repair, ...] = (characters, rows, running_lines, side_headings, note_marks, hyphens)
+_ORDER: tuple[Repair, ...] = (
+    *(watermarks, line_numbers, columns, characters, rows, running_lines, side_headings, note_marks, hyphens),
+)
 """Each sees what it needs of those before it."""
 
 
@@ -26,3 +34,9 @@ def tidy(pages: Pages) -> Repaired:
         pages, made = repair(pages)
         edits += made
     return [list(page) for page in pages], edits
+
+
+def sheet(number: int, found: Sequence[Line], cleaned: Sequence[Line]) -> Sheet:
+    """Both states of a page, side by side."""
+    before = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in found)
+    return Sheet(number, tuple(before), tuple(line.text for line in cleaned))

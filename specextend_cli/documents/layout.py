@@ -16,8 +16,10 @@ from typing import Literal
 
 from specextend_cli.documents.document import Block, Page
 from specextend_cli.documents.line import Line
+from specextend_cli.documents.outline import Outline, listed
 
 Separator = Literal["", " ", "\n", "\n\n"]
+
 
 _WRAP = 130  # columns: longer lines of a text file are paragraphs that nobody wrapped
 _MAX_HEADING = 160
@@ -46,7 +48,7 @@ class Text:
     joined: int = 0
 
 
-def compose(pages: Sequence[Sequence[Line]], outline: Iterable[str] = ()) -> Text:
+def compose(pages: Sequence[Sequence[Line]], outline: Outline = ()) -> Text:
     """The text of cleaned pages, with the places of its pages and blocks; `outline` are known headings."""
     look = _Look(pages, outline)
     lines = [line for page in pages for line in page]
@@ -88,8 +90,8 @@ def compose(pages: Sequence[Sequence[Line]], outline: Iterable[str] = ()) -> Tex
 class _Look:
     """How this document is set: its body size, the step from line to line, the right edge of its columns."""
 
-    def __init__(self, pages: Sequence[Sequence[Line]], outline: Iterable[str]) -> None:
-        self._outline = {_letters(title) for title in outline} - {""}
+    def __init__(self, pages: Sequence[Sequence[Line]], outline: Outline) -> None:
+        self._listed = listed(pages, outline)  # ids of lines
         sizes, steps = Counter[float](), defaultdict[float, Counter[float]](Counter)
         for page in pages:
             for line in page:
@@ -128,6 +130,8 @@ class _Look:
         """What stands between line `a` and its follower `b`."""
         if a.page != b.page:
             return self._across(a, b)
+        if id(a) in self._listed or id(b) in self._listed:
+            return _space(a, b) if self._listed.get(id(a)) == self._listed.get(id(b)) else "\n\n"
         if abs(a.size - b.size) > 0.08 * a.size or a.bold != b.bold:
             return _space(a, b) if self._goes_on(a, b) and a.size == b.size else "\n\n"
         step, leading = a.base - b.base, self._steps.get(round(a.size), 1.2 * a.size)
@@ -173,7 +177,7 @@ class _Look:
         text = " ".join(line.text for line in block)
         if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(str.isalpha, text)) < 3 or " … " in text:
             return False
-        if _letters(text) in self._outline:
+        if id(block[0]) in self._listed:
             return True
         if "  " in text or text[-1] in ",;" or (_ITEM.match(text) and not _NUMBERED.match(text)):
             return False
@@ -208,10 +212,6 @@ def reads_as_heading(text: str) -> bool:
         return True
     long = [word for word in words if word.lower() not in _SMALL_WORDS]
     return 1 <= len(words) <= 12 and words[0][0].isupper() and bool(long) and all(word[0].isupper() for word in long)
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _space(a: Line, b: Line) -> Separator:

@@ -13,6 +13,7 @@ from specextend_cli.documents.repairs.repair import Pages, Repaired
 
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
 _LAST = re.compile(rf"([^\W\d_]+(?:-[^\W\d_]+)*)[-\N{{HYPHEN}}{HYPHEN}]$")
+_NUMBER = re.compile(r"\d[-–]$")
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
 # Ends of words that are words themselves: "account" and "able" stand alone too, and yet make "accountable".
 _ENDINGS = frozenset(
@@ -31,8 +32,13 @@ def hyphens(pages: Pages) -> Repaired:
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
     for (p, i), (q, j) in pairwise(places):
         here, there = fixed[p][i], fixed[q][j]
+        if _NUMBER.search(here.text) and (number := re.match(r"(\d\S*)\s*", there.text)):
+            edits.append(Edit("hyphen joined", here.page, f"{here.text[-2:]}\n{number[1]}", here.text[-2:] + number[1]))
+            fixed[p][i] = replace(here, text=here.text + number[1])
+            fixed[q][j] = replace(there, text=there.text[number.end() :])
+            continue
         last, first = _LAST.search(here.text), _NEXT.match(there.text)
-        if last is None or first is None or not (first[1][0].islower() or here.text.endswith(HYPHEN)):
+        if last is None or first is None:
             continue
         whole = _whole(last[1], first[1], words)
         moved = there.text[first.start() : first.end()].rstrip()
@@ -57,7 +63,7 @@ def _vocabulary(pages: Pages) -> Counter[str]:
 
 def _whole(head: str, tail: str, words: Counter[str]) -> str:
     joined, hyphened = head + tail, f"{head}-{tail}"
-    if not tail[0].islower():
+    if not (tail[0].islower() or (head.isupper() and tail.isupper())):
         return hyphened
     seen_joined, seen_hyphened = words[joined.lower()], words[hyphened.lower()]
     if seen_joined or seen_hyphened:

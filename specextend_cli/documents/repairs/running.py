@@ -13,7 +13,7 @@ from specextend_cli.documents.repairs.repair import Pages, Repaired
 
 _EDGE = 4
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
-_FOLIO = re.compile(r"(?:page|p\.?|seite)?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
+_FOLIO = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
 
 
 def running_lines(pages: Pages) -> Repaired:
@@ -43,7 +43,7 @@ def running_lines(pages: Pages) -> Repaired:
         gone: set[int] = set()
         for where, lines in _edges(page):
             inward: list[Line] = []
-            for line in lines:
+            for line in lines[:_EDGE]:
                 if id(line) in titles or not (id(line) in running or heights.in_band(line, bands[where])):
                     break
                 inward.append(line)

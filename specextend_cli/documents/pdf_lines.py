@@ -1,0 +1,127 @@
+"""A PDFium text page to lines: with their places, raised figures as such, and the gaps between cells and columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from specextend_cli.documents.glyphs import Glyph, Glyphs
+from specextend_cli.documents.line import HYPHEN
+
+_NOTE_MARK = re.compile(r"(?:(?<=[^\W\d_])|(?<=[.,;:)\]”’\"'?!])|^[ ]*)(\d{1,3})(?!\d)", re.MULTILINE)
+_LOOSE = 0.54  # a line whose average character is wider than this part of its size has gaps in it
+_LONG = 24  # characters in a line that may run over two columns
+_SAMPLE = 12  # lines of a page
+_ENOUGH = 3  # lines with gaps among them
+_WIDE = 1.5  # how much wider a gap must be in a line that is not loose
+_LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # of a heading or a list item: its gap is no column
+_FIGURE = re.compile(r"(?<!\d)\d{2,9}(?!\d)")
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top of a page, in points."""
+
+
+def lines_of(page: Any, box: Box) -> tuple[list[list[Any]], list[str]]:
+    """[text, left, right, base, size, bold, slanted, gaps] of each line of a PDFium text page, as the file has them.
+
+    Beside them the texts that lie outside of the page. Lines that run up, down or upside down are measured as if the
+    page were turned to read them.
+    """
+    shown: list[list[Any]] = []
+    hidden: list[str] = []
+    dense: list[tuple[int, int]] = []
+    glyphs = Glyphs(page)
+    # Replaced one by one, so that a position in the text stays PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
+    text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
+    text = _NOTE_MARK.sub(lambda match: _note_mark(glyphs, text, match), text)
+    text = _FIGURE.sub(lambda match: _power(glyphs, match), text)
+    for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
+        body = match[0].strip(" \t\xa0")
+        if not body or body == HYPHEN:
+            continue
+        first = match.start() + match[0].index(body)
+        last = first + len(body.rstrip(HYPHEN)) - 1
+        head, tail = glyphs.at(first), glyphs.at(last)
+        size = max(head.size, tail.size)
+        base = head.base if head.size >= tail.size else tail.base
+        bold = glyphs.bold(first) and glyphs.bold(last)
+        if _outside(head, box) and _outside(tail, box):
+            hidden.append(body)
+            continue
+        gaps: list[tuple[float, float]] = []
+        if tail.right - head.left > _LOOSE * size * len(body):
+            body, gaps = _cells(glyphs, body, first, size)
+        elif len(body) > _LONG:
+            dense.append((len(shown), first))
+        places = (round(value, 2) for value in (head.left, tail.right, base, size))
+        shown.append([body, *places, bold, head.slanted, gaps])
+    _find_columns(glyphs, shown, dense)
+    return shown, hidden
+
+
+def _find_columns(glyphs: Glyphs, lines: list[list[Any]], dense: Sequence[tuple[int, int]]) -> None:
+    """Mark the gaps in lines that run over two columns: a few lines tell whether it is worth asking all of them.
+
+    `dense` are the places of lines whose width does not show a gap, and where each begins in the text.
+    """
+    sample = dense[:: max(len(dense) // _SAMPLE, 1)]
+    found = sum(bool(_cells(glyphs, lines[at][0], first, _WIDE * lines[at][4])[1]) for at, first in sample)
+    if found + sum(bool(line[-1]) for line in lines) < _ENOUGH:
+        return
+    for at, first in dense:
+        body, gaps = _cells(glyphs, lines[at][0], first, _WIDE * lines[at][4])
+        lines[at][0], lines[at][-1] = body, gaps
+
+
+def _outside(glyph: Glyph, box: Box) -> bool:
+    """Whether all of a character is beyond the edge of the page."""
+    x, y = glyph.center
+    return not (box[0] - glyph.size < x < box[2] + glyph.size and box[1] - glyph.size < y < box[3] + glyph.size)
+
+
+def _cells(glyphs: Glyphs, body: str, first: int, size: float) -> tuple[str, list[tuple[float, float]]]:
+    """A line with its wide gaps as tabs, and where those are.
+
+    PDFium writes one space between the cells of a table, or between columns, as it does between words.
+    """
+    gaps: list[tuple[float, float]] = []
+
+    def gap(match: re.Match[str]) -> str:
+        if _LABEL.fullmatch(body, 0, match.start()):
+            return match[0]
+        left, right = glyphs.at(first + match.start() - 1), glyphs.at(first + match.end())
+        if right.left - left.right <= 0.9 * size:
+            return match[0]
+        gaps.append((round(left.right, 2), round(right.left, 2)))
+        return "\t"
+
+    return re.sub(r"(?<=\S) (?=\S)", gap, body), gaps
+
+
+def _note_mark(glyphs: Glyphs, text: str, match: re.Match[str]) -> str:
+    """Small raised digits become superscript letters; others stay."""
+    first, last = match.span(1)
+    at_start = first == 0 or text[first - 1] in "\n "
+    beside = last if at_start else first - 1
+    while beside < len(text) and text[beside] in " \n" and at_start:
+        beside += 1
+    if beside >= len(text):
+        return match[0]
+    mark, word = glyphs.at(first), glyphs.at(beside)
+    return match[0].translate(_SUPERSCRIPT) if _raised(mark, word) else match[0]
+
+
+def _power(glyphs: Glyphs, match: re.Match[str]) -> str:
+    """Raised digits after a number (10⁶, or a note's mark after a year) become superscript letters."""
+    first, last = match.span()
+    number = glyphs.at(first)
+    if not _raised(glyphs.at(last - 1), number):
+        return match[0]
+    start = next(at for at in range(first, last) if _raised(glyphs.at(at), number))
+    return match[0][: start - first] + match[0][start - first :].translate(_SUPERSCRIPT)
+
+
+def _raised(mark: Glyph, beside: Glyph) -> bool:
+    return mark.size < 0.85 * beside.size and beside.base + 0.1 * beside.size < mark.base < beside.base + beside.size

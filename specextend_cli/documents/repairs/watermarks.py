@@ -1,0 +1,28 @@
+"""Stamps across a page (DRAFT, CONFIDENTIAL) go."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.repairs.repair import Pages, Repaired
+
+
+def watermarks(pages: Pages) -> Repaired:
+    """Slanted lines that return on other pages, or are much larger than the text."""
+    slanted = Counter(line.text for page in pages for line in page if line.slanted)
+    if not slanted:
+        return [list(page) for page in pages], []
+    sizes = Counter[float]()
+    for page in pages:
+        for line in page:
+            sizes[line.size] += len(line.text) * (not line.slanted)
+    body = sizes.most_common(1)[0][0]
+    gone = {
+        id(line)
+        for page in pages
+        for line in page
+        if line.slanted and (slanted[line.text] > 1 or line.size > 1.5 * body)
+    }
+    edits = [Edit("watermark", line.page, line.text) for page in pages for line in page if id(line) in gone]
+    return [[line for line in page if id(line) not in gone] for page in pages], edits
