@@ -101,13 +101,15 @@ def unpacked(data: bytes) -> bytes:
 
 
 def repacked(data: bytes, change: Callable[[bytes], bytes], chance: random.Random) -> bytes:
-    """A ZIP with some of its parts changed."""
+    """A ZIP with one or two of its parts changed."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             parts = {name: archive.read(name) for name in archive.namelist()}
     except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, NotImplementedError):
         return change(data)
-    return zipped({name: change(part) if chance.random() < 0.6 else part for name, part in parts.items()})
+    for name in chance.sample(sorted(parts), min(len(parts), chance.choice((1, 1, 2)))):
+        parts[name] = change(parts[name])
+    return zipped(parts)
 
 
 def outcome(kind: str, data: bytes) -> str:

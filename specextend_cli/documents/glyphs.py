@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _SLANT = 0.06  # of a quarter turn
+_MOST = 1e6  # points
 
 
 @dataclass(slots=True)
@@ -40,9 +41,9 @@ class Glyphs:
         self._raw.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
         self._raw.FPDFText_GetMatrix(self._page, index, self._matrix)
         scale = math.hypot(self._matrix.c, self._matrix.d)
-        size = self._raw.FPDFText_GetFontSize(self._page, index) * scale
+        size = _sane(self._raw.FPDFText_GetFontSize(self._page, index) * scale)
         box, x, y = self._box, self._x.value, self._y.value
-        turns = math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2)
+        turns = _sane(math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2))
         center = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
         left, right, base = (
             (box.left, box.right, y),
@@ -50,7 +51,8 @@ class Glyphs:
             (-box.right, -box.left, -y),
             (-box.top, -box.bottom, x),
         )[round(turns) % 4]
-        return Glyph(left, right, base, size, abs(turns - round(turns)) > _SLANT, center)
+        slanted = abs(turns - round(turns)) > _SLANT
+        return Glyph(_sane(left), _sane(right), _sane(base), size, slanted, center)
 
     def bold(self, position: int) -> bool:
         """Whether that character is set in bold, by its font's name or flags."""
@@ -58,3 +60,8 @@ class Glyphs:
         length = self._raw.FPDFText_GetFontInfo(self._page, index, self._name, len(self._name), self._flags)
         name = self._name.raw[: min(max(length - 1, 0), len(self._name))].lower()
         return b"bold" in name or b"black" in name or b"heavy" in name or self._flags.value & (1 << 18) != 0
+
+
+def _sane(value: float) -> float:
+    """A measure in hundredths, whatever a damaged file says: no infinities, which nobody can round."""
+    return round(min(max(value, -_MOST), _MOST), 2) if math.isfinite(value) else 0.0

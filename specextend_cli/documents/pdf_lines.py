@@ -29,8 +29,8 @@ def lines_of(page: Any, box: Box) -> tuple[list[list[Any]], list[str]]:
     Beside them the texts that lie outside of the page. Lines that run up, down or upside down are measured as if the
     page were turned to read them.
     """
-    shown: list[list[Any]] = []
-    hidden: list[str] = []
+    lines: list[list[Any]] = []
+    outside: list[bool] = []
     dense: list[tuple[int, int]] = []
     glyphs = Glyphs(page)
     # Replaced one by one, so that a position in the text stays PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
@@ -47,18 +47,18 @@ def lines_of(page: Any, box: Box) -> tuple[list[list[Any]], list[str]]:
         size = max(head.size, tail.size)
         base = head.base if head.size >= tail.size else tail.base
         bold = glyphs.bold(first) and glyphs.bold(last)
-        if _outside(head, box) and _outside(tail, box):
-            hidden.append(body)
-            continue
         gaps: list[tuple[float, float]] = []
         if tail.right - head.left > _LOOSE * size * len(body):
             body, gaps = _cells(glyphs, body, first, size)
         elif len(body) > _LONG:
-            dense.append((len(shown), first))
-        places = (round(value, 2) for value in (head.left, tail.right, base, size))
-        shown.append([body, *places, bold, head.slanted, gaps])
-    _find_columns(glyphs, shown, dense)
-    return shown, hidden
+            dense.append((len(lines), first))
+        lines.append([body, head.left, tail.right, base, size, bold, head.slanted, gaps])
+        outside.append(_outside(head, box) and _outside(tail, box))
+    _find_columns(glyphs, lines, dense)
+    if all(outside):  # then the page is measured wrongly
+        return lines, []
+    shown = [line for line, beyond in zip(lines, outside, strict=True) if not beyond]
+    return shown, [line[0] for line, beyond in zip(lines, outside, strict=True) if beyond]
 
 
 def _find_columns(glyphs: Glyphs, lines: list[list[Any]], dense: Sequence[tuple[int, int]]) -> None:
@@ -77,8 +77,9 @@ def _find_columns(glyphs: Glyphs, lines: list[list[Any]], dense: Sequence[tuple[
 
 def _outside(glyph: Glyph, box: Box) -> bool:
     """Whether all of a character is beyond the edge of the page."""
-    x, y = glyph.center
-    return not (box[0] - glyph.size < x < box[2] + glyph.size and box[1] - glyph.size < y < box[3] + glyph.size)
+    (x, y), size = glyph.center, glyph.size
+    low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
+    return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)
 
 
 def _cells(glyphs: Glyphs, body: str, first: int, size: float) -> tuple[str, list[tuple[float, float]]]:

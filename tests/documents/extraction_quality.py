@@ -1,6 +1,6 @@
 """How well the text of a PDF comes out: word error rates of pypdf alone and of this program, as a table.
 
-python tests/documents/extraction_quality.py [report.pdf report.html]
+python tests/documents/extraction_quality.py [report.pdf report.html report.epub]
 
 Over the awkward PDFs of known text, and over a report that exists as PDF and as HTML. The word error rate is the
 number of words to be inserted, deleted or replaced to get the known text, over the words of that text. The report's
@@ -14,6 +14,7 @@ import io
 import logging
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -76,9 +77,15 @@ def line(name: str, counted: int, other: int, ours: int) -> str:
     return f"| {name} | {counted:,} | {other / counted:.2%} | {ours / counted:.2%} |"
 
 
+def shared_runs(wanted: list[str], got: list[str], length: int) -> float:
+    """The share of the runs of `length` words of the first that the second has too, each as often as it has it."""
+    first, second = (Counter(zip(*(text[at:] for at in range(length)), strict=False)) for text in (wanted, got))
+    return (first & second).total() / max(first.total(), 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("report", nargs="*", type=Path, help="a PDF and the same text as HTML")
+    parser.add_argument("report", nargs="*", type=Path, help="a PDF, and the same text as HTML and in other formats")
     report = parser.parse_args().report
     logging.disable(logging.CRITICAL)  # pypdf tells a lot
     print("| | words | pypdf alone | specextend |\n|---|---|---|---|")
@@ -93,11 +100,21 @@ def main() -> None:
     rates = [(other / counted, ours / counted) for counted, other, ours in found.values()]
     print(f"mean of {len(rates)} rates: {np.mean([a for a, _ in rates]):.2%} {np.mean([b for _, b in rates]):.2%}")
     if report:
-        document = read(report[1])
-        passages = [words(document.text[block.start : block.end]) for block in document.blocks]
-        texts = [words(text) for text in (plain(report[0].read_bytes(), None), read(report[0]).text)]
-        wrong = [sum(errors(passage, got, anywhere=True) for passage in passages) for got in texts]
-        print(line(f"{report[0].name}, by paragraph", sum(map(len, passages)), *wrong))
+        of_report(*report)
+
+
+def of_report(pdf: Path, html: Path, *others: Path) -> None:
+    """How a PDF agrees with the same text in other formats."""
+    document, text = read(html), read(pdf).text
+    wanted, ours, other = words(document.text), words(text), words(plain(pdf.read_bytes(), None))
+    for path in others:
+        print(f"{path.name} and {html.name}: the same words in the same order: {words(read(path).text) == wanted}")
+    for name, got in ((f"{pdf.name} by pypdf", other), (pdf.name, ours)):
+        runs = ", ".join(f"of {length} {shared_runs(wanted, got, length):.1%}" for length in (1, 3, 5))
+        print(f"{name}: {len(got):,} words for {len(wanted):,}; runs {runs}")
+    passages = [words(document.text[block.start : block.end]) for block in document.blocks]
+    wrong = [sum(errors(passage, got, anywhere=True) for passage in passages) for got in (other, ours)]
+    print(line(f"{pdf.name}, by paragraph", len(wanted), *wrong))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 from specextend_cli.documents import confined, pdf, pdf_worker, process, structured, structured_worker
 
 _START = "from shared_worker import serve; serve()"
+_SECONDS = 5.0  # to say that a job is done
 _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss
 
 
@@ -60,16 +61,16 @@ class SharedWorker:
             self._jobs = 0
         self._jobs += 1
         mine, self._busy, finished = self._process, True, False
-        conversation = process.Conversation(mine, first=first, following=following)
+        conversation = process.Conversation(mine, first=first, following=following or _SECONDS)
         try:
             conversation.tell(job)
             yield conversation
-            conversation.tell([])  # no pages, where it still waits to hear which
+        finally:
             with suppress(process.StoppedError):
+                conversation.tell([])  # no pages, where it still waits to hear which
                 while (answer := next(conversation)).keys() != {"done"}:
                     pass
                 self.peak, finished = max(self.peak, answer["done"]), True
-        finally:
             if mine is self._process:
                 self._busy = False
                 if not finished:
