@@ -138,11 +138,11 @@ def test_diff_and_json_contradict(cli, hyphened):
             b"The o\xef\xac\x83ce.\n\nIt stays.\n",
             "@@ page 1 · ligature × 1 @@\n-The oﬃce.\n+The office.\n It stays.\n",
         ),
-        ("a.md", b"# One\n\nso\xc2\xadft\n", "@@ page 1 · soft hyphen × 1 @@\n # One\n-so\u00adft\n+soft\n"),
+        ("a.md", b"# One\n\nso\xc2\xadft\n", "@@ text · soft hyphen × 1 @@\n # One\n-so\u00adft\n+soft\n"),
         (
             "a.html",
             b"<html><nav>Home</nav><h1>One</h1><p>Levels<sup>3</sup> rose.</p>",
-            "@@ section 1 · navigation × 1 · note mark × 1 @@\n-Home\n One\n-Levels³ rose.\n+Levels rose.\n",
+            "@@ text · navigation × 1 · note mark × 1 @@\n-Home\n One\n-Levels³ rose.\n+Levels rose.\n",
         ),
         ("plain.txt", b"Nothing to do here.\n", ""),
     ],

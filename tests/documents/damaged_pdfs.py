@@ -203,6 +203,11 @@ def boxed(box: bytes) -> bytes:
     return one_page(_3=b"<< /Type /Page /Parent 2 0 R /MediaBox [" + box + b"] /Contents 5 0 R" + FONTS + b" >>")
 
 
+def infinite() -> bytes:
+    """Type beyond all measure."""
+    return one_page(_5=stream(b"1e38 0 0 1e38 0 0 cm " + shown(FERRY)))
+
+
 def looped_pages() -> bytes:
     return one_page(_2=b"<< /Type /Pages /Kids [3 0 R 2 0 R] /Count 2 >>")
 
@@ -261,7 +266,7 @@ DAMAGED = (
     Awkward("many-characters.pdf", many_characters, error="many-characters.pdf: none of 1 page could be read"),
     Awkward("no-box.pdf", lambda: boxed(b"0 0 0 0"), FERRY),
     Awkward("flipped-box.pdf", lambda: boxed(b"595 842 0 0"), FERRY),
-    Awkward("infinite-type.pdf", lambda: one_page(_5=stream(b"1e38 0 0 1e38 0 0 cm " + shown(FERRY))), FERRY),
+    Awkward("infinite.pdf", infinite, error="infinite.pdf has no text layer"),
     Awkward("no-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [] /Count 0 >>"), error="no-pages.pdf"),
     Awkward("no-root.pdf", lambda: one_page(_1=b"null"), error="no-root.pdf is a damaged PDF"),
     Awkward("named.docx", plain, TWO),
