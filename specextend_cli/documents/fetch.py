@@ -52,15 +52,9 @@ def fetch(url: str, *, seconds: float = SECONDS, limit: int = MAX_BYTES) -> byte
                     continue
                 if response.status != http.client.OK:
                     raise _failed(url, f"the server said {response.status} {printable(response.reason)}".rstrip())
-                return _in_utf8(_body(response, url, limit), response.headers.get_content_charset())
-    except TimeoutError:
-        raise _failed(url, f"it took more than {seconds:.0f} seconds, or nothing came for {SILENCE:.0f}") from None
-    except ssl.SSLError as error:
-        raise _failed(url, f"its certificate or encryption is not accepted ({error.reason or error})") from None
-    except (OSError, http.client.HTTPException) as error:
-        if time.monotonic() >= deadline:
-            raise _failed(url, f"it took more than {seconds:.0f} seconds") from None
-        raise _failed(url, str(error) or type(error).__name__) from None
+                return _in_utf8(_body(response, url, limit, deadline), response.headers.get_content_charset())
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: names that no host can have
+        raise _failed(url, _reason(error, seconds, late=time.monotonic() >= deadline)) from None
     raise _failed(url, f"it was redirected more than {REDIRECTS} times")
 
 
@@ -77,20 +71,33 @@ def _parsed(url: str) -> SplitResult:
     return parts
 
 
+def _reason(error: Exception, seconds: float, *, late: bool) -> str:
+    if late:
+        return f"it took more than {seconds:.0f} seconds"
+    if isinstance(error, TimeoutError):
+        return f"nothing came for {SILENCE:.0f} seconds"
+    if isinstance(error, ssl.SSLError):
+        return f"its certificate or encryption is not accepted ({error.reason or error})"
+    return str(error) or type(error).__name__
+
+
 @contextmanager
 def _response(parts: SplitResult, deadline: float, *, private: bool) -> Iterator[http.client.HTTPResponse]:
     host, secure = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
     with ExitStack() as stack:
-        plain = stack.enter_context(_connected(host, port, deadline, private=private))
+        connected = stack.enter_context(_connected(host, port, deadline, private=private))
+        if secure:
+            context = ssl.create_default_context()
+            connected = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+            stack.enter_context(connected)
         # A server that sends a byte now and then would keep any single wait short: at the deadline all of it ends.
-        watch = threading.Timer(max(deadline - time.monotonic(), 0), _hang_up, (plain,))
+        watch = threading.Timer(max(deadline - time.monotonic(), 0), _hang_up, (connected,))
         watch.daemon = True
         watch.start()
         stack.callback(watch.cancel)
-        connected = plain
-        if secure:
-            connected = stack.enter_context(ssl.create_default_context().wrap_socket(plain, server_hostname=host))
+        if isinstance(connected, ssl.SSLSocket):
+            connected.do_handshake()
         connection = http.client.HTTPConnection(host, port)
         connection.sock = connected
         stack.callback(connection.close)
@@ -138,7 +145,7 @@ def _moved(at: str, target: str, url: str) -> str:
     return moved
 
 
-def _body(response: http.client.HTTPResponse, url: str, limit: int) -> bytes:
+def _body(response: http.client.HTTPResponse, url: str, limit: int, deadline: float) -> bytes:
     promised = response.length
     data = bytearray()
     while (promised or 0) <= limit and len(data) <= limit:
@@ -148,6 +155,8 @@ def _body(response: http.client.HTTPResponse, url: str, limit: int) -> bytes:
         data += part
     else:
         raise _failed(url, f"it has more than {limit >> 20} MB")
+    if time.monotonic() >= deadline:  # the end may be that of the time, not of the document
+        raise TimeoutError
     if promised is not None and len(data) < promised:
         raise _failed(url, f"it ended after {len(data):,} of {promised:,} bytes")
     return bytes(data)

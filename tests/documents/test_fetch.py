@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -136,28 +137,47 @@ def test_bounds(server: Server) -> None:
             request.wfile.write(b"x" * 65536)
 
     def quiet(request: BaseHTTPRequestHandler) -> None:
-        try:
+        with suppress(OSError):
             endless(request)
-        except OSError:
-            request.close_connection = True
+        request.close_connection = True
 
     assert refusal(server.url("/endless", quiet), limit=1 << 20).why == "it has more than 1 MB"
 
-    def drip(request: BaseHTTPRequestHandler) -> None:
-        try:
-            while True:
-                request.wfile.write(b"H")
-                time.sleep(0.02)
-        except OSError:
+    def drip(start: bytes) -> Answer:
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            with suppress(OSError):
+                request.wfile.write(start)
+                while True:
+                    request.wfile.write(b"H")
+                    time.sleep(0.02)
             request.close_connection = True
 
-    assert "more than 0 seconds" in refusal(server.url("/drip", drip), seconds=0.3).why
+        return answer
+
+    for start in (b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"):
+        assert refusal(server.url("/drip", drip(start)), seconds=0.3).why == "it took more than 0 seconds"
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "http://", "http://x:99999/", "http://x:0/", "//x"])
 def test_what_is_no_web_address(url: str) -> None:
     with pytest.raises(UsageError):
         fetch(url)
+
+
+def test_hosts_that_cannot_be() -> None:
+    assert refusal(f"http://{'a' * 70}.example/").why
+    assert refusal("http://a..b/").why
+
+
+def test_encryption_that_is_not_accepted(server: Server) -> None:
+    plain = server.url("/", says(b"words"))
+    assert "certificate or encryption" in refusal(plain.replace("http", "https", 1)).why
+
+
+def test_a_handshake_that_never_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        error = refusal(f"https://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.2)
+    assert error.why == "it took more than 0 seconds"
 
 
 def test_no_passwords_in_addresses() -> None:
