@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent / "documents"))
 
 from awkward_files import FILES
 from awkward_pdfs import LAYOUT
+from awkward_type import TYPE
 from damaged_pdfs import DAMAGED
 from made_files import zipped
 from made_pdfs import report_bytes
@@ -50,7 +51,7 @@ PDF_PIECES = (
 def bases() -> dict[str, list[bytes]]:
     """Whole documents by kind."""
     found: dict[str, list[bytes]] = {kind: [] for kind in ("pdf", "docx", "epub", "html", "email")}
-    for case in (*LAYOUT, *DAMAGED, *FILES):
+    for case in (*LAYOUT, *TYPE, *DAMAGED, *FILES):
         data = case.make()
         kind = {"eml": "email"}.get(case.name.rpartition(".")[2], case.name.rpartition(".")[2])
         if kind in found and len(data) < LARGE:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, grid
 from specextend_cli.documents.names import argument
 from specextend_cli.documents.outline import Outline
@@ -42,14 +43,14 @@ class Scan:
     """What came out of a PDF: lines by page, and what to say about the rest.
 
     `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
-    repetition. `hidden` are texts outside of their pages.
+    repetition. `edits` are what was changed while reading.
     """
 
     asked: tuple[int, ...]
     title: str = ""
     outline: Outline = ()
     pages: dict[int, list[Line]] = field(default_factory=dict)
-    hidden: list[tuple[int, str]] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     second_reader: list[int] = field(default_factory=list)
@@ -176,7 +177,8 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
         ]
     if number in found.asked:
         found.images += int(answer.get("images", 0))
-        found.hidden += [(number, text) for text in answer.get("hidden", ())]
+        found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
+        found.edits += [Edit("space put", number, before, after) for before, after in answer.get("mended", ())]
 
 
 def _read(

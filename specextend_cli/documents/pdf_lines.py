@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from itertools import compress
+from operator import not_
+from statistics import median
+from typing import Any, TypedDict
 
 from specextend_cli.documents.glyphs import Glyph, Glyphs
 from specextend_cli.documents.line import HYPHEN
@@ -17,19 +20,30 @@ _ENOUGH = 3  # lines with gaps among them
 _WIDE = 1.5  # how much wider a gap must be in a line that is not loose
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # of a heading or a list item: its gap is no column
 _FIGURE = re.compile(r"(?<!\d)\d{2,9}(?!\d)")
+_FEW = 3  # spaces in a line that say nothing of how it is set
+_TOO_LONG = re.compile(r"[^\W\d_]{15}")
+_LETTERS_APART = 0.1  # of the size: what stands farther apart are words
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 
-def lines_of(page: Any, box: Box) -> tuple[list[list[Any]], list[str]]:
-    """[text, left, right, base, size, bold, slanted, gaps] of each line of a PDFium text page, as the file has them.
+class Found(TypedDict):
+    """`lines`: [text, left, right, base, size, bold, slanted, gaps] of each line, in the order of the file.
 
-    Beside them the texts that lie outside of the page. Lines that run up, down or upside down are measured as if the
-    page were turned to read them.
+    `hidden`: the texts that lie outside of the page. `mended`: texts before and after spaces were put into them.
     """
+
+    lines: list[list[Any]]
+    hidden: list[str]
+    mended: list[tuple[str, str]]
+
+
+def lines_of(page: Any, box: Box) -> Found:
+    """What a PDFium text page holds, lines that run up, down or upside down measured as if the page were turned."""
     lines: list[list[Any]] = []
+    places: list[int] = []  # where each begins in the text
     outside: list[bool] = []
     dense: list[tuple[int, int]] = []
     glyphs = Glyphs(page)
@@ -53,12 +67,39 @@ def lines_of(page: Any, box: Box) -> tuple[list[list[Any]], list[str]]:
         elif len(body) > _LONG:
             dense.append((len(lines), first))
         lines.append([body, head.left, tail.right, base, size, bold, head.slanted, gaps])
+        places.append(first)
         outside.append(_outside(head, box) and _outside(tail, box))
     _find_columns(glyphs, lines, dense)
+    mended = _put_spaces(glyphs, lines, places)
     if all(outside):  # then the page is measured wrongly
-        return lines, []
-    shown = [line for line, beyond in zip(lines, outside, strict=True) if not beyond]
-    return shown, [line[0] for line, beyond in zip(lines, outside, strict=True) if beyond]
+        outside = [False] * len(lines)
+    hidden = [line[0] for line, beyond in zip(lines, outside, strict=True) if beyond]
+    return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "mended": mended}
+
+
+def _put_spaces(glyphs: Glyphs, lines: list[list[Any]], places: Sequence[int]) -> list[tuple[str, str]]:
+    """Put spaces where words stand apart and PDFium saw none; the texts before and after.
+
+    It shows by words that are too long; where one of them was several words, all lines of the page are looked at.
+    """
+    if not any(_TOO_LONG.search(line[0]) and _spaced(glyphs, line, at) for line, at in zip(lines, places, strict=True)):
+        return []
+    mended = []
+    for line, at in zip(lines, places, strict=True):
+        if text := _spaced(glyphs, line, at):
+            mended.append((str(line[0]), text))
+            line[0] = text
+    return mended
+
+
+def _spaced(glyphs: Glyphs, line: Sequence[Any], first: int) -> str:
+    """The text of a line with a space at each gap between letters, or "" where nothing is to be changed."""
+    body, size = line[0], line[4]
+    beside = [at for at in range(1, len(body)) if not (body[at - 1].isspace() or body[at].isspace())]
+    wide = {at for at in beside if glyphs.at(first + at).left - glyphs.at(first + at - 1).right > _LETTERS_APART * size}
+    if not wide or len(wide) > 0.4 * len(beside):  # letters that are all set apart are one word
+        return ""
+    return "".join(f" {letter}" if at in wide else letter for at, letter in enumerate(body))
 
 
 def _find_columns(glyphs: Glyphs, lines: list[list[Any]], dense: Sequence[tuple[int, int]]) -> None:
@@ -87,18 +128,18 @@ def _cells(glyphs: Glyphs, body: str, first: int, size: float) -> tuple[str, lis
 
     PDFium writes one space between the cells of a table, or between columns, as it does between words.
     """
-    gaps: list[tuple[float, float]] = []
-
-    def gap(match: re.Match[str]) -> str:
-        if _LABEL.fullmatch(body, 0, match.start()):
-            return match[0]
-        left, right = glyphs.at(first + match.start() - 1), glyphs.at(first + match.end())
-        if right.left - left.right <= 0.9 * size:
-            return match[0]
-        gaps.append((round(left.right, 2), round(right.left, 2)))
-        return "\t"
-
-    return re.sub(r"(?<=\S) (?=\S)", gap, body), gaps
+    spaces = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", body)]
+    found = [(glyphs.at(first + at - 1).right, glyphs.at(first + at + 1).left) for at in spaces]
+    least = 0.9 * size
+    if len(found) > _FEW and sum(body[at + 1].islower() for at in spaces) > 0.5 * len(spaces):
+        # Prose that is set to both edges may have wide spaces, but all of them are.
+        least = max(least, min(1.6 * median(right - left for left, right in found), 2 * size))
+    letters, gaps = list(body), []
+    for at, (left, right) in zip(spaces, found, strict=True):
+        if right - left > least and not _LABEL.fullmatch(body, 0, at):
+            letters[at] = "\t"
+            gaps.append((left, right))
+    return "".join(letters), gaps
 
 
 def _note_mark(glyphs: Glyphs, text: str, match: re.Match[str]) -> str:

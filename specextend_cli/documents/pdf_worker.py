@@ -55,9 +55,11 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
             if text.count_chars() > MAX_CHARACTERS:
                 yield {"page": number, "error": "more text than a page can hold"}
                 continue
-            lines, hidden = lines_of(text, page.get_cropbox())
-            images = 0 if lines else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
-            yield {"page": number, "lines": lines, "hidden": hidden, "images": images}
+            found = lines_of(text, page.get_cropbox())
+            images = (
+                0 if found["lines"] else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
+            )
+            yield {"page": number, "images": images, **found}
             text.close()
             page.close()
         except (pypdfium2.PdfiumError, MemoryError) as error:

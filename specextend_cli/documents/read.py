@@ -180,8 +180,7 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
     text = compose([page for page in kept if page], found.outline)
     if garbled := _garbled(text.text):
         warnings.append(f"{garbled:.0%} of the characters of {name} have no meaning: its fonts lack a text encoding.")
-    edits = [edit for edit in edits if edit.page in asked]
-    edits += [Edit("hidden text", number, text) for number, text in found.hidden]
+    edits = found.edits + [edit for edit in edits if edit.page in asked]
     title = plain_characters(" ".join(found.title.split()), 0, [])
     sheets = [sheet(page[0].page, page, left) for page, left in zip(before, cleaned, strict=True) if page]
     sheets = [made for made in sheets if made.number in asked]

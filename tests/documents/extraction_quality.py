@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from awkward import Awkward
 from awkward_pdfs import LAYOUT
+from awkward_type import TYPE
 from damaged_pdfs import DAMAGED
 from pypdf import PdfReader
 from shared_worker import SharedWorker
@@ -92,7 +93,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patch:
         worker = SharedWorker()
         worker.install(patch)
-        found = {case.name: compare(case) for case in (*LAYOUT, *DAMAGED) if case.text}
+        found = {case.name: compare(case) for case in (*LAYOUT, *TYPE, *DAMAGED) if case.text}
         worker.close()
     for name, figures in found.items():
         print(line(name, *figures))

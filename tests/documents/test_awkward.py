@@ -8,13 +8,14 @@ import pytest
 from awkward import Awkward
 from awkward_files import FILES
 from awkward_pdfs import LAYOUT
+from awkward_type import TYPE
 from damaged_pdfs import DAMAGED
 from shared_worker import SharedWorker
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.errors import Exit, InputError
 
-ALL = (*LAYOUT, *DAMAGED, *FILES)
+ALL = (*LAYOUT, *TYPE, *DAMAGED, *FILES)
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_a_page_that_kills_its_reader_is_skipped(
         "old = pdf_worker.lines_of;\n"
         "def lines(page, box):\n"
         "    found = old(page, box)\n"
-        "    if any('page 2 of' in f[0] for f in found[0]): os.abort()\n"
+        "    if any('page 2 of' in f[0] for f in found['lines']): os.abort()\n"
         "    return found\n"
         "pdf_worker.lines_of = lines\n"
         "serve()",

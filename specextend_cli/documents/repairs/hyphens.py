@@ -26,7 +26,7 @@ _ENDINGS = frozenset(
 
 def hyphens(pages: Pages) -> Repaired:
     """Words cut at the end of a line become whole; the document's own words tell "third-party" from "govern-ment"."""
-    words = _vocabulary(pages)
+    words = vocabulary(pages)
     edits: list[Edit] = []
     fixed = [list(page) for page in pages]
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
@@ -48,7 +48,7 @@ def hyphens(pages: Pages) -> Repaired:
     return [[replace(line, text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
 
 
-def _vocabulary(pages: Pages) -> Counter[str]:
+def vocabulary(pages: Pages) -> Counter[str]:
     """The words of the document, lower case, without the halves around line ends."""
     words = Counter[str]()
     cut = False
