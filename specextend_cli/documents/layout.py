@@ -7,6 +7,7 @@ rows (list items, table rows), a blank line between blocks.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ Separator = Literal["", " ", "\n", "\n\n"]
 
 _WRAP = 130  # columns: longer lines of a text file are paragraphs that nobody wrapped
 _MAX_HEADING = 160
+_ALIKE = 1_000  # lines that are enough to find the edge of a column by
 _ITEM = re.compile(r"(?:[•●▪■□◦‣∙○➢✓–—*·-]|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]|\[\d{1,3}\])\s+\S")
 _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
@@ -118,8 +120,19 @@ class _Look:
 
         Those are the lines it stands among; where they are few, all of the page that start nearby in a size alike.
         """
+        by_left = sorted(page, key=lambda line: line.left)
+        lefts = [line.left for line in by_left]
+        near: dict[tuple[float, float], list[Line]] = {}
         for stack in _stacks(page):
-            alike = stack if len(stack) > 3 else [line for line in page if _same_column(stack[0], line)]
+            alike, first = stack, stack[0]
+            if len(stack) <= 3:
+                place = (first.left, first.size)
+                if place not in near:
+                    reach = _reach(first)
+                    low, high = bisect_left(lefts, first.left - reach), bisect_right(lefts, first.left + reach)
+                    some = by_left[low : high : max((high - low) // _ALIKE, 1)]
+                    near[place] = [line for line in some if _same_column(first, line)] or stack
+                alike = near[place]
             rights = sorted(line.right for line in alike)
             edge = rights[-1]
             if alike[0].size == 1:  # in a text file a few lines may stick out, or all are as long as they like
@@ -187,8 +200,13 @@ class _Look:
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
 
 
+def _reach(line: Line) -> float:
+    """How far the beginnings of lines in one column may lie apart."""
+    return 3 if line.size == 1 else 40
+
+
 def _same_column(a: Line, b: Line) -> bool:
-    return abs(a.left - b.left) <= (3 if a.size == 1 else 40) and abs(a.size - b.size) <= 0.08 * a.size
+    return abs(a.left - b.left) <= _reach(a) and abs(a.size - b.size) <= 0.08 * a.size
 
 
 def _stacks(page: Sequence[Line]) -> Iterable[list[Line]]:

@@ -14,6 +14,7 @@ from specextend_cli.documents import confined, second_reader
 from specextend_cli.documents.pdf_lines import lines_of
 
 MAX_CHARACTERS = 2_000_000
+MAX_LINES = 5_000
 MAX_OUTLINE = 5_000
 
 
@@ -56,6 +57,9 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
                 yield {"page": number, "error": "more text than a page can hold"}
                 continue
             found = lines_of(text, page.get_cropbox())
+            if len(found["lines"]) > MAX_LINES:
+                yield {"page": number, "error": "more lines than a page can hold"}
+                continue
             images = (
                 0 if found["lines"] else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             )

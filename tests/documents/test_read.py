@@ -336,6 +336,7 @@ def test_escapes_never_reach_the_text(name: str) -> None:
         b". " * 100_000 + b"b",
         b"." * 100_000 + b" 1b",
         "\x90".encode() * 100_000 + b"x",
+        b"".join(b"line %d\n           and on %d\n" % (n, 7 * n) for n in range(20_000)),
     ],
 )
 def test_no_text_takes_for_ever(data: bytes) -> None:

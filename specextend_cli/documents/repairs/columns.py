@@ -10,6 +10,7 @@ from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
+_MOST = 500  # lines on a page: with more it is no page of prose
 _ENOUGH = 5  # rows with text on both sides
 _GUTTER = 0.8  # its least width, in sizes of the type
 _CHARACTERS = 16  # in the average line of a column; tables have shorter cells
@@ -37,6 +38,9 @@ def columns(pages: Pages) -> Repaired:
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for page in pages:
+        if len(page) > _MOST:
+            fixed.append(list(page))
+            continue
         grouped = groupby(_numbered_rows(page), key=lambda found: found[0])
         made = _arranged([_row([line for _, line in row]) for _, row in grouped], edits)
         fixed.append([line for row in made for line in row.lines])

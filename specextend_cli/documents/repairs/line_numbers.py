@@ -11,7 +11,8 @@ from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
 _NUMBERED = re.compile(r"(\d{1,4})(?:\t\s*(?=\S)|$)")
-_ENOUGH = 8  # numbers on a page
+_ENOUGH, _MOST = 8, 200  # numbers on a page
+_NEAR = 3  # pages
 
 
 def line_numbers(pages: Pages) -> Repaired:
@@ -21,9 +22,8 @@ def line_numbers(pages: Pages) -> Repaired:
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for place, (page, run) in enumerate(zip(pages, found, strict=True)):
-        enough = len(run) >= _ENOUGH and any(
-            len(heights[place] & other) >= 0.8 * len(run) for at, other in enumerate(heights) if at != place
-        )
+        around = (heights[at] for at in range(max(place - _NEAR, 0), min(place + _NEAR + 1, len(pages))) if at != place)
+        enough = _ENOUGH <= len(run) <= _MOST and any(len(heights[place] & other) >= 0.8 * len(run) for other in around)
         fixed.append(_without(page, run, edits) if enough and _beside_prose(page, run) else list(page))
     return fixed, edits
 

@@ -9,13 +9,15 @@ from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
+_MOST = 1_000  # lines on a page: with more it is a list
+
 
 def side_headings(pages: Pages) -> Repaired:
     """Headings set in the margin, which files often hold at the end of the page, go above the lines they stand by."""
     edits: list[Edit] = []
     fixed = []
     for page in pages:
-        side = _side_lines(page)
+        side = _side_lines(page) if len(page) <= _MOST else []
         beside = {id(line) for line in side}
         body = [line for line in page if id(line) not in beside]
         if len(body) < 5 or not side:
