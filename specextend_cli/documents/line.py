@@ -39,5 +39,6 @@ def grid(text: str, page: int) -> list[Line]:
     for row, raw in enumerate(text.split("\n")):
         expanded = raw.rstrip().expandtabs(8)
         if body := expanded.lstrip():
+            raw = raw.replace(HYPHEN, "\x01")  # a text that holds this character holds a control, not our mark
             lines.append(Line(raw.strip(), page, len(expanded) - len(body), len(expanded), -row))
     return lines

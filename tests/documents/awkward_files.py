@@ -191,6 +191,9 @@ FILES = (
     ),
     Awkward("deep.html", lambda: html("<div>" * 5000 + "deep"), error="deep.html is an HTML page that cannot be read"),
     Awkward("nul.html", lambda: html("<p>The\0 river.</p>"), "The river."),
+    Awkward("our-mark.html", lambda: html("<p>The ri\x02ver\x02</p>"), "The river"),
+    Awkward("our-mark.txt", lambda: b"The ri\x02ver is go\x02\ning on.", "The river is go ing on."),
+    Awkward("our-mark.md", lambda: b"# One\n\nThe ri\x02ver\x02\n", "# One\n\nThe river"),
     Awkward("marks.html", lambda: html("<p>Levels<sup>3</sup> rose to 10<sup>6</sup>.</p>"), "Levels rose to 10⁶."),
     # email
     Awkward("stub.eml", stub, f"{HEADERS}\n\nLevels\n\n{('The river is high today. ' * 9).strip()}"),

@@ -26,7 +26,7 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
         ),
         "",
     ),
-    ("control character", re.compile(rf"[\x00\x01\x03-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]|{HYPHEN}(?!$)"), ""),
+    ("control character", re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]"), ""),
     ("soft hyphen", re.compile("\u00ad"), ""),
     (
         # Marks of direction and tags can make a terminal show other text than the model sees. Joiners stay inside
@@ -53,8 +53,10 @@ def characters(pages: Pages) -> Repaired:
     edits: list[Edit] = []
 
     def repaired(line: Line) -> Line:
-        text = plain_characters(line.text, line.page, edits)
-        return line if text == line.text else replace(line, text=text.strip())
+        end = HYPHEN if line.text.endswith(HYPHEN) else ""
+        body = line.text.removesuffix(HYPHEN)
+        text = plain_characters(body, line.page, edits)
+        return line if text == body else replace(line, text=text.strip() + end if text.strip() else "")
 
     fixed = [[repaired(line) for line in page] for page in pages]
     return [[line for line in page if line.text] for page in fixed], edits
