@@ -93,7 +93,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patch:
         worker = SharedWorker()
         worker.install(patch)
-        found = {case.name: compare(case) for case in (*LAYOUT, *TYPE, *DAMAGED) if case.text}
+        found = {case.name: compare(case) for case in (*LAYOUT, *TYPE, *DAMAGED) if words(case.text)}
         worker.close()
     for name, figures in found.items():
         print(line(name, *figures))
