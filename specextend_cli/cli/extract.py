@@ -8,6 +8,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.reading import one_source
+from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -17,8 +18,13 @@ def extract(
     file: options.File = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    allow_url: options.AllowUrl = False,
     changes: Annotated[
         bool, typer.Option("--changes", help="List every repair on stderr.", rich_help_panel=options.OUTPUT)
+    ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Print what cleaning changed, not the text.", rich_help_panel=options.OUTPUT),
     ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -26,17 +32,29 @@ def extract(
 ) -> None:
     """Print the text of a document as the model would see it; what was removed or joined is counted on stderr.
 
-    [dim]Example:[/] specextend extract scan.pdf --pages 1-3 --changes | less
+    [dim]Examples:[/]
+
+      specextend extract scan.pdf --pages 1-3 | less
+
+      specextend extract report.pdf --diff
     """
+    from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 
-    source = one_source(file, example="specextend extract FILE", pages=pages, password_file=password_file)
+    if diff and json:
+        raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
+    source = one_source(
+        file, example="specextend extract FILE", pages=pages, password_file=password_file, allow_url=allow_url
+    )
     output = Output()
     document = source.read()
     for message in document.extraction.warnings:
         output.warn(message)
-    if json:
+    if diff:
+        for page in pages_of_diff(document):
+            output.show(page)
+    elif json:
         output.write(format_json(_record(document)) + "\n")
     else:
         output.write(sanitize(document.text).rstrip("\n") + "\n")
@@ -66,11 +84,12 @@ def _record(document: Document) -> dict[str, object]:
 
 def _account(document: Document) -> str:
     """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
-    from specextend_cli.figures import format_count, format_many, format_numbers
+    from specextend_cli.figures import format_many, format_numbers
+    from specextend_cli.ui.changes import account
 
     extraction = document.extraction
     pieces = [format_many(extraction.pages, document.unit), format_many(len(document.text), "character")]
-    pieces += [f"{kind} × {format_count(count)}" for kind, count in extraction.changes.most_common()]
+    pieces += account(extraction.changes)
     if extraction.empty:
         pieces.append(f"without text: {format_numbers(extraction.empty)}")
     if extraction.failed:

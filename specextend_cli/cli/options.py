@@ -68,7 +68,9 @@ def preset_names(incomplete: str) -> list[str]:
 Files: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILES…", help="PDF, Word, EPUB, HTML, email, Markdown or text; - or a pipe: stdin.", show_default=False
+        metavar="FILES…",
+        help="PDF, Word, EPUB, HTML, email, Markdown or text; directories with such; - or a pipe: stdin.",
+        show_default=False,
     ),
 ]
 File: TypeAlias = Annotated[
@@ -80,6 +82,10 @@ File: TypeAlias = Annotated[
 Pages: TypeAlias = Annotated[
     str | None,
     typer.Option("--pages", metavar="3-10,20", help="Only these pages, 1-based (PDF, text).", rich_help_panel=INPUT),
+]
+AllowUrl: TypeAlias = Annotated[
+    bool,
+    typer.Option("--allow-url", help="Fetch documents given as http(s) addresses.", rich_help_panel=INPUT),
 ]
 PasswordFile: TypeAlias = Annotated[
     Path | None,

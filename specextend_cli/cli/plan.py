@@ -19,6 +19,7 @@ def plan(
     files: options.Files = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    allow_url: options.AllowUrl = False,
     length: options.Words = None,
     max_tokens: options.MaxTokens = None,
     model: options.Model = None,
@@ -30,7 +31,14 @@ def plan(
 
     [dim]Example:[/] specextend plan *.pdf
     """
-    inputs = sources(files, example="specextend plan FILES…", pages=pages, password_file=password_file)
+    inputs = sources(
+        files,
+        example="specextend plan FILES…",
+        pages=pages,
+        password_file=password_file,
+        allow_url=allow_url,
+        offline=offline,
+    )
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer

@@ -1,10 +1,12 @@
-"""From arguments to documents: which files, or stdin, and the password that opens them."""
+"""From arguments to documents: files, directories, patterns, addresses or stdin, and the password that opens them."""
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 STDIN: Literal["-"] = "-"
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Source:
-    """One document to be read: a path, or `-` for stdin."""
+    """One document to be read: a path, a web address, or `-` for stdin."""
 
     path: str
     pages: str | None = None
@@ -31,23 +35,42 @@ class Source:
     @property
     def name(self) -> str:
         """How the document is called in messages."""
-        return "stdin" if self.path == STDIN else Path(self.path).name
+        if self.path == STDIN:
+            return "stdin"
+        if not _is_url(self.path):
+            return Path(self.path).name
+        from specextend_cli.documents.fetch import file_name
+
+        return file_name(self.path)
 
     def read(self, progress: Callable[[int, int], None] | None = None) -> Document:
         """Read it. `progress(done, total)` counts pages."""
         from specextend_cli.documents.pages import parse_pages
-        from specextend_cli.documents.read import read
+        from specextend_cli.documents.read import read, read_bytes
 
         pages = parse_pages(self.pages) if self.pages is not None else None
         password = _password(self.password_file)
+        if _is_url(self.path):
+            from specextend_cli.documents.fetch import fetch
+
+            return read_bytes(self.name, fetch(self.path), pages=pages, password=password, progress=progress)
         path = STDIN if self.path == STDIN else Path(self.path)
         return read(path, pages=pages, password=password, progress=progress)
 
 
 def sources(
-    files: Sequence[str] | None, *, example: str, pages: str | None = None, password_file: Path | None = None
+    files: Sequence[str] | None,
+    *,
+    example: str,
+    pages: str | None = None,
+    password_file: Path | None = None,
+    allow_url: bool = False,
+    offline: bool = False,
 ) -> list[Source]:
-    """What to read. stdin is read only with `-`, or with no file at all and something piped into it."""
+    """What to read, with the documents in directories; what is left out there is said on stderr.
+
+    stdin is read only with `-`, or with no file at all and something piped into it.
+    """
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
             command = " ".join(example.split()[:2])
@@ -58,14 +81,88 @@ def sources(
         raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
     if list(files).count(STDIN) > 1:
         raise UsageError("stdin can be read only once", fix="give - once")
-    return [Source(path, pages, password_file) for path in files]
+    for url in filter(_is_url, files):
+        _check_url(url, example, allowed=allow_url, offline=offline)
+    paths = dict.fromkeys(path for file in files for path in _paths(file))
+    return [Source(path, pages, password_file) for path in paths]
 
 
 def one_source(
-    file: str | None, *, example: str, pages: str | None = None, password_file: Path | None = None
+    file: str | None,
+    *,
+    example: str,
+    pages: str | None = None,
+    password_file: Path | None = None,
+    allow_url: bool = False,
 ) -> Source:
     """The same for a command that takes one document."""
-    return sources(None if file is None else [file], example=example, pages=pages, password_file=password_file)[0]
+    found = sources(
+        None if file is None else [file],
+        example=example,
+        pages=pages,
+        password_file=password_file,
+        allow_url=allow_url,
+    )
+    if len(found) > 1:
+        names = ", ".join(source.path for source in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+        raise UsageError(f"{file} are {len(found):,} documents", why=f"{names}{more}", fix=f"name one: {example}")
+    return found[0]
+
+
+def _is_url(path: str) -> bool:
+    return _URL.match(path) is not None
+
+
+def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
+    from specextend_cli.documents.names import argument, printable
+
+    command = " ".join(example.split()[:2])
+    if not url.lower().startswith(("http://", "https://")):
+        raise UsageError(f"{printable(url)} is no web address that can be fetched", why="only http and https are")
+    if offline:
+        raise UsageError(f"{printable(url)} cannot be fetched offline", fix="leave --offline out, or give a file")
+    if not allowed:
+        flag = f"{command} --allow-url {argument(url)}"
+        other = f"curl -sL {argument(url)} | {command} -"
+        fix = flag if "FILES" in example or "extract" in example else other
+        raise UsageError(f"{printable(url)} is a web address", why="nothing is fetched unless you allow it", fix=fix)
+
+
+def _paths(file: str) -> Iterator[str]:
+    """The documents that an argument means: itself, those in a directory, or what a quoted pattern matches."""
+    path = Path(file)
+    if file == STDIN or _is_url(file):
+        yield file
+    elif path.is_dir():
+        yield from _in_directory(path)
+    elif glob.has_magic(file) and not path.exists():
+        matches = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - patterns may be absolute
+        if not matches:
+            raise InputError(f"nothing matches {file}", why="** stands for any directories, one below the other")
+        for match in map(Path, matches):
+            if not match.is_dir():
+                yield str(match)
+            elif "**" not in file:  # there its files match too
+                yield from _in_directory(match)
+    else:
+        yield file
+
+
+def _in_directory(folder: Path) -> Iterator[str]:
+    from specextend_cli.documents.find import find
+    from specextend_cli.ui.streams import Output
+
+    found = find(folder)
+    if not found.documents:
+        raise InputError(
+            f"there is no document in {folder}",
+            why=f"skipped: {found.account}" if found.account else "it is empty",
+            fix="name a file, or a directory with documents",
+        )
+    if found.account:
+        Output().note(f"{folder}: {found}")
+    yield from map(str, found.documents)
 
 
 def _password(file: Path | None) -> str | None:

@@ -27,6 +27,7 @@ def summarize(
     files: options.Files = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    allow_url: options.AllowUrl = False,
     strict: options.Strict = False,
     length: options.Words = None,
     max_tokens: options.MaxTokens = None,
@@ -62,7 +63,9 @@ def summarize(
 
       curl -s https://example.org/essay.txt | specextend summarize --length 100 | tee summary.txt
     """
-    inputs = sources(files, example=EXAMPLE, pages=pages, password_file=password_file)
+    inputs = sources(
+        files, example=EXAMPLE, pages=pages, password_file=password_file, allow_url=allow_url, offline=offline
+    )
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer

@@ -1,4 +1,4 @@
-"""The worker's side of `process.py`: limits on itself, one JSON job from stdin, JSON lines to stdout.
+"""The worker's side of `process.py`: limits on itself, JSON lines from stdin, JSON lines to stdout.
 
 JSON, not pickles: the answers of a process that parsed an untrusted file are data, never code.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 def serve(answer: Callable[[Any], Iterable[dict[str, Any]]]) -> None:
     """Answer the one job on stdin; `job["memory"]` bounds this process's address space, in bytes."""
-    job = json.loads(sys.stdin.buffer.readline())
+    job = heard()
     _confine(job["memory"])
     logging.disable(logging.CRITICAL)
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
@@ -24,6 +24,12 @@ def serve(answer: Callable[[Any], Iterable[dict[str, Any]]]) -> None:
         for found in answer(job):
             output.write(json.dumps(found) + "\n")
             output.flush()
+
+
+def heard() -> Any:
+    """The next line of stdin; None after the last."""
+    line = sys.stdin.buffer.readline()
+    return json.loads(line) if line else None
 
 
 def _confine(memory: int) -> None:

@@ -11,13 +11,15 @@ from specextend_cli.documents.names import count
 def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
     """Text with "\\n" line ends, and warnings that say when the encoding was guessed or bytes were replaced.
 
-    What the file declares is believed where its bytes agree.
+    What the file declares is believed where its bytes agree. Bytes that read as UTF-8 beyond ASCII hardly ever are
+    Windows-1252, whatever they are declared to be.
     """
     warnings: list[str] = []
     first = encoding(data[:HEAD]) or "utf-8"
     if declared and first == "utf-8":
-        with suppress(UnicodeDecodeError):
-            return _line_ends(data.decode(declared)), warnings
+        for codec in ("utf-8", declared) if declared == "cp1252" else (declared,):
+            with suppress(UnicodeDecodeError):
+                return _line_ends(data.decode(codec)), warnings
     try:
         text = data.decode(first)
     except UnicodeDecodeError as error:

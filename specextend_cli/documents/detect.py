@@ -139,7 +139,7 @@ def encoding(head: bytes) -> str | None:
             return "utf-16-be"
         return None
     controls = sum(head.count(byte) for byte in (*range(1, 8), *range(14, 27), *range(28, 32), 127))
-    return "utf-8" if controls <= 0.02 * len(head) else None
+    return "utf-8" if controls <= max(2, 0.02 * len(head)) else None
 
 
 def is_markdown(name: str, text: str) -> bool:

@@ -41,13 +41,22 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class Sheet:
+    """The lines of page `number` as they were found and as cleaning left them, blank ones left out."""
+
+    number: int
+    found: tuple[str, ...]
+    cleaned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """What happened between the file and the text.
 
     `pages` counts the pages (or sections) asked for; `empty` lists those without text and `failed` those that could
     not be read (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined",
-    "ligature", ...); `edits` lists the same repairs one by one, so that they can be shown. `warnings` are complete
-    sentences for the user.
+    "ligature", ...); `edits` lists the same repairs one by one, so that they can be shown. `sheets`
+    show what they did, page by page. `warnings` are complete sentences for the user.
     """
 
     pages: int
@@ -56,6 +65,7 @@ class Extraction:
     changes: Counter[str] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    sheets: tuple[Sheet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ rows (list items, table rows), a blank line between blocks.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,14 @@ from typing import Literal
 
 from specextend_cli.documents.document import Block, Page
 from specextend_cli.documents.line import Line
+from specextend_cli.documents.outline import Outline, listed
 
 Separator = Literal["", " ", "\n", "\n\n"]
 
+
 _WRAP = 130  # columns: longer lines of a text file are paragraphs that nobody wrapped
 _MAX_HEADING = 160
+_ALIKE = 1_000  # lines that are enough to find the edge of a column by
 _ITEM = re.compile(r"(?:[•●▪■□◦‣∙○➢✓–—*·-]|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]|\[\d{1,3}\])\s+\S")
 _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
@@ -46,7 +50,7 @@ class Text:
     joined: int = 0
 
 
-def compose(pages: Sequence[Sequence[Line]], outline: Iterable[str] = ()) -> Text:
+def compose(pages: Sequence[Sequence[Line]], outline: Outline = ()) -> Text:
     """The text of cleaned pages, with the places of its pages and blocks; `outline` are known headings."""
     look = _Look(pages, outline)
     lines = [line for page in pages for line in page]
@@ -88,8 +92,8 @@ def compose(pages: Sequence[Sequence[Line]], outline: Iterable[str] = ()) -> Tex
 class _Look:
     """How this document is set: its body size, the step from line to line, the right edge of its columns."""
 
-    def __init__(self, pages: Sequence[Sequence[Line]], outline: Iterable[str]) -> None:
-        self._outline = {_letters(title) for title in outline} - {""}
+    def __init__(self, pages: Sequence[Sequence[Line]], outline: Outline) -> None:
+        self._listed = listed(pages, outline)  # ids of lines
         sizes, steps = Counter[float](), defaultdict[float, Counter[float]](Counter)
         for page in pages:
             for line in page:
@@ -116,8 +120,19 @@ class _Look:
 
         Those are the lines it stands among; where they are few, all of the page that start nearby in a size alike.
         """
+        by_left = sorted(page, key=lambda line: line.left)
+        lefts = [line.left for line in by_left]
+        near: dict[tuple[float, float], list[Line]] = {}
         for stack in _stacks(page):
-            alike = stack if len(stack) > 3 else [line for line in page if _same_column(stack[0], line)]
+            alike, first = stack, stack[0]
+            if len(stack) <= 3:
+                place = (first.left, first.size)
+                if place not in near:
+                    reach = _reach(first)
+                    low, high = bisect_left(lefts, first.left - reach), bisect_right(lefts, first.left + reach)
+                    some = by_left[low : high : max((high - low) // _ALIKE, 1)]
+                    near[place] = [line for line in some if _same_column(first, line)] or stack
+                alike = near[place]
             rights = sorted(line.right for line in alike)
             edge = rights[-1]
             if alike[0].size == 1:  # in a text file a few lines may stick out, or all are as long as they like
@@ -128,6 +143,8 @@ class _Look:
         """What stands between line `a` and its follower `b`."""
         if a.page != b.page:
             return self._across(a, b)
+        if id(a) in self._listed or id(b) in self._listed:
+            return _space(a, b) if self._listed.get(id(a)) == self._listed.get(id(b)) else "\n\n"
         if abs(a.size - b.size) > 0.08 * a.size or a.bold != b.bold:
             return _space(a, b) if self._goes_on(a, b) and a.size == b.size else "\n\n"
         step, leading = a.base - b.base, self._steps.get(round(a.size), 1.2 * a.size)
@@ -173,7 +190,7 @@ class _Look:
         text = " ".join(line.text for line in block)
         if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(str.isalpha, text)) < 3 or " … " in text:
             return False
-        if _letters(text) in self._outline:
+        if id(block[0]) in self._listed:
             return True
         if "  " in text or text[-1] in ",;" or (_ITEM.match(text) and not _NUMBERED.match(text)):
             return False
@@ -183,8 +200,13 @@ class _Look:
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
 
 
+def _reach(line: Line) -> float:
+    """How far the beginnings of lines in one column may lie apart."""
+    return 3 if line.size == 1 else 40
+
+
 def _same_column(a: Line, b: Line) -> bool:
-    return abs(a.left - b.left) <= (3 if a.size == 1 else 40) and abs(a.size - b.size) <= 0.08 * a.size
+    return abs(a.left - b.left) <= _reach(a) and abs(a.size - b.size) <= 0.08 * a.size
 
 
 def _stacks(page: Sequence[Line]) -> Iterable[list[Line]]:
@@ -208,10 +230,6 @@ def reads_as_heading(text: str) -> bool:
         return True
     long = [word for word in words if word.lower() not in _SMALL_WORDS]
     return 1 <= len(words) <= 12 and words[0][0].isupper() and bool(long) and all(word[0].isupper() for word in long)
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _space(a: Line, b: Line) -> Separator:

@@ -13,7 +13,8 @@ class Line:
     """One line of text. `left`, `right`, `base` (baseline above the page's foot) and `size` share one unit.
 
     In a PDF the unit is the point. A text file is a grid of characters: columns across, rows counted downward from 0
-    (so `base` is negative), and `size` 1.
+    (so `base` is negative), and `size` 1. A `slanted` line is neither level nor upright.
+    `gaps` are the left and right ends of the wide spaces that the text has as tabs.
     """
 
     text: str
@@ -23,6 +24,8 @@ class Line:
     base: float
     size: float = 1.0
     bold: bool = False
+    slanted: bool = False
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def em(self) -> float:
@@ -36,5 +39,6 @@ def grid(text: str, page: int) -> list[Line]:
     for row, raw in enumerate(text.split("\n")):
         expanded = raw.rstrip().expandtabs(8)
         if body := expanded.lstrip():
+            raw = raw.replace(HYPHEN, "\x01")  # a text that holds this character holds a control, not our mark
             lines.append(Line(raw.strip(), page, len(expanded) - len(body), len(expanded), -row))
     return lines

@@ -7,24 +7,27 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from specextend_cli.documents.assembly import Assembly
-from specextend_cli.documents.clean import plain_characters
-from specextend_cli.documents.document import Block, Edit, Page
+from specextend_cli.documents.document import Block, Edit, Page, Sheet
 from specextend_cli.documents.layout import Text
+from specextend_cli.documents.repairs.characters import plain_characters
 
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(?:=+|-{2,})\s*")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 
 
-def compose_markdown(sheets: Sequence[tuple[int, str]]) -> tuple[Text, list[Edit]]:
+def compose_markdown(sheets: Sequence[tuple[int, str]]) -> tuple[Text, list[Edit], list[Sheet]]:
     """The text of numbered pages, with its blocks; what was changed on the way."""
     edits: list[Edit] = []
+    compared: list[Sheet] = []
     assembly = Assembly()
     for number, sheet in sheets:
-        lines = (_line(line, number, edits) for line in sheet.split("\n"))
+        found = sheet.split("\n")
+        lines = [_line(line, number, edits) for line in found]
+        compared.append(Sheet(number, _shown(found), _shown(lines)))
         body = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
         assembly.add(number, body, markdown_blocks(body))
-    return assembly.text, edits
+    return assembly.text, edits, compared
 
 
 def markdown_sections(text: Text) -> list[Page]:
@@ -42,6 +45,10 @@ def _is_head(block: Block) -> bool:
 
 def _title(heading: str) -> str:
     return heading.strip().strip("#").strip()
+
+
+def _shown(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for line in lines if line.strip())
 
 
 def _line(line: str, page: int, edits: list[Edit]) -> str:

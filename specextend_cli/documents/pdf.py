@@ -7,15 +7,17 @@ reported as failed. This module never parses a file itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, grid
 from specextend_cli.documents.names import argument
+from specextend_cli.documents.outline import Outline
 from specextend_cli.documents.pages import PageRange
-from specextend_cli.documents.process import StoppedError, worker
+from specextend_cli.documents.process import Conversation, StoppedError, worker
 from specextend_cli.errors import InputError
 
 SECONDS_A_PAGE = 15.0
@@ -41,13 +43,14 @@ class Scan:
     """What came out of a PDF: lines by page, and what to say about the rest.
 
     `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
-    repetition.
+    repetition. `edits` are what was changed while reading.
     """
 
     asked: tuple[int, ...]
     title: str = ""
-    outline: tuple[str, ...] = ()
+    outline: Outline = ()
     pages: dict[int, list[Line]] = field(default_factory=dict)
+    edits: list[Edit] = field(default_factory=list)
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     second_reader: list[int] = field(default_factory=list)
@@ -65,52 +68,62 @@ def scan(
 ) -> Scan:
     """Read the lines of `path`. InputError when it is locked, damaged beyond reading, or lacks the pages asked for."""
     limits = limits or Limits()
-    reader, head = _open(path, name, password, limits)
-    count = int(head["pages"])
-    if count == 0:
-        raise InputError(f"{name} has no pages")
-    asked = pages.numbers(count, name) if pages else tuple(range(1, count + 1))
-    found = Scan(asked, str(head["title"] or ""), tuple(map(str, head["outline"])))
-    found.cut_off = _is_cut_off(path)
-    todo = _with_context(asked, count)
-    crashes = 0
-    while todo:
-        for answer in _read(path, reader, password, tuple(todo), limits):
-            number = todo.pop(0)
-            _keep(found, number, answer)
-            if progress and number in asked:
-                progress(sum(page in asked for page in found.pages) + len(found.failed), len(asked))
-        if not todo:
-            break
-        crashes += 1
-        if crashes > MAX_CRASHES:
-            found.failed.update(dict.fromkeys(todo, "given up after too many failures"))
-            break
-        found.failed[todo.pop(0)] = "took too long, or too much memory"
+    with ExitStack() as stack:
+        reader, head, conversation = _open(stack, path, name, password, limits)
+        count = int(head["pages"])
+        if count == 0:
+            raise InputError(f"{name} has no pages")
+        asked = pages.numbers(count, name) if pages else tuple(range(1, count + 1))
+        outline = tuple((str(title), page) for title, page in head["outline"])
+        wanted = frozenset(asked)
+        found = Scan(asked, str(head["title"] or ""), outline)
+        found.cut_off = _is_cut_off(path)
+        todo, done = _with_context(asked, count), 0
+        answers = _answers(conversation, tuple(todo))
+        crashes = 0
+        while True:
+            for answer in answers:
+                number = todo.pop(0)
+                _keep(found, number, answer)
+                done += number in wanted
+                if progress and number in wanted:
+                    progress(done, len(asked))
+            if not todo:
+                break
+            crashes += 1
+            if crashes > MAX_CRASHES:
+                found.failed.update(dict.fromkeys(todo, "given up after too many failures"))
+                break
+            done += todo[0] in wanted
+            found.failed[todo.pop(0)] = "took too long, or too much memory"
+            answers = _read(path, reader, password, tuple(todo), limits)
     if reader == "pdfium" and crashes <= MAX_CRASHES:
         _try_again(found, path, password, limits)
-    found.failed = {number: why for number, why in sorted(found.failed.items()) if number in asked}
+    found.failed = {number: why for number, why in sorted(found.failed.items()) if number in wanted}
     return found
 
 
-def _open(path: Path, name: str, password: str | None, limits: Limits) -> tuple[str, dict[str, Any]]:
-    """The reader that can open the file, and what it says of the document."""
+def _open(
+    stack: ExitStack, path: Path, name: str, password: str | None, limits: Limits
+) -> tuple[str, dict[str, Any], Conversation]:
+    """The reader that can open the file, what it says of the document, and its worker, which `stack` will end."""
     detail = ""
     for reader in ("pdfium", "pypdf"):
         try:
-            with _worker(path, reader, password, [], limits) as answers:
-                head = next(answers)
+            with ExitStack() as opening:
+                conversation = opening.enter_context(_worker(path, reader, password, limits))
+                head = next(conversation)
+                if "error" not in head:
+                    stack.enter_context(opening.pop_all())
+                    return reader, head, conversation
         except StoppedError:
             continue
-        match head.get("error"):
-            case None:
-                return reader, head
-            case "password" if password:
-                raise InputError(f"{name} is encrypted and the password does not open it", fix=_password_fix(name))
-            case "password":
-                raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=_password_fix(name))
-            case _:
-                detail = detail or str(head["detail"])
+        if head["error"] != "password":
+            detail = detail or str(head["detail"])
+        elif password:
+            raise InputError(f"{name} is encrypted and the password does not open it", fix=_password_fix(name))
+        else:
+            raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=_password_fix(name))
     if _is_cut_off(path):
         why = "the end of the file is missing: it looks cut off"
         raise InputError(f"{name} is a damaged PDF", why=why, fix="download or copy it again")
@@ -158,32 +171,36 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
     elif "text" in answer:
         found.pages[number] = grid(answer["text"], number)
     else:
-        found.pages[number] = [Line(text, number, *where) for text, *where in answer["lines"]]
+        found.pages[number] = [
+            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps))
+            for text, left, right, base, size, bold, slanted, gaps in answer["lines"]
+        ]
     if number in found.asked:
         found.images += int(answer.get("images", 0))
+        found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
+        found.edits += [Edit("space put", number, before, after) for before, after in answer.get("mended", ())]
 
 
 def _read(
     path: Path, reader: str, password: str | None, pages: Sequence[int], limits: Limits
 ) -> Iterator[dict[str, Any]]:
-    """One answer a page, in order; fewer where the worker stopped at the next page."""
+    """The same of a new worker."""
     try:
-        with _worker(path, reader, password, pages, limits) as answers:
-            head = next(answers)
-            for _ in pages if "error" not in head else ():
-                yield next(answers)
+        with _worker(path, reader, password, limits) as conversation:
+            if "error" not in next(conversation):
+                yield from _answers(conversation, pages)
     except StoppedError:
         return
 
 
-def _worker(
-    path: Path, reader: str, password: str | None, pages: Sequence[int], limits: Limits
-) -> AbstractContextManager[Iterator[dict[str, Any]]]:
-    job = {
-        "path": str(path.resolve()),
-        "password": password,
-        "reader": reader,
-        "pages": list(pages),
-        "memory": limits.memory,
-    }
+def _answers(conversation: Conversation, pages: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """One answer a page, in order; fewer where the worker stopped at the next page."""
+    with suppress(StoppedError):
+        conversation.tell(list(pages))
+        for _ in pages:
+            yield next(conversation)
+
+
+def _worker(path: Path, reader: str, password: str | None, limits: Limits) -> AbstractContextManager[Conversation]:
+    job = {"path": str(path.resolve()), "password": password, "reader": reader, "memory": limits.memory}
     return worker(_START, job, first=limits.open_seconds, following=limits.page_seconds)

@@ -1,6 +1,7 @@
 """A parser in a process of its own: what hangs, crashes or eats memory there is stopped, and the program goes on.
 
-A worker is a module whose `serve()` is `confined.serve`. It reads one JSON job from stdin and answers in JSON lines.
+A worker is a module whose `serve()` is `confined.serve`. It reads JSON lines from stdin, a job first, and
+answers in JSON lines.
 """
 
 from __future__ import annotations
@@ -25,43 +26,63 @@ class StoppedError(Exception):
     """The worker died, answered too much, or took too long."""
 
 
-@contextmanager
-def worker(
-    start: str, job: Mapping[str, object], *, first: float, following: float = 0.0
-) -> Iterator[Iterator[dict[str, Any]]]:
-    """Run the statements `start` in another process on `job`; gives its answers, which raise `StoppedError`.
+class Conversation:
+    """With a worker: what it is told, and its answers in order; `StoppedError` when it is gone or too slow.
 
     The first answer may take `first` seconds and each later one `following`.
     """
+
+    def __init__(self, process: subprocess.Popen[bytes], *, first: float, following: float = 0.0) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._pipe = process.stdin, process.stdout.fileno()
+        self._buffer = bytearray()
+        self._seconds, self._following = first, following
+
+    def tell(self, message: object) -> None:
+        """Send one line of JSON."""
+        try:
+            self._stdin.write(json.dumps(message).encode() + b"\n")
+            self._stdin.flush()
+        except BrokenPipeError:
+            raise StoppedError from None
+
+    def __iter__(self) -> Conversation:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        deadline = time.monotonic() + self._seconds
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            ready, _, _ = select.select([self._pipe], [], [], max(deadline - time.monotonic(), 0))
+            part = os.read(self._pipe, 1 << 20) if ready else b""
+            if not part or len(self._buffer) > MAX_ANSWER:
+                raise StoppedError
+            self._buffer += part
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._seconds = self._following
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@contextmanager
+def worker(start: str, job: Mapping[str, object], *, first: float, following: float = 0.0) -> Iterator[Conversation]:
+    """Run the statements `start` in another process on `job`; see `Conversation` for the seconds."""
+    with launched(start) as process:
+        conversation = Conversation(process, first=first, following=following)
+        conversation.tell(job)
+        yield conversation
+
+
+@contextmanager
+def launched(start: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that runs the statements `start`, killed at the end."""
     command = [sys.executable, "-c", _PATH + start, json.dumps(sys.path)]
     # Warnings of the parsers go nowhere: a damaged font can write thousands of lines. The answers say what failed.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
-            yield _answers(process, json.dumps(job).encode() + b"\n", first, following)
+            yield process
         finally:
             process.kill()
-
-
-def _answers(process: subprocess.Popen[bytes], job: bytes, first: float, following: float) -> Iterator[dict[str, Any]]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(job)
-        process.stdin.flush()
-    except BrokenPipeError:
-        raise StoppedError from None
-    pipe, buffer = process.stdout.fileno(), bytearray()
-    deadline = time.monotonic() + first
-    while True:
-        searched = 0
-        while (end := buffer.find(b"\n", searched)) < 0:
-            searched = len(buffer)
-            ready, _, _ = select.select([pipe], [], [], max(deadline - time.monotonic(), 0))
-            part = os.read(pipe, 1 << 20) if ready else b""
-            if not part or len(buffer) > MAX_ANSWER:
-                raise StoppedError
-            buffer += part
-        line = bytes(buffer[:end])
-        del buffer[: end + 1]
-        yield json.loads(line)
-        deadline = time.monotonic() + following

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from specextend_cli.documents.clean import plain_characters, tidy
+from specextend_cli.documents.clean import sheet, tidy
 from specextend_cli.documents.decode import decode
 from specextend_cli.documents.detect import HEAD, LABELS, LOCKED, detect, is_markdown
-from specextend_cli.documents.document import Document, Edit, Extraction
+from specextend_cli.documents.document import Document, Edit, Extraction, Sheet
 from specextend_cli.documents.layout import Text, compose
 from specextend_cli.documents.line import grid
 from specextend_cli.documents.markdown import compose_markdown, markdown_sections
@@ -33,12 +33,14 @@ from specextend_cli.documents.refusals import (
     unread,
     unreadable,
 )
+from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.errors import InputError
 
 Progress = Callable[[int, int], None]
 
 _NO_TEXT = {
     "text": "what it has is control characters or page furniture only",
+    "pdf": "what it has is running heads and page numbers; the rest may be scanned",
     "html": "what it shows may be made by scripts, which are not run",
     "docx": "it may hold only pictures",
     "epub": "it may hold only pictures",
@@ -142,20 +144,20 @@ def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Do
         raise InputError(f"{name}: none of {count(len(failed), 'section')} could be read", why=why)
     if failed:
         warnings.append(f"{places(tuple(failed), 'section')} of {name} could not be read.")
-    text, edits = compose_sections(parsed)
+    text, edits, sheets = compose_sections(parsed)
     shown = {page.number for page in text.pages}
     empty = tuple(number for number in range(1, len(parsed.sections) + 1) if number not in shown | failed.keys())
     title = plain_characters(" ".join(parsed.title.split()), 0, [])
-    return _document(
-        name, parsed.kind, text, len(parsed.sections), edits, warnings, empty, tuple(failed), title, unit="section"
-    )
+    extraction = _extraction(len(parsed.sections), text, edits, sheets, warnings, empty, tuple(failed))
+    return _document(name, parsed.kind, text, extraction, title, unit="section")
 
 
 def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, progress: Progress | None) -> Document:
     from specextend_cli.documents.pdf import scan
 
     found = scan(path, name=name, pages=pages, password=password, progress=progress)
-    cleaned, edits = tidy([found.pages[number] for number in sorted(found.pages)])
+    before = [found.pages[number] for number in sorted(found.pages)]
+    cleaned, edits = tidy(before)
     asked = frozenset(found.asked)
     kept = [[line for line in page if line.page in asked] for page in cleaned]
     empty = tuple(number for number in found.asked if not found.pages.get(number) and number not in found.failed)
@@ -178,9 +180,12 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
     text = compose([page for page in kept if page], found.outline)
     if garbled := _garbled(text.text):
         warnings.append(f"{garbled:.0%} of the characters of {name} have no meaning: its fonts lack a text encoding.")
-    edits = [edit for edit in edits if edit.page in asked]
+    edits = found.edits + [edit for edit in edits if edit.page in asked]
     title = plain_characters(" ".join(found.title.split()), 0, [])
-    return _document(name, "pdf", text, len(asked), edits, warnings, empty, tuple(found.failed), title)
+    sheets = [sheet(page[0].page, page, left) for page, left in zip(before, cleaned, strict=True) if page]
+    sheets = [made for made in sheets if made.number in asked]
+    extraction = _extraction(len(asked), text, edits, sheets, warnings, empty, tuple(found.failed))
+    return _document(name, "pdf", text, extraction, title)
 
 
 def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Document:
@@ -194,7 +199,9 @@ def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Docum
     kept = [cleaned[number - 1] for number in numbers]
     empty = tuple(number for number in numbers if not lines[number - 1])
     edits = [edit for edit in edits if edit.page in set(numbers)]
-    return _document(shown, "text", compose([page for page in kept if page]), len(numbers), edits, warnings, empty)
+    composed = compose([page for page in kept if page])
+    compared = [sheet(number, lines[number - 1], cleaned[number - 1]) for number in numbers]
+    return _document(shown, "text", composed, _extraction(len(numbers), composed, edits, compared, warnings, empty))
 
 
 def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnings: list[str]) -> Document:
@@ -202,36 +209,44 @@ def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnin
     if len(sheets) == 1 and wanted is not None:
         raise no_pages(name, "markdown")
     numbers = _numbers(sheets, wanted, name)
-    text, edits = compose_markdown([(number, sheets[number - 1]) for number in numbers])
+    text, edits, cleaned = compose_markdown([(number, sheets[number - 1]) for number in numbers])
     if len(sheets) == 1:
         text.pages = markdown_sections(text)
-        return _document(name, "markdown", text, len(text.pages), edits, warnings, (), unit="section")
+        extraction = _extraction(len(text.pages), text, edits, cleaned, warnings)
+        return _document(name, "markdown", text, extraction, unit="section")
     empty = tuple(sorted(set(numbers) - {page.number for page in text.pages}))
-    return _document(name, "markdown", text, len(numbers), edits, warnings, empty)
+    return _document(name, "markdown", text, _extraction(len(numbers), text, edits, cleaned, warnings, empty))
 
 
 def _numbers(sheets: Sequence[str], wanted: PageRange | None, name: str) -> tuple[int, ...]:
     return wanted.numbers(len(sheets), name) if wanted else tuple(range(1, len(sheets) + 1))
 
 
+def _extraction(
+    pages: int,
+    text: Text,
+    edits: Sequence[Edit],
+    sheets: Sequence[Sheet],
+    warnings: Sequence[str],
+    empty: tuple[int, ...] = (),
+    failed: tuple[int, ...] = (),
+) -> Extraction:
+    changes = Counter(edit.kind for edit in edits)
+    if text.joined:
+        changes["line joined"] = text.joined
+    return Extraction(pages, empty, failed, changes, tuple(warnings), tuple(edits), tuple(sheets))
+
+
 def _document(
     name: str,
     kind: str,
     text: Text,
-    pages: int,
-    edits: Sequence[Edit],
-    warnings: Sequence[str],
-    empty: tuple[int, ...],
-    failed: tuple[int, ...] = (),
+    extraction: Extraction,
     title: str = "",
     unit: Literal["page", "section"] = "page",
 ) -> Document:
     if not text.text.strip():
         raise InputError(f"{name} holds no text", why=_NO_TEXT.get(kind, _NO_TEXT["text"]))
-    changes = Counter(edit.kind for edit in edits)
-    if text.joined:
-        changes["line joined"] = text.joined
-    extraction = Extraction(pages, empty, failed, changes, tuple(warnings), tuple(edits))
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
 
 

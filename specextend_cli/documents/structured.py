@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from specextend_cli.documents.assembly import Assembly
-from specextend_cli.documents.clean import plain_characters, tidy, unmarked
-from specextend_cli.documents.document import Block, Edit
+from specextend_cli.documents.clean import tidy
+from specextend_cli.documents.document import Block, Edit, Sheet
 from specextend_cli.documents.layout import Text, compose
 from specextend_cli.documents.line import grid
 from specextend_cli.documents.process import StoppedError, worker
 from specextend_cli.documents.refusals import unread
+from specextend_cli.documents.repairs.characters import plain_characters
+from specextend_cli.documents.repairs.notes import unmarked
 from specextend_cli.documents.sections import Kind, Parsed, Section
 from specextend_cli.errors import InputError
 
@@ -38,37 +40,44 @@ def parse(path: Path, *, kind: str, name: str, seconds: float = SECONDS, memory:
     return Parsed.from_json(answer)
 
 
-def compose_sections(parsed: Parsed) -> tuple[Text, list[Edit]]:
+def compose_sections(parsed: Parsed) -> tuple[Text, list[Edit], list[Sheet]]:
     """The cleaned text, in which each section is a page, and what was changed on the way."""
     edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
     assembly = Assembly()
+    compared: list[Sheet] = []
     for number, section in enumerate(parsed.sections, 1):
         parts: list[str] = []
+        cleaned: list[str] = []
         blocks: list[Block] = []
         at = 0
-        for text, found in _parts(section, number, edits):
+        for text, found, lines in _parts(section, number, edits):
+            cleaned += lines
             at += 2 * bool(parts)
             parts.append(text)
             blocks += (Block(block.kind, at + block.start, at + block.end) for block in found)
             at += len(text)
+        before = (line.replace("\t", "  ") for _, text in section.items for line in text.split("\n") if line.strip())
+        gone = (text for _, place, text in parsed.removed if place == number)
+        compared.append(Sheet(number, (*gone, *before), tuple(cleaned)))
         title = unmarked(plain_characters(section.title, number, []), number, [])
         assembly.add(number, "\n\n".join(parts), blocks, title.strip())
-    return assembly.text, edits
+    return assembly.text, edits, compared
 
 
-def _parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block]]]:
-    """The texts that blank lines separate, with their blocks."""
+def _parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block], list[str]]]:
+    """The texts that blank lines separate, with their blocks and the lines that they were made of."""
     for kind, text in _together(section):
         if kind == "plain":
             pages, made = tidy([grid(sheet, number) for sheet in text.split("\f")])
             edits += made
             body = compose([page for page in pages if page])
             if body.text:
-                yield body.text, body.blocks
+                yield body.text, body.blocks, [line.text for page in pages for line in page]
             continue
         lines = (unmarked(plain_characters(line, number, edits), number, edits).strip() for line in text.split("\n"))
-        if cleaned := "\n".join(line for line in lines if line):
-            yield cleaned, [Block("heading" if kind == "heading" else "paragraph", 0, len(cleaned))]
+        kept = [line for line in lines if line]
+        if cleaned := "\n".join(kept):
+            yield cleaned, [Block("heading" if kind == "heading" else "paragraph", 0, len(cleaned))], kept
 
 
 def _together(section: Section) -> Iterator[tuple[Kind, str]]:

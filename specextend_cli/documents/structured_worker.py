@@ -26,10 +26,11 @@ class Job(TypedDict):
 
 def serve() -> None:
     """Answer the one job on stdin."""
-    confined.serve(_answer)
+    confined.serve(answer)
 
 
-def _answer(job: Job) -> Iterator[dict[str, Any]]:
+def answer(job: Job) -> Iterator[dict[str, Any]]:
+    """One answer."""
     try:
         yield _parse(job)
     except InputError as error:

@@ -79,9 +79,9 @@ def test_every_command_says_the_same_of_a_bad_document(cli, tmp_path, command):
     done = cli(command, tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert said(done) == {
-        "error": f"{tmp_path.name} is a directory",
-        "why": "",
-        "try": f"specextend summarize {tmp_path}/*",
+        "error": f"there is no document in {tmp_path}",
+        "why": "it is empty",
+        "try": "name a file, or a directory with documents",
     }
 
 

@@ -78,7 +78,7 @@ def test_mutated_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
         with suppress(InputError):
             answer = json.loads(json.dumps(_parse(job)))
         if "unread" not in answer:
-            text, _ = compose_sections(Parsed.from_json(answer))
+            text, _, _ = compose_sections(Parsed.from_json(answer))
             assert not any(character in text.text for character in "\x00\x1b\x7f")
             assert all(a.end == b.start for a, b in zip(text.pages, text.pages[1:], strict=False))
             assert all(0 <= block.start < block.end <= len(text.text) for block in text.blocks)

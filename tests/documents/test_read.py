@@ -125,7 +125,7 @@ def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monk
     slow = pdf._START.replace(
         "serve()",
         "from specextend_cli.documents import pdf_worker; import time;"
-        "pdf_worker._lines = pdf_worker._pypdf = lambda *_: time.sleep(60);"
+        "pdf_worker.lines_of = pdf_worker.second_reader.answer = lambda *_: time.sleep(60);"
         "serve()",
     )
     monkeypatch.setattr(pdf, "_START", slow)
@@ -139,12 +139,12 @@ def test_a_page_that_kills_its_reader_is_skipped(
     deadly = pdf._START.replace(
         "serve()",
         "from specextend_cli.documents import pdf_worker; import os;"
-        "old = pdf_worker._lines;\n"
-        "def lines(page):\n"
-        "    found = list(old(page))\n"
-        "    if any('page 2 of' in f[0] for f in found): os.abort()\n"
+        "old = pdf_worker.lines_of;\n"
+        "def lines(page, box):\n"
+        "    found = old(page, box)\n"
+        "    if any('page 2 of' in f[0] for f in found['lines']): os.abort()\n"
         "    return found\n"
-        "pdf_worker._lines = lines\n"
+        "pdf_worker.lines_of = lines\n"
         "serve()",
     )
     monkeypatch.setattr(pdf, "_START", deadly)
@@ -152,7 +152,8 @@ def test_a_page_that_kills_its_reader_is_skipped(
     assert document.extraction.failed == ()
     assert "Page 2 needed the second reader" in document.extraction.warnings[0]
     assert "page 2 of the story" in document.text
-    monkeypatch.setattr(pdf, "_START", deadly.replace("serve()", "pdf_worker._pypdf = pdf_worker._pdfium\nserve()"))
+    both = "pdf_worker.second_reader.answer = lambda path, *_: pdf_worker._pdfium({'path': path, 'password': None})\n"
+    monkeypatch.setattr(pdf, "_START", deadly.replace("serve()", both + "serve()"))
     document = read(report(3))
     assert document.extraction.failed == (2,)
     assert document.extraction.warnings == ("Page 2 could not be read.",)
@@ -335,6 +336,7 @@ def test_escapes_never_reach_the_text(name: str) -> None:
         b". " * 100_000 + b"b",
         b"." * 100_000 + b" 1b",
         "\x90".encode() * 100_000 + b"x",
+        b"".join(b"line %d\n           and on %d\n" % (n, 7 * n) for n in range(20_000)),
     ],
 )
 def test_no_text_takes_for_ever(data: bytes) -> None:

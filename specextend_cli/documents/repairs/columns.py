@@ -1,0 +1,127 @@
+"""Columns whose lines a file holds row by row are put one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.line import Line
+from specextend_cli.documents.repairs.repair import Pages, Repaired
+
+_MOST = 500  # lines on a page: with more it is no page of prose
+_ENOUGH = 5  # rows with text on both sides
+_GUTTER = 0.8  # its least width, in sizes of the type
+_CHARACTERS = 16  # in the average line of a column; tables have shorter cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What stands on one height: the lines as they were, and their pieces from left to right."""
+
+    lines: tuple[Line, ...]
+    pieces: tuple[Line, ...]
+
+    @property
+    def gaps(self) -> list[tuple[float, float]]:
+        """The spaces between the pieces."""
+        return [(a.right, b.left) for a, b in zip(self.pieces, self.pieces[1:], strict=False)]
+
+    def part(self, pieces: Sequence[Line]) -> _Row:
+        """Some of the pieces, as a row of their own."""
+        return _Row(tuple(pieces), tuple(pieces))
+
+
+def columns(pages: Pages) -> Repaired:
+    """Prose on both sides of a gap that runs down over several rows is read one side after the other."""
+    edits: list[Edit] = []
+    fixed: list[list[Line]] = []
+    for page in pages:
+        if len(page) > _MOST:
+            fixed.append(list(page))
+            continue
+        grouped = groupby(_numbered_rows(page), key=lambda found: found[0])
+        made = _arranged([_row([line for _, line in row]) for _, row in grouped], edits)
+        fixed.append([line for row in made for line in row.lines])
+    return fixed, edits
+
+
+def _numbered_rows(page: Sequence[Line]) -> list[tuple[int, Line]]:
+    """Each line with the number of its row: lines in a row follow each other on one height."""
+    found: list[tuple[int, Line]] = []
+    for line in page:
+        number = found[-1][0] if found else 0
+        if found and not (line.size != 1 and abs(line.base - found[-1][1].base) < 0.3 * line.size):
+            number += 1
+        found.append((number, line))
+    return found
+
+
+def _row(lines: Sequence[Line]) -> _Row:
+    pieces: list[Line] = []
+    for line in lines:
+        left = line.left
+        parts = line.text.split("\t")
+        if len(parts) != len(line.gaps) + 1:
+            pieces.append(line)
+            continue
+        for text, (right, following) in zip(parts, (*line.gaps, (line.right, 0.0)), strict=True):
+            pieces.append(replace(line, text=text.strip(), left=left, right=right, gaps=()))
+            left = following
+    return _Row(tuple(lines), tuple(sorted(pieces, key=lambda piece: piece.left)))
+
+
+def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
+    """The rows with those of columns split and put in the order in which they are read."""
+    result: list[_Row] = []
+    at = 0
+    while at < len(rows):
+        runs = [_run(rows, at, gap) for gap in rows[at].gaps]
+        end, gutter = max(runs, default=(at, 0.0))
+        left, right = _sides(rows[at:end], gutter)
+        if end == at or not (_is_prose(left) and _is_prose(right)):
+            result.append(rows[at])
+            at += 1
+            continue
+        first = rows[at].pieces[0]
+        edits.append(Edit("column", first.page, first.text, first.text))
+        result += _arranged(left, edits) + _arranged(right, edits)
+        at = end
+    return result
+
+
+def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
+    """Where the rows end that leave one gutter free, which begins in the gap of row `start`; and its middle."""
+    low, high = gap
+    end, both, middle = start, 0, 0.0
+    size = rows[start].pieces[0].size
+    for at in range(start, len(rows)):
+        row = rows[at]
+        left = [piece for piece in row.pieces if piece.left < (low + high) / 2]
+        low = max([low, *(piece.right for piece in left)])
+        high = min([high, *(piece.left for piece in row.pieces if piece.left >= (low + high) / 2)])
+        if high - low < _GUTTER * size:
+            break
+        two = 0 < len(left) < len(row.pieces)
+        last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
+        if not two and (abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5):
+            continue  # belongs to the columns only where another row of them follows
+        if two or end == at:
+            both += two
+            end, middle = at + 1, (low + high) / 2
+    return (end, middle) if both >= _ENOUGH else (start, 0.0)
+
+
+def _sides(rows: Sequence[_Row], gutter: float) -> tuple[list[_Row], list[_Row]]:
+    left = [row.part([piece for piece in row.pieces if piece.left < gutter]) for row in rows]
+    right = [row.part([piece for piece in row.pieces if piece.left >= gutter]) for row in rows]
+    return [row for row in left if row.pieces], [row for row in right if row.pieces]
+
+
+def _is_prose(rows: Sequence[_Row]) -> bool:
+    """Whether lines go on from one to the next, as cells of a table do not."""
+    texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
+    going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
+    pieces = sum(len(row.pieces) for row in rows)
+    return sum(map(len, texts)) >= _CHARACTERS * pieces and going_on >= 0.3 * (len(texts) - 1)

@@ -1,0 +1,26 @@
+"""What an awkward document is: how it is made, and the text or the error that is right for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Awkward:
+    """`make` gives the file, which must be read as `text` exactly, or be refused with an `error` that begins so.
+
+    `warning` is in the first warning; where it is "" there must be none.
+    """
+
+    name: str
+    make: Callable[[], bytes]
+    text: str = ""
+    error: str = ""
+    warning: str = ""
+    password: str | None = None
+
+
+def flat(text: str) -> str:
+    """A text written over several lines of source as one line; blank lines stay."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))

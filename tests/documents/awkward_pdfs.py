@@ -1,0 +1,502 @@
+"""PDFs that make readers stumble over their layout, each with the text that a person would read in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import reportlab
+from awkward import Awkward, flat
+from made_pdfs import HEIGHT, WIDTH, Sheets, wrap
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+from reportlab.pdfbase.ttfonts import TTFont
+
+RIVER = (
+    "The river rises in the hills above the old mill and reaches the sea after forty miles of fields, woods and towns. "
+    "People have measured its level every morning since the great flood, and they have written it down in a book. "
+    "Nobody knows who began it, yet everybody in the valley can say where that book is kept and who has read it."
+)
+BRIDGE = (
+    "A bridge of stone crosses the water below the market, and carts still use it when the ford is too deep. "
+    "It was paid for by a tax on salt, which the merchants hated and the farmers never noticed at all. "
+    "Its arches are inspected in spring by two masons, who look for cracks and remove the branches caught there."
+)
+FERRY = (
+    "Further down a ferry takes those who have time, and its bell is heard on both banks when the wind is low. "
+    "The ferryman lives alone with a dog and many clocks, of which no two agree about the hour of the day."
+)
+
+
+def drawn(draw: Callable[[Sheets], None]) -> Callable[[], bytes]:
+    def make() -> bytes:
+        sheets = Sheets()
+        draw(sheets)
+        return sheets.data()
+
+    return make
+
+
+def column(sheets: Sheets, text: str, left: float, top: float, *, width: int = 44, size: float = 10) -> float:
+    """Set a wrapped text; the height where it ends."""
+    sheets.canvas.setFont("Helvetica", size)
+    for line in wrap(text, width):
+        sheets.canvas.drawString(left, top, line)
+        top -= 1.2 * size
+    return top
+
+
+# ------------------------------------------------------------------------------------------------------- columns
+
+
+def two_columns(sheets: Sheets) -> None:
+    column(sheets, RIVER, 60, 700)
+    column(sheets, BRIDGE, 320, 700)
+    sheets.canvas.showPage()
+
+
+def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequence[float], top: float = 700) -> None:
+    """Columns whose lines are drawn row by row, as some programs do."""
+    sheets.canvas.setFont("Helvetica", 10)
+    columns = [wrap(text, width) for text in texts]
+    for row in range(max(map(len, columns))):
+        for left, lines in zip(lefts, columns, strict=True):
+            if row < len(lines):
+                sheets.canvas.drawString(left, top - 12 * row, lines[row])
+
+
+def two_columns_by_row(sheets: Sheets) -> None:
+    interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320))
+    sheets.canvas.showPage()
+
+
+def three_columns_by_row(sheets: Sheets) -> None:
+    interleaved(sheets, (RIVER, BRIDGE, FERRY), 26, (50, 220, 390))
+    sheets.canvas.showPage()
+
+
+def columns_under_a_title(sheets: Sheets) -> None:
+    sheets._set("Waters and Ways of the Valley", 150, 760, 20)
+    interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320), 720)
+    column(sheets, FERRY, 60, 500, width=96)
+    sheets.canvas.showPage()
+
+
+# -------------------------------------------------------------------------------------- heads, feet, page numbers
+
+
+def numbered(style: Callable[[int], str], pages: int = 6) -> Callable[[Sheets], None]:
+    """Pages of prose with a number of some style at the foot."""
+
+    def draw(sheets: Sheets) -> None:
+        for number in range(1, pages + 1):
+            sheets._set(style(number), WIDTH / 2, 40, 9)
+            column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 700, width=84)
+            sheets.canvas.showPage()
+
+    return draw
+
+
+def numbered_text(pages: int = 6) -> str:
+    return "\n\n".join(f"{chr(65 + number) * 3} is the sign of this page. {RIVER}" for number in range(pages))
+
+
+def roman(number: int) -> str:
+    return ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii")[number]
+
+
+def left_and_right_heads(sheets: Sheets) -> None:
+    for number in range(1, 9):
+        even = number % 2 == 0
+        sheets._set("Proceedings of the River Board" if even else "Levels and Floods", 72 if even else 400, 800, 9)
+        sheets._set(str(number), 60 if even else 520, 800, 9)
+        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
+        sheets.canvas.showPage()
+
+
+def watermark(sheets: Sheets) -> None:
+    for number in range(1, 7):
+        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
+        sheets.canvas.saveState()
+        sheets.canvas.translate(200, 300)
+        sheets.canvas.rotate(45)
+        sheets._set("DRAFT", 0, 0, 90)
+        sheets.canvas.restoreState()
+        sheets.canvas.showPage()
+
+
+def line_numbers(sheets: Sheets) -> None:
+    """As in pleadings: every line has its number in the margin, all of them drawn first."""
+    for number in range(1, 4):
+        lines = wrap(pleading(number), 64)
+        sheets.canvas.setFont("Helvetica", 10)
+        for at in range(len(lines)):
+            sheets.canvas.drawString(50, 740 - 24 * at, str(at + 1))
+        for at, line in enumerate(lines):
+            sheets.canvas.drawString(90, 740 - 24 * at, line)
+        sheets.canvas.showPage()
+
+
+def line_numbers_text() -> str:
+    return "\n\n".join(map(pleading, range(1, 4)))
+
+
+def pleading(number: int) -> str:
+    parts = (RIVER, BRIDGE, FERRY)
+    return " ".join((*parts[number - 1 :], *parts[: number - 1]))
+
+
+# ---------------------------------------------------------------------------------------------------- characters
+
+
+def hyphenated(sheets: Sheets) -> None:
+    lines = (
+        "The commission found that well-known measures had been for-",
+        "gotten in the years of plenty and of peace, and every well-",
+        "known measure was taken up again; the long-term new agree-",
+        "ment names a third-party auditor. It was again a long-",
+        "term plan, set up in the fine and easy years of 1990-",
+        "1995, with many small and some large and self-",
+        "evident merits, and there was hardly any oppo-",
+        "sition to it then or later.",
+    )
+    sheets.page(list(lines))
+
+
+def soft_hyphens(sheets: Sheets) -> None:
+    sheets.page(["The government has asked for a new and long re\u00ad", "port about the condition of the roads here."])
+
+
+def vera(sheets: Sheets, size: float = 11) -> None:
+    pdfmetrics.registerFont(TTFont("Vera", str(Path(reportlab.__file__).parent / "fonts" / "Vera.ttf")))
+    sheets.canvas.setFont("Vera", size)
+
+
+def ligatures(sheets: Sheets) -> None:
+    vera(sheets)
+    sheets.canvas.drawString(72, 700, "The \ufb01rst \ufb02ood of the year was con\ufb01ned to \ufb02at \ufb01elds.")
+    sheets.canvas.showPage()
+
+
+def no_spaces(sheets: Sheets) -> None:
+    """Words set one by one, with gaps and without a single space character."""
+    sheets.canvas.setFont("Helvetica", 11)
+    for row, line in enumerate(wrap(RIVER, 80)):
+        at = 72.0
+        for word in line.split():
+            sheets.canvas.drawString(at, 700 - 14 * row, word)
+            at += sheets.canvas.stringWidth(word + " ", "Helvetica", 11)
+    sheets.canvas.showPage()
+
+
+def letter_by_letter(sheets: Sheets) -> None:
+    sheets.canvas.setFont("Helvetica", 11)
+    for row, line in enumerate(wrap(FERRY, 80)):
+        at = 72.0
+        for letter in line:
+            if letter != " ":
+                sheets.canvas.drawString(at, 700 - 14 * row, letter)
+            at += sheets.canvas.stringWidth(letter, "Helvetica", 11)
+    sheets.canvas.showPage()
+
+
+def spaced_heading(sheets: Sheets) -> None:
+    sheets.canvas.setFont("Helvetica", 16)
+    sheets.canvas.drawString(72, 740, "FINDINGS", charSpace=8)
+    column(sheets, RIVER, 72, 700, width=84)
+    sheets.canvas.showPage()
+
+
+def double_strike(sheets: Sheets) -> None:
+    """Bold type as old drivers make it: every line twice, a little apart."""
+    for shift in (0, 0.3):
+        sheets.canvas.setFont("Helvetica", 12)
+        sheets.canvas.drawString(72 + shift, 740, "A Heading in Poor Bold")
+    column(sheets, RIVER, 72, 700, width=84)
+    sheets.canvas.showPage()
+
+
+def chinese(sheets: Sheets) -> None:
+    pdfmetrics.registerFont(UnicodeCIDFont("STSong-Light"))
+    sheets.canvas.setFont("STSong-Light", 12)
+    sheets.canvas.drawString(72, 700, "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨")
+    sheets.canvas.drawString(72, 684, "测量它的水位。")
+    sheets.canvas.showPage()
+
+
+def japanese(sheets: Sheets) -> None:
+    pdfmetrics.registerFont(UnicodeCIDFont("HeiseiMin-W3"))
+    sheets.canvas.setFont("HeiseiMin-W3", 12)
+    sheets.canvas.drawString(72, 700, "この川は山から流れて海に入る。人々は毎朝その水位を測る。")
+    sheets.canvas.showPage()
+
+
+# ---------------------------------------------------------------------------------------------- directions, sizes
+
+
+def rotated(angle: int) -> Callable[[Sheets], None]:
+    """Pages that are shown turned, with text that is upright then."""
+
+    def draw(sheets: Sheets) -> None:
+        canvas = sheets.canvas
+        canvas.setPageRotation(angle)
+        if angle == 90:
+            canvas.translate(WIDTH, 0)
+        elif angle == 180:
+            canvas.translate(WIDTH, HEIGHT)
+        elif angle == 270:
+            canvas.translate(0, HEIGHT)
+        canvas.rotate(angle)
+        column(sheets, RIVER, 72, 500, width=84)
+        column(sheets, BRIDGE, 72, 400, width=84)
+        canvas.showPage()
+
+    return draw
+
+
+def turned(sheets: Sheets) -> None:
+    """Text across an upright page, as wide tables are printed."""
+    sheets.canvas.translate(WIDTH, 0)
+    sheets.canvas.rotate(90)
+    column(sheets, RIVER, 72, 500, width=84)
+    column(sheets, BRIDGE, 72, 400, width=84)
+    sheets.canvas.showPage()
+
+
+def sized(size: float) -> Callable[[Sheets], None]:
+    def draw(sheets: Sheets) -> None:
+        column(sheets, FERRY, 40, 780, width=max(int(1000 / size), 12), size=size)
+        sheets.canvas.showPage()
+
+    return draw
+
+
+def huge_sheet(sheets: Sheets) -> None:
+    sheets.canvas.setPageSize((5000, 14000))
+    column(sheets, FERRY, 100, 13000, width=24, size=300)
+    sheets.canvas.showPage()
+
+
+def off_the_page(sheets: Sheets) -> None:
+    """The page begins left of and below zero, and some text lies outside of it."""
+    sheets.canvas.setPageSize((500, 500))
+    sheets.canvas.translate(-1000, -1000)
+    column(sheets, RIVER, 1020, 1400, width=84)
+    sheets._set("never to be seen", 5000, 5000, 11)
+    sheets.canvas.showPage()
+
+
+# ----------------------------------------------------------------------------------------------- notes and tables
+
+
+def footnotes(sheets: Sheets) -> None:
+    canvas = sheets.canvas
+    text = canvas.beginText(72, 700)
+    text.setFont("Helvetica", 11)
+    text.textOut("The levels were read by the staff of the mill")
+    text.setFont("Helvetica", 7)
+    text.setRise(4)
+    text.textOut("1")
+    text.setRise(0)
+    text.setFont("Helvetica", 11)
+    text.textLine(" until the war,")
+    text.textOut("when the office took over.")
+    text.setFont("Helvetica", 7)
+    text.setRise(4)
+    text.textOut("2")
+    canvas.drawText(text)
+    for at, note in enumerate(("1 See the books of the mill.", "2 By order of the council, in May.")):
+        sheets._set(note, 72, 90 - 11 * at, 8)
+    canvas.showPage()
+
+
+def powers(sheets: Sheets) -> None:
+    text = sheets.canvas.beginText(72, 700)
+    text.setFont("Helvetica", 11)
+    for plain, raised in (("The basin has 340 km", "2"), (" and holds 10", "6"), (" litres.", "")):
+        text.textOut(plain)
+        text.setFont("Helvetica", 7)
+        text.setRise(4)
+        text.textOut(raised)
+        text.setRise(0)
+        text.setFont("Helvetica", 11)
+    sheets.canvas.drawText(text)
+    sheets.canvas.showPage()
+
+
+def table(sheets: Sheets) -> None:
+    column(sheets, FERRY, 72, 760, width=84)
+    rows = (("Station", "Metres", "Year"), ("Old mill", "3.20", "1921"), ("Market bridge", "4.05", "1954"))
+    for row, cells in enumerate(rows):
+        for at, cell in enumerate(cells):
+            sheets._set(cell, 72 + 140 * at, 690 - 14 * row, 11)
+    column(sheets, RIVER, 72, 620, width=84)
+    sheets.canvas.showPage()
+
+
+def bullets(sheets: Sheets) -> None:
+    lines = ["We ask three things of the council and of all who live here:"]
+    lines += ["• that the book be kept;", "• that the bridge be mended before the winter floods, and with", "  stone;"]
+    sheets.page([*lines, "• that the bell ring."])
+
+
+# ------------------------------------------------------------------------------------------------- what is there
+
+
+def blank_between(sheets: Sheets) -> None:
+    for text in (RIVER, "", BRIDGE, "", ""):
+        if text:
+            column(sheets, text, 72, 700, width=84)
+        sheets.canvas.showPage()
+
+
+def blank(sheets: Sheets) -> None:
+    for _ in range(3):
+        sheets.canvas.showPage()
+
+
+def pictures(sheets: Sheets) -> None:
+    for _ in range(4):
+        sheets.picture()
+
+
+def scan_with_text(sheets: Sheets) -> None:
+    """What OCR leaves: a picture, and invisible text over it."""
+    for part in (RIVER, BRIDGE):
+        text = sheets.canvas.beginText(60, 700)
+        text.setFont("Helvetica", 10)
+        text.setTextRenderMode(3)
+        for line in wrap(part, 84):
+            text.textLine(line)
+        sheets.canvas.drawText(text)
+        sheets.picture()
+
+
+def thousand(sheets: Sheets) -> None:
+    for number in range(1, 1001):
+        sheets._set(f"Page {number} of 1000", 260, 30, 9)
+        sheets._set(entry(number), 72, 700, 11)
+        sheets.canvas.showPage()
+
+
+def thousand_text() -> str:
+    return "\n\n".join(map(entry, range(1, 1001)))
+
+
+def entry(number: int) -> str:
+    word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+    return f"The {word} of the book says on day {number} that all was well."
+
+
+def outlined(sheets: Sheets) -> None:
+    """Headings set like the text: only the bookmarks say what they are."""
+    for number, (title, text) in enumerate((("On the origin of the river", RIVER), ("On the old bridge", BRIDGE))):
+        sheets.canvas.bookmarkPage(str(number))
+        sheets.canvas.addOutlineEntry(title, str(number), 0)
+        sheets.canvas.setFont("Helvetica", 10)
+        sheets.canvas.drawString(72, 712, title)
+        column(sheets, text, 72, 700, width=84)
+        sheets.canvas.showPage()
+
+
+def form(sheets: Sheets) -> None:
+    """Text inside a form object that several pages share."""
+    sheets.canvas.beginForm("shared")
+    column(sheets, FERRY, 72, 700, width=84)
+    sheets.canvas.endForm()
+    sheets.canvas.doForm("shared")
+    sheets.canvas.showPage()
+
+
+TWO = f"{RIVER}\n\n{BRIDGE}"
+LAYOUT = (
+    Awkward("two-columns.pdf", drawn(two_columns), TWO),
+    Awkward("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
+    Awkward("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
+    Awkward(
+        "columns-under-a-title.pdf",
+        drawn(columns_under_a_title),
+        f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}",
+    ),
+    *(
+        Awkward(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
+        for at, style in enumerate(
+            (
+                str,
+                lambda n: f"- {n} -",
+                lambda n: f"Page {n} of 6",
+                lambda n: f"{n}/6",
+                roman,
+                lambda n: f"[{n}]",
+                lambda n: f"p. {n}",
+                lambda n: f"A-{n}",
+                lambda n: f"Page {n}  |  River Board  |  2026",
+                lambda n: f"– {n + 100} –",
+            )
+        )
+    ),
+    Awkward("left-and-right-heads.pdf", drawn(left_and_right_heads), numbered_text(8)),
+    Awkward("watermark.pdf", drawn(watermark), numbered_text()),
+    Awkward("line-numbers.pdf", drawn(line_numbers), line_numbers_text()),
+    Awkward(
+        "hyphenated.pdf",
+        drawn(hyphenated),
+        flat(
+            """The commission found that well-known measures had been forgotten in the years of plenty and of peace,
+            and every well-known measure was taken up again; the long-term new agreement names a third-party auditor.
+            It was again a long-term plan, set up in the fine and easy years of 1990-1995, with many small and some
+            large and self-evident merits, and there was hardly any opposition to it then or later."""
+        ),
+    ),
+    Awkward(
+        "soft-hyphens.pdf",
+        drawn(soft_hyphens),
+        "The government has asked for a new and long report about the condition of the roads here.",
+    ),
+    Awkward("ligatures.pdf", drawn(ligatures), "The first flood of the year was confined to flat fields."),
+    Awkward("no-spaces.pdf", drawn(no_spaces), RIVER),
+    Awkward("letter-by-letter.pdf", drawn(letter_by_letter), FERRY),
+    Awkward("spaced-heading.pdf", drawn(spaced_heading), f"FINDINGS\n\n{RIVER}"),
+    Awkward("double-strike.pdf", drawn(double_strike), f"A Heading in Poor Bold\n\n{RIVER}"),
+    Awkward(
+        "chinese.pdf",
+        drawn(chinese),
+        "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。",
+    ),
+    Awkward("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
+    *(Awkward(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
+    Awkward("turned.pdf", drawn(turned), TWO),
+    Awkward("tiny.pdf", drawn(sized(1)), FERRY),
+    Awkward("large.pdf", drawn(sized(40)), FERRY),
+    Awkward("huge-sheet.pdf", drawn(huge_sheet), FERRY),
+    Awkward("off-the-page.pdf", drawn(off_the_page), RIVER),
+    Awkward(
+        "footnotes.pdf",
+        drawn(footnotes),
+        "The levels were read by the staff of the mill until the war, when the office took over.\n\n"
+        "1 See the books of the mill.\n2 By order of the council, in May.",
+    ),
+    Awkward("powers.pdf", drawn(powers), "The basin has 340 km² and holds 10⁶ litres."),
+    Awkward(
+        "table.pdf",
+        drawn(table),
+        f"{FERRY}\n\nStation  Metres  Year\nOld mill  3.20  1921\nMarket bridge  4.05  1954\n\n{RIVER}",
+    ),
+    Awkward(
+        "bullets.pdf",
+        drawn(bullets),
+        "We ask three things of the council and of all who live here:\n• that the book be kept;\n"
+        "• that the bridge be mended before the winter floods, and with stone;\n• that the bell ring.",
+    ),
+    Awkward("blank-between.pdf", drawn(blank_between), TWO),
+    Awkward("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
+    Awkward("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
+    Awkward("scan-with-text.pdf", drawn(scan_with_text), TWO),
+    Awkward("thousand.pdf", drawn(thousand), thousand_text()),
+    Awkward(
+        "outlined.pdf",
+        drawn(outlined),
+        f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}",
+    ),
+    Awkward("form.pdf", drawn(form), FERRY),
+)

@@ -1,0 +1,274 @@
+"""PDFs that are locked, damaged or hostile, and what is right to say of each or to read in it."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Mapping
+
+from awkward import Awkward
+from awkward_pdfs import BRIDGE, FERRY, RIVER, column, drawn
+from made_pdfs import Sheets, wrap
+from pypdf import PdfReader, PdfWriter
+
+
+def two_pages(sheets: Sheets) -> None:
+    for text in (RIVER, BRIDGE):
+        column(sheets, text, 72, 700, width=84)
+        sheets.canvas.showPage()
+
+
+TWO = f"{RIVER}\n\n{BRIDGE}"
+
+
+def plain() -> bytes:
+    return drawn(two_pages)()
+
+
+def rewritten(**encryption: str) -> bytes:
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain())))
+    if encryption:
+        writer.encrypt(**encryption)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def locked() -> bytes:
+    return rewritten(user_password="sesame", owner_password="owner", algorithm="AES-256")
+
+
+def locked_long_ago() -> bytes:
+    return rewritten(user_password="sesame", owner_password="owner", algorithm="RC4-40")
+
+
+def only_owned() -> bytes:
+    """Anyone may open it: only changing it takes a password."""
+    return rewritten(user_password="", owner_password="owner", algorithm="AES-128")
+
+
+def broken_xref() -> bytes:
+    data = plain()
+    at = data.rindex(b"startxref") + 10
+    return data[:at] + b"7" + data[at + 1 :]
+
+
+def scrambled_xref() -> bytes:
+    data = plain()
+    at = data.rindex(b"xref\n0") + 8
+    return data[:at] + b"9" * 40 + data[at + 40 :]
+
+
+def no_trailer() -> bytes:
+    data = plain()
+    return data[: data.rindex(b"xref\n0")]
+
+
+def half() -> bytes:
+    data = plain()
+    return data[: len(data) // 2]
+
+
+def behind_a_letter() -> bytes:
+    """What a web server or a mail program puts before and after a file."""
+    return b"HTTP/1.1 200 OK\r\n\r\n" + plain() + b"\r\n--boundary--\r\n" * 20
+
+
+def updated() -> bytes:
+    """Saved twice: the later version of a page counts."""
+    data = one_page()
+    start = data.rindex(b"startxref\n") + 10
+    first, place = data[start:].split(b"\n")[0], len(data)
+    data += b"5 0 obj\n" + stream(shown(RIVER)) + b"\nendobj\n"
+    table = len(data)
+    data += b"xref\n5 1\n%010d 00000 n \ntrailer << /Size 6 /Root 1 0 R /Prev %s >>\n" % (place, first)
+    return data + b"startxref\n%d\n%%%%EOF\n" % table
+
+
+def packed() -> bytes:
+    """Objects inside compressed streams, and a cross-reference that is one too."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"]
+    objects.append(b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 6 0 R" + FONTS + b" >>")
+    objects.append(HELVETICA)
+    heads, body = b"", b""
+    for number, data in enumerate(objects, 1):
+        heads += b"%d %d " % (number, len(body))
+        body += data + b" "
+    inner = zlib.compress(heads + body)
+    out = b"%PDF-1.5\n"
+    places = []
+    for number, extra, data in (
+        (5, b"/Type /ObjStm /N 4 /First %d /Filter /FlateDecode" % len(heads), inner),
+        (6, b"", shown(FERRY)),
+    ):
+        places.append(len(out))
+        out += b"%d 0 obj\n<< %s /Length %d >>\nstream\n%s\nendstream\nendobj\n" % (number, extra, len(data), data)
+    start = len(out)
+    table = b"\0\0\0\xff" + b"".join(b"\x02\x00\x05" + bytes([at]) for at in range(4))
+    table += b"".join(b"\x01" + at.to_bytes(2, "big") + b"\0" for at in (*places, start))
+    head = b"/Type /XRef /W [1 2 1] /Size 8 /Root 1 0 R"
+    out += b"7 0 obj\n<< %s /Length %d >>\nstream\n%s\nendstream\nendobj\n" % (head, len(table), table)
+    return out + b"startxref\n%d\n%%%%EOF\n" % start
+
+
+FONTS = b" /Resources << /Font << /F1 4 0 R >> >>"
+HELVETICA = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+
+
+def shown(text: str, width: int = 84) -> bytes:
+    lines = (b"(%s) Tj T*" % line.encode("cp1252") for line in wrap(text, width))
+    return b"BT /F1 10 Tf 12 TL 72 700 Td " + b" ".join(lines) + b" ET"
+
+
+def written(objects: Mapping[int, bytes], root: int = 1) -> bytes:
+    """A file of these objects, with a cross-reference table."""
+    out = b"%PDF-1.4\n"
+    places = {}
+    for number, data in objects.items():
+        places[number] = len(out)
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, data)
+    start, size = len(out), max(objects) + 1
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % size
+    out += b"".join(b"%010d 00000 n \n" % places.get(number, 0) for number in range(1, size))
+    return out + b"trailer << /Size %d /Root %d 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, root, start)
+
+
+def stream(data: bytes, extra: bytes = b"") -> bytes:
+    return b"<< /Length %d %s >>\nstream\n%s\nendstream" % (len(data), extra, data)
+
+
+def one_page(**changes: bytes) -> bytes:
+    """One page; objects are changed by their numbers: catalog, pages, page, font, contents, and more."""
+    objects = {
+        1: b"<< /Type /Catalog /Pages 2 0 R >>",
+        2: b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        3: b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R" + FONTS + b" >>",
+        4: HELVETICA,
+        5: stream(shown(FERRY)),
+    }
+    return written(objects | {int(number[1:]): data for number, data in changes.items()})
+
+
+def mapped(codes: Mapping[int, str], content: bytes) -> bytes:
+    """A page whose font says itself which characters its codes stand for."""
+    lines = "".join(f"<{code:02x}> <{text.encode('utf-16-be').hex()}>\n" for code, text in codes.items())
+    cmap = "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def\n"
+    cmap += f"1 begincodespacerange <00> <ff> endcodespacerange\n{len(codes)} beginbfchar\n{lines}endbfchar\n"
+    cmap += "endcmap end end"
+    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>"
+    return one_page(_4=font, _5=stream(content), _6=stream(cmap.encode()))
+
+
+HEBREW = "הנהר עולה לאט"
+
+
+def hebrew() -> bytes:
+    """Set from left to right, as it stands on paper: the last letter first."""
+    letters = {0x61 + at: letter for at, letter in enumerate(sorted(set(HEBREW)))}
+    codes = {letter: code for code, letter in letters.items()}
+    text = bytes(codes[letter] for letter in reversed(HEBREW))
+    return mapped(letters, b"BT /F1 12 Tf 72 700 Td (" + text + b") Tj ET")
+
+
+def controls() -> bytes:
+    """Letters that claim to be escape sequences."""
+    codes = {0x61: "\x1b", 0x62: "[", 0x63: "2", 0x64: "J", 0x65: "A", 0x67: "B", 0x68: "\u202e"}
+    return mapped(codes, b"BT /F1 12 Tf 72 700 Td (ebegabcdhe) Tj ET")
+
+
+PRIVATE = "".join(letter if letter == " " else chr(0xE000 + ord(letter) - ord("a")) for letter in "abcdefg hijk lmnop")
+
+
+def private() -> bytes:
+    codes = {0x61 + at: chr(0xE000 + at) for at in range(26)}
+    return mapped(codes, b"BT /F1 12 Tf 72 700 Td (abcdefg hijk lmnop) Tj ET")
+
+
+def bomb() -> bytes:
+    """A page whose contents unpack to a quarter of a gigabyte."""
+    data = zlib.compress(zlib.compress(bytes(1 << 28), 1), 9)
+    return one_page(_5=stream(data, b"/Filter [/FlateDecode /FlateDecode]"))
+
+
+def recursive() -> bytes:
+    """A form that draws itself."""
+    content = shown(FERRY) + b" /X Do"
+    resources = b"/Resources << /XObject << /X 6 0 R >> /Font << /F1 4 0 R >> >>"
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R " + resources + b" >>"
+    looped = stream(b"/X Do", b"/Type /XObject /Subtype /Form /BBox [0 0 595 842] " + resources)
+    return one_page(_3=page, _5=stream(content), _6=looped)
+
+
+def boxed(box: bytes) -> bytes:
+    return one_page(_3=b"<< /Type /Page /Parent 2 0 R /MediaBox [" + box + b"] /Contents 5 0 R" + FONTS + b" >>")
+
+
+def infinite() -> bytes:
+    """Type beyond all measure."""
+    return one_page(_5=stream(b"1e38 0 0 1e38 0 0 cm " + shown(FERRY)))
+
+
+def looped_pages() -> bytes:
+    return one_page(_2=b"<< /Type /Pages /Kids [3 0 R 2 0 R] /Count 2 >>")
+
+
+def claimed_pages() -> bytes:
+    return one_page(_2=b"<< /Type /Pages /Kids [3 0 R] /Count 2000000000 >>")
+
+
+def looped_outline() -> bytes:
+    """Bookmarks that follow each other in a circle."""
+    item = b"<< /Title (The ferry) /Parent 6 0 R /Next %d 0 R /First 7 0 R /Dest [3 0 R /Fit] >>"
+    return one_page(
+        _1=b"<< /Type /Catalog /Pages 2 0 R /Outlines 6 0 R >>",
+        _6=b"<< /Type /Outlines /First 7 0 R /Last 8 0 R /Count 2 >>",
+        _7=item % 8,
+        _8=item % 7,
+    )
+
+
+def bad_stream() -> bytes:
+    """Of two streams that make up a page, one is damaged."""
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents [5 0 R 6 0 R]" + FONTS + b" >>"
+    return one_page(_3=page, _6=stream(b"not deflated at all", b"/Filter /FlateDecode"))
+
+
+def many_characters() -> bytes:
+    """A page with more text than any page has."""
+    text = b"(" + b"words " * 500 + b") Tj "
+    return one_page(_5=stream(b"BT /F1 1 Tf 72 700 Td " + text * 800 + b"ET"))
+
+
+DAMAGED = (
+    Awkward("locked.pdf", locked, error="locked.pdf is encrypted"),
+    Awkward("wrong.pdf", locked, error="wrong.pdf is encrypted and the password does not open it", password="guess"),
+    Awkward("opened.pdf", locked, TWO, password="sesame"),
+    Awkward("opened-by-owner.pdf", locked, TWO, password="owner"),
+    Awkward("opened-long-ago.pdf", locked_long_ago, TWO, password="sesame"),
+    Awkward("only-owned.pdf", only_owned, TWO),
+    Awkward("needless-password.pdf", plain, TWO, password="sesame"),
+    Awkward("broken-xref.pdf", broken_xref, TWO),
+    Awkward("scrambled-xref.pdf", scrambled_xref, TWO),
+    Awkward("no-trailer.pdf", no_trailer, error="no-trailer.pdf is a damaged PDF"),
+    Awkward("half.pdf", half, error="half.pdf is a damaged PDF"),
+    Awkward("behind-a-letter.pdf", behind_a_letter, TWO),
+    Awkward("updated.pdf", updated, RIVER),
+    Awkward("packed.pdf", packed, FERRY),
+    Awkward("hebrew.pdf", hebrew, HEBREW),
+    Awkward("controls.pdf", controls, "A[ABA"),
+    Awkward("private.pdf", private, PRIVATE, warning="have no meaning"),
+    Awkward("bomb.pdf", bomb, error="bomb.pdf"),
+    Awkward("recursive.pdf", recursive, FERRY),
+    Awkward("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 could not be read."),
+    Awkward("claimed-pages.pdf", claimed_pages, FERRY),
+    Awkward("looped-outline.pdf", looped_outline, FERRY),
+    Awkward("bad-stream.pdf", bad_stream, FERRY),
+    Awkward("many-characters.pdf", many_characters, error="many-characters.pdf: none of 1 page could be read"),
+    Awkward("no-box.pdf", lambda: boxed(b"0 0 0 0"), FERRY),
+    Awkward("flipped-box.pdf", lambda: boxed(b"595 842 0 0"), FERRY),
+    Awkward("infinite.pdf", infinite, error="infinite.pdf has no text layer"),
+    Awkward("no-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [] /Count 0 >>"), error="no-pages.pdf"),
+    Awkward("no-root.pdf", lambda: one_page(_1=b"null"), error="no-root.pdf is a damaged PDF"),
+    Awkward("named.docx", plain, TWO),
+    Awkward("only-a-head.pdf", lambda: b"%PDF-1.7\n%%EOF\n", error="only-a-head.pdf is a damaged PDF"),
+)

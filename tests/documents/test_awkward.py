@@ -1,0 +1,48 @@
+"""Every awkward document gives the right text or the right error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from awkward import Awkward
+from awkward_files import FILES
+from awkward_pdfs import LAYOUT
+from awkward_type import TYPE
+from damaged_pdfs import DAMAGED
+from shared_worker import SharedWorker
+
+from specextend_cli.documents import read_bytes
+from specextend_cli.errors import Exit, InputError
+
+ALL = (*LAYOUT, *TYPE, *DAMAGED, *FILES)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedWorker]:
+    worker = SharedWorker()
+    yield worker
+    worker.close()
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_awkward_documents(case: Awkward, shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared.install(monkeypatch)
+    data = case.make()
+    if case.error:
+        with pytest.raises(InputError) as caught:
+            read_bytes(case.name, data, password=case.password)
+        assert caught.value.exit is Exit.INPUT
+        assert caught.value.what.startswith(case.error)
+        return
+    document = read_bytes(case.name, data, password=case.password)
+    assert document.text == case.text
+    warnings = document.extraction.warnings
+    assert case.warning in warnings[0] if case.warning else not warnings
+    assert document.pages[0].start == 0
+    assert document.pages[-1].end == len(document.text)
+    assert all(a.end == b.start for a, b in zip(document.pages, document.pages[1:], strict=False))
+
+
+def test_names_are_unique_and_there_are_enough() -> None:
+    assert len({case.name for case in ALL}) == len(ALL) > 100

@@ -1,0 +1,185 @@
+"""Fetching, from a server on this machine: nothing here leaves it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from specextend_cli.documents import fetch as module
+from specextend_cli.documents import read_bytes
+from specextend_cli.documents.fetch import fetch, file_name
+from specextend_cli.errors import InputError, UsageError
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers every path as it was told to."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: dict[str, Answer] = {}
+        self.seen: list[dict[str, str]] = []
+
+    def url(self, path: str, answer: Answer) -> str:
+        self.answers[path.split("?")[0]] = answer
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.seen.append({"path": self.path, **self.headers})
+        self.server.answers[self.path.split("?")[0]](self)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def says(data: bytes, status: int = 200, *, length: int | None = None, **headers: str) -> Answer:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(status)
+        for name, value in {"Content-Length": str(len(data) if length is None else length), **headers}.items():
+            request.send_header(name.replace("_", "-"), value)
+        request.end_headers()
+        request.wfile.write(data)
+
+    return answer
+
+
+def moves(to: str) -> Answer:
+    return says(b"", 302, Location=to)
+
+
+def refusal(url: str, **bounds: float) -> InputError:
+    with pytest.raises(InputError) as caught:
+        fetch(url, **bounds)  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_a_document_is_fetched_and_named(server: Server) -> None:
+    url = server.url("/reports/a%20b.txt?x=1", says(b"The river."))
+    assert fetch(url) == b"The river."
+    assert file_name(url) == "a b.txt"
+    assert server.seen[0]["path"] == "/reports/a%20b.txt?x=1"
+    assert server.seen[0]["Accept-Encoding"] == "identity"
+    assert (file_name("https://example.org"), file_name("https://example.org/x/")) == ("example.org", "x")
+    assert "\x1b" not in file_name("http://x/%1b[2J")
+
+
+def test_the_encoding_that_only_the_server_names(server: Server) -> None:
+    data = "<html><p>Größe: Река".encode("cp1251", "replace")
+    url = server.url("/page", says(data, Content_Type="text/html; charset=windows-1251"))
+    assert "Река" in read_bytes("page", fetch(url)).text
+    url = server.url("/odd", says(b"words", Content_Type="text/plain; charset=none-such"))
+    assert fetch(url) == b"words"
+
+
+def test_redirects(server: Server) -> None:
+    server.url("/c", says(b"found"))
+    server.url("/b", moves("/c"))
+    assert fetch(server.url("/a", moves("b"))) == b"found"
+    error = refusal(server.url("/loop", moves("/loop")))
+    assert error.why == "it was redirected more than 5 times"
+    for target, why in (
+        ("file:///etc/passwd", "which is no web address"),
+        ("gopher://127.0.0.1/", "which is no web address"),
+        (f"http://localhost:{server.server_port}/c", "an address of the local network (localhost)"),
+        ("http://169.254.169.254/latest/meta-data", "an address of the local network"),
+        ("http://[::1]/", "an address of the local network"),
+        ("http://[::ffff:127.0.0.1]/", "an address of the local network"),
+    ):
+        assert why in refusal(server.url("/away", moves(target))).why
+    assert len(server.seen) == 3 + 6 + 6
+
+
+def test_https_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError) as caught:
+        module._moved("https://example.org/a", "http://example.org/b", "https://example.org/a")
+    assert caught.value.why == "it was redirected from https to http"
+
+
+def test_what_servers_refuse(server: Server) -> None:
+    assert refusal(server.url("/none", says(b"", 404))).why == "the server said 404 Not Found"
+    assert "ended after 4 of 9 bytes" in refusal(server.url("/cut", says(b"half", length=9))).why
+    assert "127.0.0.1" in refusal("http://127.0.0.1:9/none").what
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert "more than 0 seconds" in refusal(f"http://127.0.0.1:{port}/", seconds=0.2).why
+
+
+def test_bounds(server: Server) -> None:
+    error = refusal(server.url("/large", says(b"x" * 2_000_001)), limit=1 << 20)
+    assert error.why == "it has more than 1 MB"
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        while True:
+            request.wfile.write(b"x" * 65536)
+
+    def quiet(request: BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):
+            endless(request)
+        request.close_connection = True
+
+    assert refusal(server.url("/endless", quiet), limit=1 << 20).why == "it has more than 1 MB"
+
+    def drip(start: bytes) -> Answer:
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            with suppress(OSError):
+                request.wfile.write(start)
+                while True:
+                    request.wfile.write(b"H")
+                    time.sleep(0.02)
+            request.close_connection = True
+
+        return answer
+
+    for start in (b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"):
+        assert refusal(server.url("/drip", drip(start)), seconds=0.3).why == "it took more than 0 seconds"
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "http://", "http://x:99999/", "http://x:0/", "//x"])
+def test_what_is_no_web_address(url: str) -> None:
+    with pytest.raises(UsageError):
+        fetch(url)
+
+
+def test_hosts_that_cannot_be() -> None:
+    assert refusal(f"http://{'a' * 70}.example/").why
+    assert refusal("http://a..b/").why
+
+
+def test_encryption_that_is_not_accepted(server: Server) -> None:
+    plain = server.url("/", says(b"words"))
+    assert "certificate or encryption" in refusal(plain.replace("http", "https", 1)).why
+
+
+def test_a_handshake_that_never_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        error = refusal(f"https://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.2)
+    assert error.why == "it took more than 0 seconds"
+
+
+def test_no_passwords_in_addresses() -> None:
+    with pytest.raises(UsageError, match="name and password"):
+        fetch("http://ann:secret@127.0.0.1/")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from made_files import docx, epub, p, page, zipped
+from made_pdfs import report_bytes
+
+from specextend_cli.documents.find import find
+
+
+def fill(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        {
+            "b.dat": report_bytes(1),
+            "a.txt": b"words",
+            "sub/deep/word": docx(p("words")),
+            "sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}),
+            "sub/photo.pdf": b"\x89PNG\r\n\x1a\n" + bytes(99),
+            "sub/empty.txt": b"",
+            "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"}),
+            ".hidden.txt": b"words",
+            ".git/config": b"words",
+        },
+    )
+    found = find(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in found.documents] == [
+        "a.txt",
+        "b.dat",
+        "sub/book.zip",
+        "sub/deep/word",
+    ]
+    assert found.account == "sheet.xlsx (a ZIP archive), empty.txt (empty), photo.pdf (an image); 2 hidden"
+    assert str(found) == f"4 documents; skipped: {found.account}"
+
+
+def test_links_and_pipes(tmp_path: Path) -> None:
+    fill(tmp_path, {"a/real.txt": b"words"})
+    (tmp_path / "a" / "again").symlink_to(tmp_path)
+    (tmp_path / "a" / "lost.txt").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "a" / "pipe")
+    found = find(tmp_path)
+    # A link that leads nowhere is kept: reading it says so.
+    assert [path.name for path in found.documents] == ["lost.txt", "real.txt"]
+    assert found.account == "pipe (not a file)"
+
+
+def test_many_skipped_are_counted(tmp_path: Path) -> None:
+    fill(tmp_path, {f"{n}.txt": b"" for n in range(9)})
+    assert find(tmp_path).account.endswith("4.txt (empty) and 4 more")
