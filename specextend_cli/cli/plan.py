@@ -7,7 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import Source, sources
+from specextend_cli.cli.inputs import all_inputs
+from specextend_cli.cli.reading import Source
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
@@ -19,7 +20,9 @@ def plan(
     files: options.Files = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
-    length: options.Words = None,
+    files_from: options.FilesFrom = None,
+    length: options.Length = None,
+    style: options.StyleOption = options.Style.paragraph,
     max_tokens: options.MaxTokens = None,
     model: options.Model = None,
     offline: options.Offline = False,
@@ -30,13 +33,19 @@ def plan(
 
     [dim]Example:[/] specextend plan *.pdf
     """
-    inputs = sources(files, example="specextend plan FILES…", pages=pages, password_file=password_file)
+    inputs = all_inputs(
+        files, example="specextend plan FILES…", listed=files_from, pages=pages, password_file=password_file
+    )
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
 
-    settings = Options(**options.given(preset=model, words=length, max_tokens=max_tokens, offline=offline))
+    settings = Options(
+        **options.given(
+            preset=model, length=options.length(length), style=style, max_tokens=max_tokens, offline=offline
+        )
+    )
     with closing(Summarizer(settings)) as summarizer:
         print_plans(Output(), summarizer, inputs, as_json=json)
 

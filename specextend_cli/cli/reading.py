@@ -22,16 +22,17 @@ STDIN: Literal["-"] = "-"
 
 @dataclass(frozen=True)
 class Source:
-    """One document to be read: a path, or `-` for stdin."""
+    """One document to be read: a path, or `-` for stdin. `within` is its path in a directory that was named."""
 
     path: str
     pages: str | None = None
     password_file: Path | None = None
+    within: str = ""
 
     @property
     def name(self) -> str:
         """How the document is called in messages."""
-        return "stdin" if self.path == STDIN else Path(self.path).name
+        return "stdin" if self.path == STDIN else self.within or Path(self.path).name
 
     def read(self, progress: Callable[[int, int], None] | None = None) -> Document:
         """Read it. `progress(done, total)` counts pages."""
@@ -39,9 +40,27 @@ class Source:
         from specextend_cli.documents.read import read
 
         pages = parse_pages(self.pages) if self.pages is not None else None
-        password = _password(self.password_file)
         path = STDIN if self.path == STDIN else Path(self.path)
-        return read(path, pages=pages, password=password, progress=progress)
+        return read(path, pages=pages, password=self.password, progress=progress)
+
+    def data(self) -> bytes:
+        """The whole file, for a reader elsewhere; InputError where there is none, or too much of it."""
+        from specextend_cli.documents.refusals import MAX_BYTES, check_size, unreadable
+
+        if self.path == STDIN:
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        path = Path(self.path)
+        try:
+            check_size(self.name, path.stat().st_size)
+            with path.open("rb") as file:
+                return file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise unreadable(path, self.name, error) from error
+
+    @property
+    def password(self) -> str | None:
+        """What opens it, where something was given; InputError where that cannot be read."""
+        return _password(self.password_file)
 
 
 def sources(

@@ -29,9 +29,9 @@ class Destination:
     force: bool = False
 
     def path(self, name: str) -> Path | None:
-        """The file for the document of that name; None for stdout."""
+        """The file for the document of that name; None for stdout. A name may have directories of its own in it."""
         if self.directory is not None:
-            return self.directory / (Path(name).name + SUFFIX[self.format])
+            return self.directory / f"{name}{SUFFIX[self.format]}"
         return self.file
 
     def keeps(self, path: Path) -> bool:
@@ -54,12 +54,21 @@ class Destination:
 
         `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
         """
+        with self._target(write, path, heading) as put:
+            yield WRITERS[self.format](put)
+
+    def put(self, write: Write, text: str, path: Path | None, *, heading: str = "") -> None:
+        """The same for a result that was written elsewhere, as a `text`."""
+        with self._target(write, path, heading) as put:
+            put(text)
+
+    @contextmanager
+    def _target(self, write: Write, path: Path | None, heading: str) -> Iterator[Write]:
         if path is None:
-            headed = heading and self.format in ("text", "md")
-            yield WRITERS[self.format](under(heading, write) if headed else write)
+            yield under(heading, write) if heading and self.format in ("text", "md") else write
             return
         with atomic(path) as put:
-            yield WRITERS[self.format](put)
+            yield put
 
 
 def destination(path: Path | None, format: str, *, many: bool, force: bool = False) -> Destination:
