@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ TRIES = 3
 """How many workers a document may cost, and how many may fail to start in a row."""
 CORES = 4
 """Of a worker without a GPU, where there are as many and nobody says otherwise."""
+REACH = 10.0  # seconds for a first word from the cluster
 PATIENCE = 30.0  # seconds without any worker, before that is said
 
 
@@ -214,13 +216,14 @@ def connected(address: str) -> Iterator[Any]:
         ) from error
     terminate = signal.getsignal(signal.SIGTERM)
     try:
+        _reach(address)
         ray.init(
             address=address,
             include_dashboard=False if address == LOCAL else None,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         raise UsageError(
             f"there is no Ray cluster at {address}",
             why=_first_line(error),
@@ -261,6 +264,13 @@ def run(
             output.note(f"{fleet.finished} of {len(inputs)} documents done{kept}")
             raise
     return fleet.failures
+
+
+def _reach(address: str) -> None:
+    """OSError where nobody listens at `host:port`: Ray itself would go on trying for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
 
 
 def _keeper(ray: Any, path: Path | None) -> Any:

@@ -121,7 +121,10 @@ Length: TypeAlias = Annotated[
     ),
 ]
 StyleOption: TypeAlias = Annotated[
-    Style, typer.Option("--style", help="What the summary looks like.", rich_help_panel=STYLE)
+    Style,
+    typer.Option(
+        "--style", metavar="NAME", help="paragraph, bullets, abstract, tldr or outline.", rich_help_panel=STYLE
+    ),
 ]
 Focus: TypeAlias = Annotated[
     str | None,

@@ -1,0 +1,54 @@
+"""docs/cli.md says what `--help` says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path.insert(0, str(DOCS))
+
+import make_cli
+
+from specextend_cli.models.memory import estimate
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.presets import list_presets
+from specextend_cli.models.templates import PLACEHOLDERS, WISHES
+
+
+def test_the_reference_is_current():
+    assert make_cli.PAGE.read_text() == make_cli.reference(), "due: python docs/make_cli.py"
+
+
+def test_every_command_is_in_it():
+    page = make_cli.PAGE.read_text()
+    assert page.count("## specextend") >= 15
+    assert "--shard" in page
+    assert "## specextend presets show" in page
+
+
+def test_what_presets_need_is_what_is_computed():
+    rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \|", (DOCS / "presets.md").read_text(), re.MULTILINE)
+    presets = {preset.name: preset for preset in list_presets()}
+    assert len(rows) >= 10
+    for name, window, size in rows:
+        need = estimate(presets[name])
+        assert (window, size) == (f"{presets[name].window.context:,}", f"{need.total / 1e9:.1f}"), name
+
+
+def test_every_place_and_every_table_of_a_preset_is_explained():
+    page = (DOCS / "presets.md").read_text()
+    assert all(f"{{{name}}}" in page for name in (*PLACEHOLDERS, *WISHES))
+    tables = {name for name in Preset.model_fields if name not in ("name", "title", "description", "licence", "gated")}
+    assert all(f"`[{name}]`" in page for name in tables)
+
+
+def test_links_lead_somewhere():
+    """Every page, and every heading of one, that a page of docs/ names."""
+    pages = {page.name: page.read_text() for page in DOCS.glob("*.md")}
+    for name, text in pages.items():
+        for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+            assert not target or (DOCS / target).exists(), f"{name}: {target}"
+            headings = [line.lstrip("# ").lower().replace(" ", "-") for line in pages.get(target or name, "").splitlines()]
+            assert not heading or heading in headings, f"{name}: {target}#{heading}"
