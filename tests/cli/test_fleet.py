@@ -199,13 +199,12 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
 # ------------------------------------------------------------------------------------------------------------- Ray
 
 
-@pytest.fixture
-def library(tmp_path):
-    """Sixty documents, three of them corrupt."""
+def library(tmp_path, documents):
+    """So many documents, one of every twenty corrupt."""
     folder = tmp_path / "in"
     folder.mkdir()
-    for number in range(60):
-        (folder / f"{number:02}.txt").write_bytes(b"%PDF-1.7 x" if number % 20 == 7 else text(8, number).encode())
+    for number in range(documents):
+        (folder / f"{number:03}.txt").write_bytes(b"%PDF-1.7 x" if number % 20 == 7 else text(8, number).encode())
     return folder
 
 
@@ -223,52 +222,51 @@ def watched(arguments, tmp_path, *, after, strike):
     return code, log.read_text()
 
 
-def check(code, said, out, library, presets, cli):
+def check(code, said, folder, presets, cli, documents):
     """As if one process had done it all: every output whole and the same, every failure said."""
     assert code == 6, said
-    assert "error: 3 of 60 documents failed" in said
-    assert "60/60 " in said
-    written = {path.name: path.read_text() for path in out.iterdir()}
-    assert len(written) == 57
-    for number in (0, 30, 59):
-        source = library / f"{number:02}.txt"
+    assert f"error: {documents // 20} of {documents} documents failed" in said
+    assert f"{documents}/{documents} " in said
+    written = {path.name: path.read_text() for path in (folder.parent / "out").iterdir()}
+    assert len(written) == documents - documents // 20
+    for number in (0, 30, documents - 1):
+        source = folder / f"{number:03}.txt"
         alone = cli("summarize", source, "-m", presets["one"], "--no-cache", "--max-tokens", 8)
         assert written[f"{source.name}.txt"] == alone.stdout
 
 
-def test_two_workers_one_of_them_killed_midway(presets, library, tmp_path, cli):
+def test_two_hundred_documents_over_two_workers_one_of_them_killed_midway(presets, tmp_path, cli):
     pytest.importorskip("ray")
+    folder = library(tmp_path, 200)
 
     def strike(process):
-        workers = [
-            child
-            for child in psutil.Process(process.pid).children(recursive=True)
-            if child.name().startswith("ray::Worker") or "ray::Worker" in " ".join(child.cmdline())
-        ]
+        children = psutil.Process(process.pid).children(recursive=True)
+        workers = [child for child in children if "ray::Worker" in " ".join(child.cmdline())]
         assert len(workers) == 2
         os.kill(workers[0].pid, signal.SIGKILL)
 
-    arguments = (library, "-m", presets["one"], "--ray", "local", "--workers", 2, "--max-tokens", 8)
-    code, said = watched(arguments, tmp_path, after=10, strike=strike)
+    arguments = (folder, "-m", presets["one"], "--ray", "local", "--workers", 2, "--max-tokens", 8)
+    code, said = watched(arguments, tmp_path, after=50, strike=strike)
     assert "2 workers, each with 1 core" in said
     assert len(re.findall("a worker died over", said)) <= 1  # none, if it was between two documents
-    check(code, said, tmp_path / "out", library, presets, cli)
+    check(code, said, folder, presets, cli, 200)
 
 
-def test_two_nodes_one_of_them_lost_midway(presets, library, tmp_path, cli):
+def test_two_nodes_one_of_them_lost_midway(presets, tmp_path, cli):
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
+    folder = library(tmp_path, 60)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
         other = cluster.add_node(num_cpus=1)
-        arguments = (library, "-m", presets["one"], "--ray", cluster.address, "--workers", 2, "--max-tokens", 8)
+        arguments = (folder, "-m", presets["one"], "--ray", cluster.address, "--workers", 2, "--max-tokens", 8)
         strike = lambda process: cluster.remove_node(other, allow_graceful=False)  # noqa: E731
         code, said = watched(arguments, tmp_path, after=10, strike=strike)
     finally:
         cluster.shutdown()
     assert "2 workers, each with 1 core" in said
-    check(code, said, tmp_path / "out", library, presets, cli)
+    check(code, said, folder, presets, cli, 60)
 
 
 def test_no_cluster_there(cli, tmp_path):
