@@ -22,7 +22,9 @@ class Drawing:
             f"<rect width='{width}' height='{height}' rx='10' fill='{PAPER}'/>",
         ]
 
-    def box(self, x: float, y: float, w: float, h: float, text: str = "", *, fill: str = BLUE, dash: bool = False) -> None:
+    def box(
+        self, x: float, y: float, w: float, h: float, text: str = "", *, fill: str = BLUE, dash: bool = False
+    ) -> None:
         """A box with lines of text in its middle."""
         style = " stroke-dasharray='4 3'" if dash else ""
         self._parts.append(
@@ -38,7 +40,15 @@ class Drawing:
         self._parts.append(f"<rect x='{x}' y='{foot - h}' width='{w}' height='{h}' fill='#f0a83a'/>")
 
     def text(
-        self, x: float, y: float, text: str, *, anchor: str = "start", size: int = 14, colour: str = INK, bold: bool = False
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        anchor: str = "start",
+        size: int = 14,
+        colour: str = INK,
+        bold: bool = False,
     ) -> None:
         """One line."""
         weight = " font-weight='600'" if bold else ""
@@ -50,15 +60,11 @@ class Drawing:
     def arrow(self, *points: tuple[float, float]) -> None:
         """Along the points."""
         path = " ".join(f"{'L' if number else 'M'}{x} {y}" for number, (x, y) in enumerate(points))
-        self._parts.append(
-            f"<path d='{path}' fill='none' stroke='{QUIET}' stroke-width='1.4' marker-end='url(#tip)'/>"
-        )
+        self._parts.append(f"<path d='{path}' fill='none' stroke='{QUIET}' stroke-width='1.4' marker-end='url(#tip)'/>")
 
-    def save(self, name: str) -> str:
-        """The file's contents, written."""
-        content = "\n".join([*self._parts, "</svg>"]) + "\n"
-        (FOLDER / name).write_text(content, encoding="utf-8")
-        return content
+    def save(self, name: str) -> None:
+        """Write the file."""
+        (FOLDER / name).write_text("\n".join([*self._parts, "</svg>"]) + "\n", encoding="utf-8")
 
 
 def pipeline() -> None:
@@ -106,7 +112,9 @@ def tree() -> None:
             made.arrow((x + shift + width, y + 15), (nodes[end][0] + shift - 2, nodes[end][1] + 15))
         for key, (x, y, word) in nodes.items():
             kept = key in chosen
-            made.box(x + shift, y, 14 + 8 * len(word), 30, word, fill=GREEN if kept else BLUE, dash=bool(shift) and not kept)
+            made.box(
+                x + shift, y, 14 + 8 * len(word), 30, word, fill=GREEN if kept else BLUE, dash=bool(shift) and not kept
+            )
     made.box(385 + 330, 110, 54, 30, "built", fill=AMBER)
     made.arrow((385 + 240 + 40, 70), (385 + 328, 120))
     made.text(20, 244, "A drafter can be wrong, never harmful:", size=13, colour=QUIET)
@@ -126,17 +134,27 @@ def retrieval() -> None:
         x = 20 + 45 * number
         made.box(x, 90, 40, 26, fill=GREEN if number in seen else "#eef1f4")
         made.bar(x + 12, 84, 16, height)
-    made.text(20, 142, "amber: how much the target's last token attended to a chunk; every few steps that is asked anew", size=13, colour=QUIET)
+    made.text(
+        20,
+        142,
+        "amber: what the target's last token attended to; that is asked anew every few steps",
+        size=13,
+        colour=QUIET,
+    )
     made.text(20, 178, "the drafter's cache: a few chunks", bold=True)
-    for place, number in enumerate(sorted(seen)):
+    for place in range(len(seen)):
         made.box(20 + 45 * place, 192, 40, 26, fill=GREEN)
     made.text(350, 210, "the beginning, the chunks that count now, the newest words", size=13, colour=QUIET)
     made.text(20, 244, "What the drafter reads does not grow with the prompt.", size=13, colour=QUIET)
     made.save("retrieval.svg")
 
 
-if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
+def draw() -> None:
+    """All of them."""
     pipeline()
     tree()
     retrieval()
+
+
+if __name__ == "__main__":
+    draw()

@@ -75,7 +75,7 @@ def crew(nodes: Sequence[dict[str, float]], wanted: int | None, documents: int) 
 
 
 @dataclass
-class _Item:
+class Item:
     """An input, and how many workers died over it."""
 
     source: Source
@@ -92,7 +92,7 @@ class Fleet:
     options: Options
     quiet: bool
     crew: Crew
-    waiting: deque[_Item]
+    waiting: deque[Item]
     notes: Any
     failures: list[tuple[Source, SpecextendError]] = field(default_factory=list)
     finished: int = 0
@@ -101,7 +101,7 @@ class Fleet:
         self.total = len(self.waiting)
         self._starting: dict[Any, Any] = {}
         self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, _Item]] = {}
+        self._busy: dict[Any, tuple[Any, Item]] = {}
         self._failed_starts = 0
 
     def run(self) -> None:
@@ -134,11 +134,14 @@ class Fleet:
             self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
             self._failed_starts += 1
-            if self._failed_starts >= TRIES and not self._busy and not self._idle:
+            if self._failed_starts < TRIES:
+                self._start()
+            elif self._busy or self._idle or self._starting:
+                self.output.warn(f"a worker cannot be started, the others go on: {_first_line(error)}")
+            else:
                 raise ModelError(
                     "no worker can be started", why=_first_line(error), fix="install specextend on every node alike"
                 ) from error
-            self._start()
         else:
             self._failed_starts = 0
             self._idle.append(worker)
@@ -255,7 +258,7 @@ def run(
         made = crew(nodes, workers, len(inputs))
         if not quiet:
             output.note(str(made))
-        waiting = deque(map(_Item, inputs))
+        waiting = deque(map(Item, inputs))
         fleet = Fleet(ray, output, destination, options, quiet, made, waiting, _keeper(ray, notes))
         try:
             fleet.run()

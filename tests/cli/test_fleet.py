@@ -17,7 +17,7 @@ from fake_ray import FakeRay, RayError, RayTaskError
 from shell import REAL, environment, run
 from tiny_preset import text
 
-from specextend_cli.cli.fleet import TRIES, Crew, Fleet, _Item, crew
+from specextend_cli.cli.fleet import TRIES, Crew, Fleet, Item, crew
 from specextend_cli.cli.fleet_worker import Done, Notes, SharedNotes, Worker
 from specextend_cli.cli.reading import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
@@ -69,7 +69,7 @@ def fleet(tmp_path):
             Options(),
             False,
             Crew(2, 1, 0),
-            deque(map(_Item, inputs)),
+            deque(map(Item, inputs)),
             None,
         )
         made.run()
@@ -117,7 +117,9 @@ def test_a_document_that_kills_its_workers_fails_alone(fleet):
 
 def test_a_defect_fails_one_document_and_costs_no_worker(fleet):
     def dies(method, arguments):
-        return RayTaskError("Traceback\n  x\nZeroDivisionError: no") if arguments and arguments[0].data == b"b" else None
+        return (
+            RayTaskError("Traceback\n  x\nZeroDivisionError: no") if arguments and arguments[0].data == b"b" else None
+        )
 
     done = fleet("a", "b", "c", dies=dies)
     assert done.written == {"0": "a\n", "2": "c\n"}
@@ -130,6 +132,18 @@ def test_what_would_fail_everywhere_ends_the_run(fleet):
         fleet("lost", "lost")
     with pytest.raises(ModelError, match="no worker can be started"):
         fleet("a", dies=lambda method, arguments: RayError("no such module") if method == "ready" else None)
+
+
+def test_fewer_workers_than_wanted_do_it_too(fleet):
+    left = [1]
+
+    def dies(method, arguments):
+        return RayError("no such module") if method == "ready" and not (left and left.pop()) else None
+
+    done = fleet("a", "b", "c", dies=dies)
+    assert len(done.written) == 3
+    assert [line for line in done.said if "cannot be started, the others go on: no such module" in line]
+    assert done.ray.started == 2 + TRIES - 1
 
 
 @pytest.mark.parametrize(
@@ -176,9 +190,7 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     from specextend_cli.cli.fleet_worker import Task
 
     notes = Notes(tmp_path / "notes.sqlite")
-    handle = SimpleNamespace(
-        get=SimpleNamespace(remote=notes.get), put=SimpleNamespace(remote=notes.put)
-    )
+    handle = SimpleNamespace(get=SimpleNamespace(remote=notes.get), put=SimpleNamespace(remote=notes.put))
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
     source = tmp_path / "a.txt"
     source.write_text(text(30))
@@ -189,9 +201,12 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     assert second.text.count('"reused": true') == 4
     assert SharedNotes(handle).get("nothing") is None
     plain = cli("summarize", source, "-m", presets["one"], "--no-cache")
-    assert Worker(Options(preset=str(presets["one"])), handle).work(
-        Task("a.txt", source.read_bytes(), None, None, "text")
-    ).text == plain.stdout
+    assert (
+        Worker(Options(preset=str(presets["one"])), handle)
+        .work(Task("a.txt", source.read_bytes(), None, None, "text"))
+        .text
+        == plain.stdout
+    )
     bad = Task("b.pdf", b"%PDF-1.7", None, None, "text")
     assert isinstance(Worker(Options(preset=str(presets["one"])), None).work(bad).error, InputError)
 

@@ -135,4 +135,3 @@ def test_recipe_12_night(here):
     follow(12, here)
     assert [plan["document"] for plan in json.loads((here / "plan.json").read_text())] == ["a.txt", "b.txt"]
     assert written(here, "summaries") == ["a.txt.txt", "b.txt.txt"]
-

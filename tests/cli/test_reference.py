@@ -10,6 +10,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
 
 import make_cli
+import make_pictures
 
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset import Preset
@@ -19,6 +20,14 @@ from specextend_cli.models.templates import PLACEHOLDERS, WISHES
 
 def test_the_reference_is_current():
     assert make_cli.PAGE.read_text() == make_cli.reference(), "due: python docs/make_cli.py"
+
+
+def test_the_pictures_are_what_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(make_pictures, "FOLDER", tmp_path)
+    make_pictures.draw()
+    assert len(list(tmp_path.iterdir())) == 3
+    for drawn in tmp_path.iterdir():
+        assert drawn.read_bytes() == (DOCS / "pictures" / drawn.name).read_bytes(), "due: python docs/make_pictures.py"
 
 
 def test_every_command_is_in_it():
@@ -50,5 +59,7 @@ def test_links_lead_somewhere():
     for name, text in pages.items():
         for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
             assert not target or (DOCS / target).exists(), f"{name}: {target}"
-            headings = [line.lstrip("# ").lower().replace(" ", "-") for line in pages.get(target or name, "").splitlines()]
+            headings = [
+                line.lstrip("# ").lower().replace(" ", "-") for line in pages.get(target or name, "").splitlines()
+            ]
             assert not heading or heading in headings, f"{name}: {target}#{heading}"
