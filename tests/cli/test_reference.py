@@ -11,10 +11,11 @@ sys.path.insert(0, str(DOCS))
 
 import make_cli
 import make_pictures
+from examples import blocks
 
 from specextend_cli.models.memory import estimate
-from specextend_cli.models.preset import Preset
-from specextend_cli.models.presets import list_presets
+from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.models.presets import list_presets, load_preset, preset_files
 from specextend_cli.models.templates import PLACEHOLDERS, WISHES
 
 
@@ -51,6 +52,14 @@ def test_every_place_and_every_table_of_a_preset_is_explained():
     assert all(f"{{{name}}}" in page for name in (*PLACEHOLDERS, *WISHES))
     tables = {name for name in Preset.model_fields if name not in ("name", "title", "description", "licence", "gated")}
     assert all(f"`[{name}]`" in page for name in tables)
+
+
+def test_the_prompts_shown_are_a_presets(tmp_path):
+    (shown,) = blocks("presets.md", "toml")
+    shipped = preset_files()[DEFAULT].read_text()
+    path = tmp_path / f"{DEFAULT}.toml"
+    path.write_text(shipped[: shipped.index("[prompts]")] + shown)
+    assert load_preset(path).prompts.style("bullets").startswith("Write at most seven")
 
 
 def test_links_lead_somewhere():
