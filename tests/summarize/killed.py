@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -18,27 +17,28 @@ import torch
 import transformers.models.llama.modeling_llama  # noqa: F401  what children would all import
 
 from specextend_cli.documents.read import read
-from specextend_cli.summarize.events import Noted, Summarized
+from specextend_cli.summarize.events import Noted, Plan, Summarized
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
 KILLS = 10
 
 
 def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> None:
-    """In a child: a line a note, then one with the summary."""
+    """In a child: a line when the first text is begun, one a note, then one with the summary."""
     torch.set_num_threads(1)
     with Summarizer(Options(preset=preset, batch=2, cache=cache)) as summarizer:
         for event in summarizer.run(read(Path(path))):
-            if isinstance(event, Noted):
+            if isinstance(event, Plan):
+                os.write(report, b"[]\n")
+            elif isinstance(event, Noted):
                 os.write(report, f"{json.dumps([event.level, event.number, event.reused])}\n".encode())
             elif isinstance(event, Summarized):
                 os.write(report, f"{json.dumps(event.summary.text)}\n".encode())
 
 
 def child(preset: str, path: str, *, seconds: float | None = None, cache: bool = True) -> tuple[list[object], float]:
-    """What a child reported, and how long it ran; it is killed after so many seconds."""
+    """What a child reported, and how long it wrote; it is killed so many seconds after it had begun."""
     reader, writer = os.pipe()
-    began = time.monotonic()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
@@ -47,22 +47,23 @@ def child(preset: str, path: str, *, seconds: float | None = None, cache: bool =
         finally:
             os._exit(0)
     os.close(writer)
-    if seconds is not None:
-        threading.Timer(seconds, os.kill, (pid, signal.SIGKILL)).start()
     with os.fdopen(reader) as file:
-        lines = file.read().splitlines()
+        lines = [file.readline()]
+        began = time.monotonic()
+        if seconds is not None:
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGKILL)  # it may have ended, but is not waited for yet: the number is its own
+        lines += file.readlines()
     took = time.monotonic() - began
-    if seconds is not None and took < seconds:
-        time.sleep(seconds - took + 0.05)  # the number must not be another's when it is killed
     os.waitpid(pid, 0)
-    return [json.loads(line) for line in lines if line.endswith(("]", '"'))], took
+    return [json.loads(line) for line in lines[1:] if line.endswith("\n")], took
 
 
 def main(preset: str, path: str, seed: str) -> None:
     """Undisturbed, then killed at ten random moments, then to the end."""
     chance = random.Random(int(seed))
     whole, took = child(preset, path, cache=False)
-    killed = [child(preset, path, seconds=chance.uniform(0, took))[0] for _ in range(KILLS)]
+    killed = [child(preset, path, seconds=chance.uniform(0, 2 * took / KILLS))[0] for _ in range(KILLS)]
     last, _ = child(preset, path)
     print(json.dumps({"whole": whole, "killed": killed, "last": last}))
 
