@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from specextend_cli.bench.texts import Source
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.preset import PLACEHOLDERS, Preset
-from specextend_cli.summarize.planning import WORDS_PER_TOKEN
 from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.request import WORDS_PER_TOKEN
 
 _ASK = "Solve the problem below. Think step by step, and write every step down.\n\n{document}"
 

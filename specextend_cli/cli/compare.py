@@ -19,7 +19,7 @@ def compare(
     file: options.File = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
-    length: options.Words = None,
+    length: options.Length = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     seed: options.Seed = None,
@@ -52,7 +52,7 @@ def compare(
     settings = Options(
         **options.given(
             preset=model,
-            words=length,
+            length=options.length(length),
             max_tokens=max_tokens,
             temperature=temperature,
             seed=seed,

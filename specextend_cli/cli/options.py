@@ -21,6 +21,10 @@ INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = (
 )
 
 
+MOST_TEMPLATE = 1 << 17
+"""Bytes; what is longer is refused for its length by those who use it."""
+
+
 class Format(str, Enum):
     """What a result looks like."""
 
@@ -28,6 +32,16 @@ class Format(str, Enum):
     md = "md"
     json = "json"
     jsonl = "jsonl"
+
+
+class Style(str, Enum):
+    """What a summary looks like."""
+
+    paragraph = "paragraph"
+    bullets = "bullets"
+    abstract = "abstract"
+    tldr = "tldr"
+    outline = "outline"
 
 
 class Draft(str, Enum):
@@ -69,7 +83,7 @@ Files: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FILES…",
-        help="PDF, Word, EPUB, HTML, email, Markdown or text; directories with such; - or a pipe: stdin.",
+        help="PDF, Word, EPUB, HTML, email, Markdown or text, or directories of them; - or a pipe: stdin.",
         show_default=False,
     ),
 ]
@@ -96,9 +110,43 @@ PasswordFile: TypeAlias = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
-Words: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--length", metavar="WORDS", min=1, help="About how many words.", rich_help_panel=STYLE),
+FilesFrom: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--files-from", metavar="PATH", help="Also what this list names, a line each.", rich_help_panel=INPUT),
+]
+ShardOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--shard", metavar="i/N", help="Only this share of the inputs, 1/N to N/N.", rich_help_panel=INPUT),
+]
+Length: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--length", metavar="WORDS", help="About how many words; or short, medium, long.", rich_help_panel=STYLE
+    ),
+]
+StyleOption: TypeAlias = Annotated[
+    Style,
+    typer.Option(
+        "--style", metavar="NAME", help="paragraph, bullets, abstract, tldr or outline.", rich_help_panel=STYLE
+    ),
+]
+Focus: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--focus", metavar="QUESTION", help="Attend above all to what answers it.", rich_help_panel=STYLE),
+]
+Language: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--lang", metavar="NAME", help="Write in French, say. Default: as the text.", rich_help_panel=STYLE),
+]
+Template: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--template",
+        "-t",
+        metavar="FILE",
+        help="A prompt of your own for the summary; {document} is where the text goes.",
+        rich_help_panel=STYLE,
+    ),
 ]
 MaxTokens: TypeAlias = Annotated[
     int | None,
@@ -181,17 +229,32 @@ Timeout: TypeAlias = Annotated[
         "--timeout", metavar="SECONDS", min=0.001, help="Stop after this long (exit 124).", rich_help_panel=SPEED
     ),
 ]
+RayOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Over the workers of this Ray cluster; local: one on this machine.",
+        rich_help_panel=SPEED,
+    ),
+]
+Workers: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", metavar="N", min=1, help="With --ray. Default: one a GPU, or four cores.", rich_help_panel=SPEED
+    ),
+]
 NoCache: TypeAlias = Annotated[
     bool,
     typer.Option("--no-cache", help="Neither reuse nor store the notes of earlier runs.", rich_help_panel=SPEED),
 ]
 OutputPath: TypeAlias = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
         metavar="PATH",
-        help="A file, or a directory for several inputs. Written whole or not at all.",
+        help="A file; or a directory, for several inputs or where it ends in /. Written whole or not at all.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -242,3 +305,27 @@ def format_name(format: Enum | None, json: bool) -> str | None:
     if json and format is not None and format.value != "json":
         raise UsageError(f"--json and --format {format.value} contradict each other", fix="leave one of them out")
     return "json" if json else None if format is None else str(format.value)
+
+
+def length(text: str | None) -> int | str | None:
+    """A number of words, or the name of a length."""
+    if text is None or text in ("short", "medium", "long"):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        why = "it is neither a number of words nor short, medium or long"
+        raise UsageError(f"--length {text[:40]} is no length", why=why, fix="for example --length 150") from None
+
+
+def template(path: Path | None) -> str | None:
+    """The text of that file; UsageError where there is none, or far too much."""
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_TEMPLATE + 1).decode()
+    except OSError as error:
+        raise UsageError(f"cannot read the template {path}", why=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the template {path} is not text", why="it is not UTF-8", fix="save it as UTF-8") from error

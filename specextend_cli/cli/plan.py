@@ -7,7 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import Source, sources
+from specextend_cli.cli.inputs import all_inputs
+from specextend_cli.cli.reading import Source
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
@@ -20,7 +21,9 @@ def plan(
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
     allow_url: options.AllowUrl = False,
-    length: options.Words = None,
+    files_from: options.FilesFrom = None,
+    length: options.Length = None,
+    style: options.StyleOption = options.Style.paragraph,
     max_tokens: options.MaxTokens = None,
     model: options.Model = None,
     offline: options.Offline = False,
@@ -31,9 +34,10 @@ def plan(
 
     [dim]Example:[/] specextend plan *.pdf
     """
-    inputs = sources(
+    inputs = all_inputs(
         files,
         example="specextend plan FILES…",
+        listed=files_from,
         pages=pages,
         password_file=password_file,
         allow_url=allow_url,
@@ -44,7 +48,11 @@ def plan(
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
 
-    settings = Options(**options.given(preset=model, words=length, max_tokens=max_tokens, offline=offline))
+    settings = Options(
+        **options.given(
+            preset=model, length=options.length(length), style=style, max_tokens=max_tokens, offline=offline
+        )
+    )
     with closing(Summarizer(settings)) as summarizer:
         print_plans(Output(), summarizer, inputs, as_json=json)
 

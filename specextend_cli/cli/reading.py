@@ -26,11 +26,15 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Source:
-    """One document to be read: a path, a web address, or `-` for stdin."""
+    """One document to be read: a path, a web address, or `-` for stdin.
+
+    `within` is its path in a directory that was named.
+    """
 
     path: str
     pages: str | None = None
     password_file: Path | None = None
+    within: str = ""
 
     @property
     def name(self) -> str:
@@ -38,7 +42,7 @@ class Source:
         if self.path == STDIN:
             return "stdin"
         if not _is_url(self.path):
-            return Path(self.path).name
+            return self.within or Path(self.path).name
         from specextend_cli.documents.fetch import file_name
 
         return file_name(self.path)
@@ -49,13 +53,33 @@ class Source:
         from specextend_cli.documents.read import read, read_bytes
 
         pages = parse_pages(self.pages) if self.pages is not None else None
-        password = _password(self.password_file)
+        if _is_url(self.path):
+            return read_bytes(self.name, self.data(), pages=pages, password=self.password, progress=progress)
+        path = STDIN if self.path == STDIN else Path(self.path)
+        return read(path, pages=pages, password=self.password, progress=progress)
+
+    def data(self) -> bytes:
+        """The whole file, for a reader elsewhere; InputError where there is none, or too much of it."""
+        from specextend_cli.documents.refusals import MAX_BYTES, check_size, unreadable
+
+        if self.path == STDIN:
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
         if _is_url(self.path):
             from specextend_cli.documents.fetch import fetch
 
-            return read_bytes(self.name, fetch(self.path), pages=pages, password=password, progress=progress)
-        path = STDIN if self.path == STDIN else Path(self.path)
-        return read(path, pages=pages, password=password, progress=progress)
+            return fetch(self.path)
+        path = Path(self.path)
+        try:
+            check_size(self.name, path.stat().st_size)
+            with path.open("rb") as file:
+                return file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise unreadable(path, self.name, error) from error
+
+    @property
+    def password(self) -> str | None:
+        """What opens it, where something was given; InputError where that cannot be read."""
+        return _password(self.password_file)
 
 
 def sources(
@@ -83,8 +107,11 @@ def sources(
         raise UsageError("stdin can be read only once", fix="give - once")
     for url in filter(_is_url, files):
         _check_url(url, example, allowed=allow_url, offline=offline)
-    paths = dict.fromkeys(path for file in files for path in _paths(file))
-    return [Source(path, pages, password_file) for path in paths]
+    found: dict[str, str] = {}
+    for file in files:
+        for path, within in _paths(file):
+            found.setdefault(path, within)
+    return [Source(path, pages, password_file, within) for path, within in found.items()]
 
 
 def one_source(
@@ -129,11 +156,14 @@ def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
         raise UsageError(f"{printable(url)} is a web address", why="nothing is fetched unless you allow it", fix=fix)
 
 
-def _paths(file: str) -> Iterator[str]:
-    """The documents that an argument means: itself, those in a directory, or what a quoted pattern matches."""
+def _paths(file: str) -> Iterator[tuple[str, str]]:
+    """The documents that an argument means: itself, those in a directory, or what a quoted pattern matches.
+
+    Each with its path in the directory that was named, if one was.
+    """
     path = Path(file)
     if file == STDIN or _is_url(file):
-        yield file
+        yield file, ""
     elif path.is_dir():
         yield from _in_directory(path)
     elif glob.has_magic(file) and not path.exists():
@@ -142,14 +172,14 @@ def _paths(file: str) -> Iterator[str]:
             raise InputError(f"nothing matches {file}", why="** stands for any directories, one below the other")
         for match in map(Path, matches):
             if not match.is_dir():
-                yield str(match)
+                yield str(match), ""
             elif "**" not in file:  # there its files match too
                 yield from _in_directory(match)
     else:
-        yield file
+        yield file, ""
 
 
-def _in_directory(folder: Path) -> Iterator[str]:
+def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
     from specextend_cli.documents.find import find
     from specextend_cli.ui.streams import Output
 
@@ -162,7 +192,8 @@ def _in_directory(folder: Path) -> Iterator[str]:
         )
     if found.account:
         Output().note(f"{folder}: {found}")
-    yield from map(str, found.documents)
+    for path in found.documents:
+        yield str(path), path.relative_to(folder).as_posix()
 
 
 def _password(file: Path | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.reading import Source, sources
-from specextend_cli.errors import PartialError, SpecextendError
+from specextend_cli.cli.inputs import all_inputs, parse_shard
+from specextend_cli.cli.reading import Source
+from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Summary
@@ -28,8 +30,14 @@ def summarize(
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
     allow_url: options.AllowUrl = False,
+    files_from: options.FilesFrom = None,
+    shard: options.ShardOption = None,
     strict: options.Strict = False,
-    length: options.Words = None,
+    length: options.Length = None,
+    style: options.StyleOption = options.Style.paragraph,
+    focus: options.Focus = None,
+    language: options.Language = None,
+    template: options.Template = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     seed: options.Seed = None,
@@ -42,6 +50,8 @@ def summarize(
     policy: options.PolicyOption = None,
     no_spec: options.NoSpec = False,
     batch: options.Batch = None,
+    ray: options.RayOption = None,
+    workers: options.Workers = None,
     timeout: options.Timeout = None,
     no_cache: options.NoCache = False,
     output: options.OutputPath = None,
@@ -63,8 +73,17 @@ def summarize(
 
       curl -s https://example.org/essay.txt | specextend summarize --length 100 | tee summary.txt
     """
-    inputs = sources(
-        files, example=EXAMPLE, pages=pages, password_file=password_file, allow_url=allow_url, offline=offline
+    share = parse_shard(shard)
+    if workers is not None and ray is None:
+        raise UsageError("--workers belongs to --ray", fix="--ray local")
+    inputs = all_inputs(
+        files,
+        example=EXAMPLE,
+        listed=files_from,
+        pages=pages,
+        password_file=password_file,
+        allow_url=allow_url,
+        offline=offline,
     )
     options.go_offline(offline)
 
@@ -75,7 +94,11 @@ def summarize(
     settings = Options(
         **options.given(
             preset=model,
-            words=length,
+            length=options.length(length),
+            style=style,
+            focus=focus,
+            language=language,
+            template=options.template(template),
             max_tokens=max_tokens,
             temperature=temperature,
             seed=seed,
@@ -97,11 +120,17 @@ def summarize(
 
             print_plans(terminal, summarizer, inputs, as_json=json)
             return
-        place = destination(output, _format(format, json, output), many=len(inputs) > 1, force=force)
+        # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
+        many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
+        place = destination(output, _format(format, json, output), many=many, force=force)
         place.refuse_collisions([source.name for source in inputs])
-        job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose)
+        job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
+        inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
-            job.run(inputs)
+            if ray is None:
+                job.run(inputs)
+            else:
+                job.run_over(ray, inputs, workers)
 
 
 @dataclass(frozen=True)
@@ -113,28 +142,52 @@ class Job:
     destination: Destination
     quiet: bool
     verbose: bool
+    many: bool
 
     def run(self, inputs: Sequence[Source]) -> None:
         """Summarize every input. One failing alone raises its own error; several inputs raise PartialError."""
-        if len(inputs) == 1:
-            self._one(inputs[0])
+        if not self.many:
+            self._one(inputs[0], inputs[0].name)
             return
-        tried = [(source, self._attempt(source)) for source in inputs]
-        failures = [(source, error) for source, error in tried if error is not None]
-        if failures:
-            raise self._report(failures, len(inputs))
+        failures = []
+        for number, source in enumerate(inputs, 1):
+            if (error := self._attempt(source, f"{number}/{len(inputs)} {source.name}")) is not None:
+                failures.append((source, error))
+        self._report(failures, len(inputs))
 
-    def _attempt(self, source: Source) -> SpecextendError | None:
-        """One of several inputs: its failure is a result, the deadline's is not."""
+    def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
+        """The same over the workers of a Ray cluster."""
+        from specextend_cli.cli import fleet
+
+        if not inputs:
+            return
+        failures = fleet.run(
+            address,
+            inputs,
+            output=self.output,
+            destination=self.destination,
+            options=self.summarizer.options,
+            notes=self.summarizer.notes,
+            workers=workers,
+            quiet=self.quiet,
+        )
+        if failures and not self.many:
+            raise failures[0][1]
+        self._report(failures, len(inputs))
+
+    def _attempt(self, source: Source, title: str) -> SpecextendError | None:
+        """One of several inputs: its failure is a result, a defect's too. What would fail for all of them is not."""
         try:
-            self._one(source, heading=source.name)
-        except signals.DeadlineError:
+            self._one(source, title, heading=source.name)
+        except (signals.DeadlineError, ModelError, OSError):
             raise
         except SpecextendError as error:
-            return error
+            return _alone(error)
+        except Exception as error:
+            return SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}")
         return None
 
-    def _one(self, source: Source, *, heading: str = "") -> None:
+    def _one(self, source: Source, title: str, *, heading: str = "") -> None:
         from specextend_cli.ui.view import open_view
 
         path = self.destination.path(source.name)
@@ -142,7 +195,7 @@ class Job:
             if not self.quiet:
                 self.output.note(f"{path} exists already; --force writes it again")
             return
-        view = open_view(self.output, source.name, quiet=self.quiet, raw=self.destination.format in ("json", "jsonl"))
+        view = open_view(self.output, title, quiet=self.quiet, raw=self.destination.format in ("json", "jsonl"))
         try:
             with view, self.destination.open(view.write, path, heading=heading) as writer:
                 summary = self._events(source, view, writer)
@@ -153,12 +206,8 @@ class Job:
             from specextend_cli.ui.tables import format_statistics
 
             self.output.note(format_statistics(summary.meter, summary.drafter))
-        if not summary.coverage.complete:
-            raise PartialError(
-                f"{source.name} was not read completely",
-                why=_unread(summary),
-                fix="the summary covers the rest; --strict fails instead",
-            )
+        if (error := incomplete(source.name, summary)) is not None:
+            raise error
 
     def _events(self, source: Source, view: View, writer: Writer) -> Summary:
         from specextend_cli.summarize.events import Stage, Summarized, Warned
@@ -182,24 +231,39 @@ class Job:
             return "stopped; nothing was saved"
         return f"{progress.saved}/{chunks} chunks saved; run again to continue"
 
-    def _report(self, failures: Sequence[tuple[Source, SpecextendError]], total: int) -> PartialError:
+    def _report(self, failures: Sequence[tuple[Source, SpecextendError]], total: int) -> None:
+        """Say what failed of `total` documents; PartialError where anything did."""
+        if not failures:
+            return
         from specextend_cli.ui.tables import failure_table
 
         self.output.console.print(failure_table([(source.name, error) for source, error in failures]))
-        first = failures[0][0]
-        return PartialError(
+        raise PartialError(
             f"{len(failures)} of {total} documents failed",
-            fix=f"for more about one of them: specextend extract {first.path}",
+            fix=f"for more about one of them: specextend extract {shlex.quote(failures[0][0].path)}",
         )
 
 
-def _format(format: options.Format | None, json: bool, path: Path | None) -> str:
+def _alone(error: SpecextendError) -> SpecextendError:
+    """An error without the frames it passed: they would keep its document in memory to the end of the batch."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def _format(format: options.Format | None, json: bool, output: str | None) -> str:
     """`--format`, else what the output's name says, else text."""
     by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
-    return options.format_name(format, json) or by_suffix.get(path.suffix if path else "", "text")
+    return options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
 
 
-def _unread(summary: Summary) -> str:
+def incomplete(name: str, summary: Summary) -> PartialError | None:
+    """What is to be said of a summary that does not cover its whole document."""
     from specextend_cli.ui.progress import format_coverage
 
-    return format_coverage(summary.coverage)
+    if summary.coverage.complete:
+        return None
+    return PartialError(
+        f"{name} was not read completely",
+        why=format_coverage(summary.coverage),
+        fix="the summary covers the rest; --strict fails instead",
+    )

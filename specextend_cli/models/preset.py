@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -15,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from specextend_cli.models import wording
 from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.shape import Shape
+from specextend_cli.models.templates import PLACEHOLDERS as PLACEHOLDERS
+from specextend_cli.models.templates import check_names, check_prompt
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
@@ -204,23 +204,12 @@ class Window(_Table):
         return self
 
 
-PLACEHOLDERS = {
-    "document": "the text to work on: the whole document, a part of it, or notes",
-    "words": "how many words to write, at most",
-    "title": "the document's title or file name",
-    "part": "which part this is, from 1",
-    "parts": "how many parts there are",
-    "pages": "the pages of this part",
-    "language": "the language to write in",
-}
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-
-
 class Prompts(_Table):
     """The user's side of the prompts, with `{placeholders}`; `{document}` exactly once in each.
 
     `single` summarizes a document that fits, `map` takes notes from a part, `reduce` joins notes; those left out are
-    the plain ones of `wording`. `system` may be empty: then the chat template decides. `chat_template` (Jinja) replaces
+    the plain ones of `wording`, as are the sentences of `styles` and `focus`, which stand where a prompt says `{style}`
+    and `{focus}`. `system` may be empty: then the chat template decides. `chat_template` (Jinja) replaces
     the model's own, or stands in for a missing one; `template_options` are variables for it.
     """
 
@@ -228,29 +217,34 @@ class Prompts(_Table):
     map: str = wording.MAP
     reduce: str = wording.REDUCE
     single: str = wording.SINGLE
+    styles: dict[wording.Style, str] = Field(default_factory=dict)
+    focus: str = wording.FOCUS
     chat_template: str | None = None
     template_options: dict[str, bool | int | str] = Field(default_factory=dict)
 
     @field_validator("map", "reduce", "single")
     @classmethod
-    def _has_document_once(cls, template: str) -> str:
-        names = _PLACEHOLDER.findall(template)
-        if unknown := next((name for name in names if name not in PLACEHOLDERS), None):
-            raise ValueError(f"unknown placeholder {{{unknown}}}; there are {', '.join(PLACEHOLDERS)}")
-        if (count := names.count("document")) != 1:
-            raise ValueError(f"{{document}} must occur exactly once, not {count} times")
+    def _is_prompt(cls, template: str) -> str:
+        check_prompt(template)
         return template
 
+    @field_validator("styles")
+    @classmethod
+    def _are_sentences(cls, styles: dict[wording.Style, str]) -> dict[wording.Style, str]:
+        for sentence in styles.values():
+            check_names(sentence, {name: PLACEHOLDERS[name] for name in PLACEHOLDERS if name != "document"})
+        return styles
 
-def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
-    """A prompt's text before and after the document, the other placeholders replaced by `values`.
+    @field_validator("focus")
+    @classmethod
+    def _has_question_once(cls, sentence: str) -> str:
+        if (count := check_names(sentence, {"question": ""}).count("question")) != 1:
+            raise ValueError(f"{{question}} must occur exactly once, not {count} times")
+        return sentence
 
-    Two halves, because the document's tokens are counted and cut on their own. Braces in values stay as they are.
-    """
-    before, after = (
-        _PLACEHOLDER.sub(lambda found: str(values[found[1]]), half) for half in template.split("{document}")
-    )
-    return before, after
+    def style(self, name: wording.Style) -> str:
+        """The sentence of that style."""
+        return self.styles.get(name, wording.STYLES[name])
 
 
 class Preset(_Table):

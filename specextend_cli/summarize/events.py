@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
+from specextend_cli.summarize.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class Summary:
     seconds: float
     preset: str
     drafter: str
+    request: Request = field(default_factory=Request)
 
 
 @dataclass(frozen=True, slots=True)

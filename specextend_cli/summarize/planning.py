@@ -11,8 +11,6 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Plan
 
-WORDS_PER_TOKEN = 0.75
-
 
 @dataclass(frozen=True, slots=True)
 class Work:

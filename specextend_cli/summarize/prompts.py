@@ -7,27 +7,36 @@ file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
-from specextend_cli.models.preset import Preset, fill
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.templates import fill
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.request import Request
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
 class Prompter:
-    """Builds the prompts of one preset with its target's tokenizer, from the model in `directory`."""
+    """Builds the prompts of one preset with its target's tokenizer, from the model in `directory`.
+
+    They say what the `request` asks for.
+    """
 
     preset: Preset
     encoder: TextEncoder
     directory: Path
+    request: Request = field(default_factory=Request, kw_only=True)
 
     def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
-        """Token ids of `template` ("single", "map" or "reduce") around `text`, up to where the answer begins."""
+        """Token ids of `template` around `text`, up to where the answer begins.
+
+        "single" and "reduce" write the summary, "map" notes, "merge" notes on notes.
+        """
         before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
 
@@ -38,8 +47,11 @@ class Prompter:
     def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
         """Token ids before and after the text."""
         prompts = self.preset.prompts
-        values = {key: self._harmless(str(value)) for key, value in values.items()}
-        before, after = fill(getattr(prompts, template), values)
+        wanted = {"question": self.request.focus or "", **values}
+        if self.request.language is not None:
+            wanted["language"] = self.request.language
+        words = self.request.spelled(prompts, template, self._harmless)
+        before, after = fill(words, {key: self._harmless(str(value)) for key, value in wanted.items()})
         messages = [{"role": "user", "content": f"{before.lstrip()}{_MARK}{after.rstrip()}"}]
         if prompts.system:
             messages.insert(0, {"role": "system", "content": prompts.system})

@@ -17,6 +17,16 @@ _WORD = re.compile(r"\w+")
 _PATIENCE = 2
 
 
+def split(text: str) -> list[str]:
+    """The sentences of a text, none left out: each with the white space after it."""
+    sentences, start = [], 0
+    for end in _END.finditer(text):
+        if not _ABBREVIATION.search(text[start : end.end()]):
+            sentences.append(text[start : end.end()])
+            start = end.end()
+    return [*sentences, text[start:]] if start < len(text) else sentences
+
+
 class Sentences:
     """Takes deltas, gives whole sentences; drops one that repeats an earlier one, and counts what it dropped."""
 

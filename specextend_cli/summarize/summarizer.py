@@ -8,11 +8,13 @@ level prompt.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from specextend_cli.documents.document import Document
+from specextend_cli.documents.read import read
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
@@ -37,24 +39,25 @@ from specextend_cli.summarize.events import (
 )
 from specextend_cli.summarize.notes import NoteStore
 from specextend_cli.summarize.pair import Choices, describe, load_writer
-from specextend_cli.summarize.planning import WORDS_PER_TOKEN, Work, pack, plan_work
+from specextend_cli.summarize.planning import Work, pack, plan_work
 from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.request import SLACK, WORDS_PER_TOKEN, Request
+from specextend_cli.summarize.shape import shape
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Choices):
+class Options(Choices, Request):
     """What a user may ask for. None keeps the preset's setting.
 
-    `words` is about how long the summary should be; `max_tokens` bounds every text that is written. `batch` notes are
-    written at once; who chooses a draft, but no batch, has every text drafted for. `strict` refuses a document of which
-    something cannot be read. Without `cache`, notes are neither reused nor kept.
+    `max_tokens` bounds every text that is written. `batch` notes are written at once; who chooses a draft, but no
+    batch, has every text drafted for. `strict` refuses a document of which something cannot be read. Without `cache`,
+    notes are neither reused nor kept.
     """
 
     preset: str = DEFAULT
-    words: int | None = None
     max_tokens: int | None = None
     batch: int | None = None
     offline: bool = False
@@ -72,15 +75,21 @@ class _Note:
 
 
 class Summarizer:
-    """Use as a context manager, or call `close`. Not for several threads at once."""
+    """Use as a context manager, or call `close`. Not for several threads at once.
 
-    def __init__(self, options: Options | None = None) -> None:
+    Notes are kept in `store`, by default the user's own.
+    """
+
+    def __init__(self, options: Options | None = None, *, store: NoteStore | None = None) -> None:
         self.options = options or Options()
         preset = load_preset(self.options.preset)
+        self.request = Request(**{field.name: getattr(self.options, field.name) for field in fields(Request)})
+        self.request.check(preset)
+        preset = self.request.fitted(preset)
         self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        self._store = NoteStore(cache_root() / "notes.sqlite" if self.options.cache else None)
+        self._store = store or NoteStore(cache_root() / "notes.sqlite" if self.options.cache else None)
         self._prompter: Prompter | None = None
         self._writer: Writer | None = None
 
@@ -97,11 +106,23 @@ class Summarizer:
     @property
     def saves(self) -> bool:
         """Whether what is written now will be found again by a later run."""
-        return self._store.path is not None
+        return self.notes is not None
+
+    @property
+    def notes(self) -> Path | None:
+        """The file in which notes are kept, if they are."""
+        return self._store.path
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
         return drained(self._planned(document)).plan
+
+    def summarize(self, source: Document | str | Path) -> Summary:
+        """The summary of a document, or of the file at a path. Raises what `run` and `read` do."""
+        for event in self.run(source if isinstance(source, Document) else read(Path(source))):
+            if isinstance(event, Summarized):
+                return event.summary
+        raise AssertionError("the run ended without a summary")
 
     def run(self, document: Document) -> Iterator[Event]:
         """Summarize. The last event is `Summarized`; text is final when its event says so.
@@ -141,6 +162,7 @@ class Summarizer:
                 seconds=perf_counter() - began,
                 preset=self.preset.name,
                 drafter=self._drafter_name,
+                request=self.request,
             )
         )
 
@@ -156,7 +178,7 @@ class Summarizer:
         if self._prompter is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
-            self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory)
+            self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory, request=self.request)
             self._check_prompts()
         return plan_work(document, self.preset, self._prompter.encoder)
 
@@ -166,7 +188,7 @@ class Summarizer:
         values = dict.fromkeys(PLACEHOLDERS, "9999")
         text = max(window.chunk, 3 * (window.note_tokens + 2))
         for template in ("single", "map", "reduce"):
-            new = window.note_tokens if template == "map" else window.summary_tokens
+            new = window.note_tokens if template == "map" else self.request.room(window.summary_tokens)
             need = self._prompts.overhead(template, values) + text + new
             if need > window.context:
                 raise UsageError(
@@ -208,8 +230,8 @@ class Summarizer:
                 first.extend(notes)
             groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
             sources = [self._join([notes[i] for i in group]) for group in groups]
-            template, level = "reduce", level + 1
-        template = "single" if level == 1 else template  # what reads the document itself and writes the summary
+            template, level = "merge", level + 1
+        template = "single" if level == 1 else "reduce"
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
@@ -221,13 +243,16 @@ class Summarizer:
 
     def _final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Iterator[Event]:
         prompt = self._prompts.prompt(template, self._values(document, source, part, words), source.text)
-        most = self.preset.window.summary_tokens // part.parts
-        limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * 1.25)), source.tokens)
-        begun = part.number == 1
+        most = self.request.room(self.preset.window.summary_tokens) // part.parts
+        limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * SLACK)), source.tokens)
+        form = shape(self.request.style, part.number, part.parts)
+        gap = form.gap if part.number > 1 else ""
         for event in self._answers.one(Question(part, prompt, limit)):
-            if isinstance(event, Text) and not begun:
-                event, begun = Text(f"\n\n{event.delta}", True), True
-            yield event
+            if not isinstance(event, Text):
+                yield event
+            elif delta := form.feed(event.delta):
+                yield Text(gap + delta, True)
+                gap = ""
 
     def load(self) -> Generator[Event, None, Writer]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
@@ -264,7 +289,7 @@ class Summarizer:
     def _words(self, tokens: int) -> int:
         """How long a summary to ask for: what the user wants, else the preset's length, a third of a short text."""
         most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * 0.8)
-        return self.options.words or max(min(most, int(tokens * WORDS_PER_TOKEN / 3)), 10)
+        return self.request.words(max(min(most, int(tokens * WORDS_PER_TOKEN / 3)), 10))
 
     def _limit(self, tokens: int, source_tokens: int) -> int:
         """Most new tokens of a text: always fewer than what it summarizes has."""

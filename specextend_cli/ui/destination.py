@@ -29,9 +29,9 @@ class Destination:
     force: bool = False
 
     def path(self, name: str) -> Path | None:
-        """The file for the document of that name; None for stdout."""
+        """The file for the document of that name; None for stdout. A name may have directories of its own in it."""
         if self.directory is not None:
-            return self.directory / (Path(name).name + SUFFIX[self.format])
+            return self.directory / f"{name}{SUFFIX[self.format]}"
         return self.file
 
     def keeps(self, path: Path) -> bool:
@@ -54,23 +54,33 @@ class Destination:
 
         `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
         """
-        if path is None:
-            headed = heading and self.format in ("text", "md")
-            yield WRITERS[self.format](under(heading, write) if headed else write)
-            return
-        with atomic(path) as put:
+        with self._target(write, path, heading) as put:
             yield WRITERS[self.format](put)
 
+    def put(self, write: Write, text: str, path: Path | None, *, heading: str = "") -> None:
+        """The same for a result that was written elsewhere, as a `text`."""
+        with self._target(write, path, heading) as put:
+            put(text)
 
-def destination(path: Path | None, format: str, *, many: bool, force: bool = False) -> Destination:
+    @contextmanager
+    def _target(self, write: Write, path: Path | None, heading: str) -> Iterator[Write]:
+        if path is None:
+            yield under(heading, write) if heading and self.format in ("text", "md") else write
+            return
+        with atomic(path) as put:
+            yield put
+
+
+def destination(output: str | None, format: str, *, many: bool, force: bool = False) -> Destination:
     """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs."""
     kind = cast(Format, format)
-    if path is None:
+    if output is None:
         return Destination(kind)
-    if path.is_dir() or many:
+    path = Path(output)
+    if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
             raise UsageError(
-                f"--output {path} is a file, and there are several inputs",
+                f"--output {output} is a file, and a directory is needed",
                 why="every input gets a file of its own",
                 fix="name a directory",
             )

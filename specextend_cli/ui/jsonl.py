@@ -34,6 +34,7 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "plan": plan_record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
         "notes": list(summary.notes),
+        "request": _record(summary.request),
         "preset": summary.preset,
         "drafter": summary.drafter,
         "version": __version__,

@@ -35,7 +35,7 @@ class Plain:
             case Plan():
                 parts = f", {len(event.chunks)} parts" if len(event.chunks) > 1 else ""
                 size = f"{format_many(event.pages, event.unit)}, {format_many(event.tokens, 'token')}"
-                self._say(f"{event.document}: {size}{parts}")
+                self._say(f"{self.progress.document}: {size}{parts}")
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)

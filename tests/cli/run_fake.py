@@ -35,7 +35,11 @@ if "coverage" in settings:
 @dataclass(frozen=True)
 class Options:
     preset: str = "smollm2-135m"
-    words: int | None = None
+    length: int | str | None = None
+    style: str = "paragraph"
+    focus: str | None = None
+    language: str | None = None
+    template: str | None = None
     max_tokens: int | None = None
     draft: str | None = None
     policy: str | None = None

@@ -12,8 +12,9 @@ else:
     import tomli as tomllib
 
 from specextend_cli.errors import Exit, UsageError
-from specextend_cli.models.preset import DEFAULT, fill
+from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import list_presets, load_preset, user_presets
+from specextend_cli.models.templates import fill
 
 HEAD = '[draft]\nkind = "eagle"\n'
 SOURCE = '[draft.source]\nkind = "hub"\nrepo = "owner/head"\n'

@@ -34,7 +34,7 @@ class Recorder(Prompter):
 
     def first(self) -> list[str]:
         """The texts of the first level."""
-        return [text for template, text, _ in self.asked if template != "reduce"]
+        return [text for template, text, _ in self.asked if template in ("single", "map")]
 
 
 @dataclass

@@ -1,0 +1,147 @@
+"""What a user asks of a summary: how long, in which style and language, on which question, in whose words.
+
+A `Request` is checked once, against the preset that is to fulfil it; then `Prompter` and `Summarizer` ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+
+from specextend_cli.errors import UsageError
+from specextend_cli.models.templates import check_prompt, placeholders, spell_out
+from specextend_cli.models.wording import Style
+
+if TYPE_CHECKING:
+    from specextend_cli.models.preset import Preset, Prompts, Window
+
+Length: TypeAlias = Literal["short", "medium", "long"]
+LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
+"""How much of the length that nobody asked to change."""
+WORDS_PER_TOKEN = 0.75
+SLACK = 1.25
+"""Tokens that a text may have for every token that its words take on average."""
+MOST_CHARACTERS = {"template": 20_000, "focus": 1_000, "language": 60}
+
+
+class Form(NamedTuple):
+    """A style's own length in words, if it has one, and whether one prompt must write it all."""
+
+    words: int | None = None
+    whole: bool = False
+
+
+FORMS: Mapping[Style, Form] = {
+    "paragraph": Form(),
+    "bullets": Form(),
+    "abstract": Form(words=200, whole=True),
+    "tldr": Form(words=40, whole=True),
+    "outline": Form(),
+}
+WRITES_SUMMARY = ("single", "reduce")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """None asks for what the preset does by itself.
+
+    `length` is about how many words, or a share of the preset's own length; `focus` a question; `language` its name in
+    English; `template` stands in for the prompts that write the summary, with their placeholders.
+    """
+
+    length: int | Length | None = None
+    style: Style = "paragraph"
+    focus: str | None = None
+    language: str | None = None
+    template: str | None = None
+
+    def check(self, preset: Preset) -> None:
+        """UsageError where something cannot be asked, or `preset` has no place for it."""
+        if self.length not in (None, *LENGTHS) and not (isinstance(self.length, int) and self.length > 0):
+            raise UsageError(f"--length {self.length}: no such length", fix=f"a number of words, {_or(LENGTHS)}")
+        if self.style not in FORMS:
+            raise UsageError(f"--style {self.style}: no such style", fix=_or(FORMS))
+        for name, most in MOST_CHARACTERS.items():
+            self._bounded(name, most)
+        if self.template is not None:
+            try:
+                check_prompt(self.template)
+            except ValueError as error:
+                raise UsageError("the template cannot be filled", why=str(error), fix="correct it there") from error
+        self._has_room(preset.window)
+        for flag, place, names in (
+            ("--focus", "focus", ("map", *WRITES_SUMMARY)),
+            ("--lang", "language", WRITES_SUMMARY),
+        ):
+            if getattr(self, place) is not None:
+                self._has_place(preset, flag, place, names)
+
+    def _has_room(self, window: Window) -> None:
+        most = window.context - window.chunk - 1
+        if self.room(window.summary_tokens) > most:
+            raise UsageError(
+                f"--length {self.length} is more than this preset can write",
+                why=f"beside what it reads, its window has room for {int(most * WORDS_PER_TOKEN / SLACK):,} words",
+                fix="a shorter one, or a preset with a larger window: specextend presets list",
+            )
+
+    def _bounded(self, name: str, most: int) -> None:
+        value = getattr(self, name)
+        if value is None:
+            return
+        flag = "--lang" if name == "language" else f"--{name}"
+        if not value.strip():
+            raise UsageError(f"{flag} is empty", fix="leave it out")
+        if len(value) > most:
+            raise UsageError(f"{flag} has {len(value):,} characters", why=f"at most {most:,} are taken", fix="say less")
+
+    def _has_place(self, preset: Preset, flag: str, place: str, names: Sequence[str]) -> None:
+        for name in names:
+            if self.template is not None and name in WRITES_SUMMARY:
+                words, owner, fix = self.template, "the template", f"write {{{place}}} in it, or leave {flag} out"
+            else:
+                words, owner = getattr(preset.prompts, name), f"preset {preset.name}"
+                fix = "another --model, or a preset of your own that says it: specextend presets list"
+            if place not in placeholders(words):
+                raise UsageError(f"{owner} has no place for {flag}", why=f"it does not say {{{place}}}", fix=fix)
+
+    def spelled(self, prompts: Prompts, template: str, quote: Callable[[str], str] = str) -> str:
+        """A prompt by its name (see `Prompter.prompt`), with the sentences of this request; `quote` cites the user."""
+        words: str = getattr(prompts, "reduce" if template == "merge" else template)
+        final = template in WRITES_SUMMARY
+        if final and self.template is not None:
+            words = quote(self.template)
+        sentences = {
+            "style": prompts.style(self.style if final else "paragraph"),
+            "focus": "" if self.focus is None else prompts.focus,
+        }
+        return spell_out(words, sentences)
+
+    def fitted(self, preset: Preset) -> Preset:
+        """The preset, with one prompt for a style that only one can write."""
+        if not FORMS[self.style].whole:
+            return preset
+        return preset.model_copy(update={"window": preset.window.model_copy(update={"summary_parts": 1})})
+
+    def room(self, tokens: int) -> int:
+        """Most tokens of the summary, where the preset has room for `tokens`."""
+        if isinstance(self.length, int):
+            return max(tokens, int(self.length / WORDS_PER_TOKEN * SLACK))
+        return int(tokens * max(LENGTHS[self.length or "medium"], 1))
+
+    def words(self, usual: int) -> int:
+        """How many words to ask for, where the preset would write `usual`."""
+        if isinstance(self.length, int):
+            return self.length
+        form = FORMS[self.style]
+        own = usual if form.words is None else min(form.words, usual)
+        return max(int(own * LENGTHS[self.length or "medium"]), 10)
+
+
+def _or(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
+
+
+assert set(FORMS) == set(get_args(Style))

@@ -1,0 +1,93 @@
+"""The shape of a style, whoever writes: a model that makes no list when asked for one has its sentences made into one.
+
+Small models do what they were trained to do, and that is prose. What is a list already stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from specextend_cli.models.wording import Style
+from specextend_cli.summarize.sentences import split
+
+_ITEM = re.compile(r"\s*(?:[-*•–#]|\(?\d{1,3}[.)]|[IVX]{1,5}\.)\s")
+_BRIEF = 2
+
+
+class Shape(Protocol):
+    """Takes the deltas of one part of a summary, whole sentences each, and gives them back in shape."""
+
+    gap: str
+    """What stands between this part and the one before."""
+
+    def feed(self, delta: str) -> str:
+        """The next of the text."""
+
+
+class Prose:
+    """As it is."""
+
+    gap = "\n\n"
+
+    def feed(self, delta: str) -> str:
+        """The same."""
+        return delta
+
+
+class Brief:
+    """Its first two sentences."""
+
+    gap = " "
+
+    def __init__(self) -> None:
+        self._left = _BRIEF
+
+    def feed(self, delta: str) -> str:
+        """The sentences that still count."""
+        kept = [sentence for sentence in split(delta) if sentence.strip()][: self._left]
+        self._left -= len(kept)
+        return "".join(kept)
+
+
+class Items:
+    """A line for each sentence, marked with `first` or `others`; a list that the model made stays as it is.
+
+    A sentence that announces others, with a colon, waits for one: where the text ends there, it says nothing.
+    """
+
+    gap = "\n"
+
+    def __init__(self, first: str, others: str) -> None:
+        self._marks = [others, first]
+        self._begun = self._listed = False
+        self._waiting = ""
+
+    def feed(self, delta: str) -> str:
+        """Lines, each but the first after a line break."""
+        if not self._begun:
+            self._listed = bool(_ITEM.match(delta))
+        if self._listed:
+            self._begun = True
+            return delta
+        lines = []
+        for sentence in split(delta):
+            if body := " ".join(sentence.split()):
+                mark = self._marks.pop() if len(self._marks) > 1 else self._marks[0]
+                line = ("\n" if self._begun else "") + mark + body
+                self._begun = True
+                if body.endswith(":"):
+                    self._waiting += line
+                else:
+                    lines.append(self._waiting + line)
+                    self._waiting = ""
+        return "".join(lines)
+
+
+def shape(style: Style, part: int, parts: int) -> Shape:
+    """The shape of part `part` of `parts` of a summary in that style."""
+    if style == "bullets":
+        return Items("- ", "- ")
+    if style == "outline":
+        return Items(f"{part}. ", "   - ")
+    return Brief() if style == "tldr" else Prose()
