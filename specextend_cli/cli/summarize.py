@@ -46,6 +46,8 @@ def summarize(
     output: options.OutputPath = None,
     format: options.FormatOption = None,
     json: options.Json = False,
+    cite: options.Cite = False,
+    check: options.Check = False,
     force: options.Force = False,
     dry_run: options.DryRun = False,
     quiet: options.Quiet = False,
@@ -58,6 +60,8 @@ def summarize(
 
       specextend summarize report.pdf
 
+      specextend summarize report.pdf --cite --check
+
       specextend summarize *.pdf --output summaries/ --format md
 
       curl -s https://example.org/essay.txt | specextend summarize --length 100 | tee summary.txt
@@ -67,6 +71,7 @@ def summarize(
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.destination import destination
+    from specextend_cli.ui.marks import Marks
     from specextend_cli.ui.streams import Output
 
     settings = Options(
@@ -94,7 +99,8 @@ def summarize(
 
             print_plans(terminal, summarizer, inputs, as_json=json)
             return
-        place = destination(output, _format(format, json, output), many=len(inputs) > 1, force=force)
+        kind, marks = _format(format, json, output), Marks(cite, check)
+        place = destination(output, kind, many=len(inputs) > 1, force=force, marks=marks)
         place.refuse_collisions([source.name for source in inputs])
         job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose)
         with signals.deadline(timeout):

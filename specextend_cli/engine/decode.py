@@ -10,7 +10,7 @@ import torch
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.events import Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -30,8 +30,11 @@ def decode(
     retrieval: Retrieval | None = None,
     budget: Budget | None = None,
     prefill_chunk: int = 1024,
+    marks: Sequence[int] = (),
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
+
+    `marks`, ascending positions, part the prompt in segments whose shares of attention `Looked` tells (see there).
 
     Losslessness: whatever the drafter, the tokens are those of plain decoding; the same tokens in float32, and the same
     up to rounding between a tree's and a single token's matrix products in half precision.
@@ -43,6 +46,7 @@ def decode(
     device = target.lm.device
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
+    segments = torch.tensor(marks, device=device) if marks else None
 
     capacity = len(prompt) + stop.max_tokens + budget.shape.nodes + 1
     target.begin(capacity)
@@ -61,6 +65,8 @@ def decode(
     if drafter.retrieves:
         yield _retrieve(target, drafter, -1, first=True)
 
+    if segments is not None:
+        yield Looked(target.looks([-1], segments))
     new, reason = stop(emitted)
     yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
     last = emitted[-1]
@@ -82,6 +88,8 @@ def decode(
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
         budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
 
+        if segments is not None:
+            yield Looked(target.looks(verdict.path, segments))
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)

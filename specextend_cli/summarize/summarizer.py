@@ -35,10 +35,14 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
+from specextend_cli.summarize.grounds import Grounds
+from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.notes import NoteStore
 from specextend_cli.summarize.pair import Choices, describe, load_writer
+from specextend_cli.summarize.passages import Origin, origins, passages
 from specextend_cli.summarize.planning import WORDS_PER_TOKEN, Work, pack, plan_work
 from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.runs import RunStore
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
@@ -64,11 +68,12 @@ class Options(Choices):
 
 @dataclass(frozen=True)
 class _Note:
-    """A text, the pages it is about, and its size in target tokens."""
+    """A text, the pages it is about, its size in target tokens, and which passages its sentences come from."""
 
     text: str
     pages: tuple[int, int]
     tokens: int
+    origins: tuple[Origin, ...] = ()
 
 
 class Summarizer:
@@ -80,7 +85,8 @@ class Summarizer:
         self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        self._store = NoteStore(cache_root() / "notes.sqlite" if self.options.cache else None)
+        store = cache_root() / "notes.sqlite" if self.options.cache else None
+        self._store, self._runs = NoteStore(store), RunStore(store)
         self._prompter: Prompter | None = None
         self._writer: Writer | None = None
 
@@ -115,7 +121,8 @@ class Summarizer:
         yield work.plan
         notes: list[_Note] = []
         text, read = "", 0
-        for event in self._write_all(document, work, notes):
+        grounds = Grounds(document, passages(document, work.chunks))
+        for event in self._write_all(document, work, notes, grounds):
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
@@ -130,19 +137,19 @@ class Summarizer:
         extraction = document.extraction
         dropped = work.plan.tokens - read
         coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit)
-        yield Summarized(
-            Summary(
-                document=document.name,
-                text=text.strip(),
-                plan=work.plan,
-                coverage=coverage,
-                notes=tuple(note.text for note in notes),
-                meter=meter,
-                seconds=perf_counter() - began,
-                preset=self.preset.name,
-                drafter=self._drafter_name,
-            )
+        summary = Summary(
+            document=document.name,
+            text=text.strip(),
+            plan=work.plan,
+            coverage=coverage,
+            notes=tuple(note.text for note in notes),
+            meter=meter,
+            seconds=perf_counter() - began,
+            preset=self.preset.name,
+            drafter=self._drafter_name,
+            sentences=tuple(grounds.sentences),
         )
+        yield Summarized(replace(summary, run=self._runs.add(summary, document)))
 
     @property
     def _drafter_name(self) -> str:
@@ -184,14 +191,16 @@ class Summarizer:
                 fix="leave out --strict to summarize the rest",
             )
 
-    def _write_all(self, document: Document, work: Work, first: list[_Note]) -> Iterator[Event]:
+    def _write_all(self, document: Document, work: Work, first: list[_Note], grounds: Grounds) -> Iterator[Event]:
         """Map every chunk, then reduce until the preset's number of parts can be written from what is left.
 
         `first` receives the first level's notes.
         """
         window, levels = self.preset.window, work.plan.levels
+        found = grounds.citer.passages
         sources = [
-            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens) for c in work.chunks
+            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, origins(found, c))
+            for c in work.chunks
         ]
         template, level = "map", 1
         while len(sources) > window.summary_parts:
@@ -199,11 +208,19 @@ class Summarizer:
                 Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
                 for number, source in enumerate(sources, 1)
             ]
-            texts = yield from self._answers.notes(
+            answers = yield from self._answers.notes(
                 [self._ask_note(template, document, *pair) for pair in zip(sources, parts, strict=True)]
             )
             count = self._prompts.encoder.count
-            notes = [_Note(text, source.pages, count(text)) for text, source in zip(texts, sources, strict=True)]
+            notes = [
+                _Note(
+                    answer.text,
+                    source.pages,
+                    count(answer.text),
+                    tuple(grounds.citer.origins(answer.text, answer.looks, source.origins)),
+                )
+                for answer, source in zip(answers, sources, strict=True)
+            ]
             if level == 1:
                 first.extend(notes)
             groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
@@ -213,21 +230,37 @@ class Summarizer:
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
-            yield from self._final(template, document, source, part, max(words // len(sources), 1))
+            question = self._ask_final(template, document, source, part, max(words // len(sources), 1))
+            yield from self._final(question, source, grounds)
 
     def _ask_note(self, template: str, document: Document, source: _Note, part: Part) -> Question:
-        prompt = self._prompts.prompt(template, self._values(document, source, part, self._note_words), source.text)
-        return Question(part, prompt, self._limit(self.preset.window.note_tokens, source.tokens))
+        limit = self._limit(self.preset.window.note_tokens, source.tokens)
+        return self._ask(template, self._values(document, source, part, self._note_words), source, part, limit)
 
-    def _final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Iterator[Event]:
-        prompt = self._prompts.prompt(template, self._values(document, source, part, words), source.text)
+    def _ask_final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Question:
         most = self.preset.window.summary_tokens // part.parts
         limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * 1.25)), source.tokens)
-        begun = part.number == 1
-        for event in self._answers.one(Question(part, prompt, limit)):
-            if isinstance(event, Text) and not begun:
-                event, begun = Text(f"\n\n{event.delta}", True), True
-            yield event
+        return self._ask(template, self._values(document, source, part, words), source, part, limit)
+
+    def _ask(self, template: str, values: dict[str, object], source: _Note, part: Part, limit: int) -> Question:
+        prompt = self._prompts.prompt(template, values, source.text)
+        marks = self._prompts.marks(template, values, source.text, [origin.start for origin in source.origins])
+        return Question(part, prompt, limit, marks)
+
+    def _final(self, question: Question, source: _Note, grounds: Grounds) -> Iterator[Event]:
+        """A part of the summary: each piece of text, then what its sentences rest on."""
+        looks: list[Look] = []
+        at = 0
+        for event in self._answers.one(question):
+            if isinstance(event, Look):
+                looks.append(event)
+            elif isinstance(event, Text):
+                lead = "\n\n" if grounds.sentences and not at else ""
+                yield Text(lead + event.delta, True)
+                yield from grounds.add(lead + event.delta, at - len(lead), looks, source.origins)
+                at += len(event.delta)
+            else:
+                yield event
 
     def load(self) -> Generator[Event, None, Writer]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
@@ -282,9 +315,13 @@ class Summarizer:
         }
 
     def _join(self, notes: Sequence[_Note]) -> _Note:
-        text = "\n\n".join(note.text for note in notes)
+        text, origins = "", []
+        for note in notes:
+            text += "\n\n" * bool(text)
+            origins += [replace(one, start=len(text) + one.start, end=len(text) + one.end) for one in note.origins]
+            text += note.text
         pages = (notes[0].pages[0], notes[-1].pages[1])
-        return _Note(text, pages, self._prompts.encoder.count(text))
+        return _Note(text, pages, self._prompts.encoder.count(text), tuple(origins))
 
 
 def compare(document: Document, options: Options) -> Iterator[Event]:

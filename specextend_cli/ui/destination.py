@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import cast
 
 from specextend_cli.errors import UsageError
+from specextend_cli.ui.marks import Marks
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import SUFFIX, WRITERS, Format, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, Write, Writer
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Destination:
     file: Path | None = None
     directory: Path | None = None
     force: bool = False
+    marks: Marks = NO_MARKS
 
     def path(self, name: str) -> Path | None:
         """The file for the document of that name; None for stdout."""
@@ -56,17 +58,19 @@ class Destination:
         """
         if path is None:
             headed = heading and self.format in ("text", "md")
-            yield WRITERS[self.format](under(heading, write) if headed else write)
+            yield WRITERS[self.format](under(heading, write) if headed else write, self.marks)
             return
         with atomic(path) as put:
-            yield WRITERS[self.format](put)
+            yield WRITERS[self.format](put, self.marks)
 
 
-def destination(path: Path | None, format: str, *, many: bool, force: bool = False) -> Destination:
+def destination(
+    path: Path | None, format: str, *, many: bool, force: bool = False, marks: Marks = NO_MARKS
+) -> Destination:
     """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs."""
     kind = cast(Format, format)
     if path is None:
-        return Destination(kind)
+        return Destination(kind, marks=marks)
     if path.is_dir() or many:
         if path.exists() and not path.is_dir():
             raise UsageError(
@@ -74,8 +78,8 @@ def destination(path: Path | None, format: str, *, many: bool, force: bool = Fal
                 why="every input gets a file of its own",
                 fix="name a directory",
             )
-        return Destination(kind, directory=path, force=force)
-    return Destination(kind, file=path)
+        return Destination(kind, directory=path, force=force, marks=marks)
+    return Destination(kind, file=path, marks=marks)
 
 
 def under(heading: str, write: Write) -> Write:

@@ -1,0 +1,92 @@
+"""Which sentences of a document stand behind a sentence about it: those that say it, and that the target looked at."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from specextend_cli.summarize.lexical import Index
+from specextend_cli.summarize.looks import Look
+from specextend_cli.summarize.passages import Origin, Passage
+from specextend_cli.summarize.sentences import spans
+
+_FLOOR = 0.15  # of a sentence's weight of words; a passage with less does not say it
+_GAIN, _GLANCE = 0.3, 0.5  # what a further passage must add, and how much it was looked at, beside the best
+_SURE = 0.25  # of the attention on the whole source: enough by itself, where words differ (another language, say)
+_MOST = 3  # passages of a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A passage by its number, how much of the sentence's words it has, and how much it was looked at, each 0 to 1.
+
+    `looked` is relative to the passage that was looked at most; None where nobody watched.
+    """
+
+    passage: int
+    lexical: float
+    looked: float | None
+    score: float
+
+
+class Citer:
+    """Finds evidence in the passages of one document. `trust` is what attention counts for, 0 to 1."""
+
+    def __init__(self, text: str, passages: Sequence[Passage], *, trust: float = 0.5) -> None:
+        self.passages = passages
+        self._text = text
+        self._trust = trust
+
+    def evidence(self, sentence: str, looked: Mapping[int, float]) -> list[Evidence]:
+        """The passage with the best score, then such as add words that it has not; none at all for idle talk.
+
+        `looked` is attention by passage, in any unit.
+        """
+        rest = weights = self._index.weights(sentence)
+        most = max(looked.values(), default=0.0)
+        sure = [i for i, share in looked.items() if share == most > 0 and share >= _SURE * sum(looked.values())]
+        trust = self._trust if most > 0 else 0.0
+        whole = self._index.shares(weights)
+        found: list[Evidence] = []
+        while len(found) < _MOST:
+            shares = self._index.shares(rest)
+            seen = {i: looked.get(i, 0.0) / most if most > 0 else 0.0 for i in (*shares, *sure)}
+            if found:
+                cited = {self.passages[one.passage].page for one in found}
+                rivals = [i for i, share in shares.items() if share >= _GAIN and self.passages[i].page not in cited]
+                rivals = [i for i in rivals if most == 0 or seen[i] >= _GLANCE]
+            else:
+                rivals = [i for i, share in shares.items() if share >= _FLOOR] or sure
+            if not rivals:
+                break
+            best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) + trust * seen[i], -i))
+            lexical = whole.get(best, 0.0)
+            score = (1 - trust) * lexical + trust * seen[best]
+            found.append(Evidence(best, lexical, seen[best] if most > 0 else None, score))
+            rest = self._index.missing(rest, best)
+        return found
+
+    def origins(self, note: str, looks: Iterable[Look], source: Sequence[Origin], at: int = 0) -> Iterator[Origin]:
+        """The sentences of a note on `source`, each with the passages behind it; offsets begin at `at`."""
+        looks = list(looks)
+        for start, end in spans(note):
+            found = self.evidence(note[start:end], looked_at(start, end, looks, source))
+            total = sum(one.score for one in found) or 1.0
+            yield Origin(at + start, at + end, {one.passage: one.score / total for one in found})
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index([self._text[passage.start : passage.end] for passage in self.passages])
+
+
+def looked_at(start: int, end: int, looks: Iterable[Look], source: Sequence[Origin]) -> dict[int, float]:
+    """Attention by passage while characters [start, end) of an answer were written; `source` is what its prompt had."""
+    passages: dict[int, float] = defaultdict(float)
+    for look in looks:
+        if look.start < end and start < look.end:
+            for segment, share in look.shares.items():
+                for passage, part in source[segment].passages.items():
+                    passages[passage] += share * part
+    return passages
