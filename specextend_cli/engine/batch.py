@@ -24,7 +24,7 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.looks import Gaze, shares
+from specextend_cli.engine.looks import LOOK_EVERY, Gaze, shares
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 
@@ -143,13 +143,14 @@ def decode_batch(
     features: Sequence[int] = (),
     costs: CostModel | None = None,
     look_layers: Collection[int] = (),
+    look_every: int = LOOK_EVERY,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `features` names hidden states (see `LanguageModel.forward`) to yield as `States`: of the prompt while it is read
     (once for equal prompts that follow each other), then of each written token but the last. `costs` learns from
-    what is written alone, and says what plain steps cost. Requests with marks are told where `look_layers` looked, but
-    for a first token, which comes from reading the prompt. Tokens are those of plain decoding, up to rounding between a
+    what is written alone, and says what plain steps cost. Requests with marks are told where `look_layers` looked,
+    every `look_every` steps. Tokens are those of plain decoding, up to rounding between a
     batch's and a single row's matrix products. ValueError for an empty prompt.
     """
     if not all(request.prompt for request in requests):
@@ -160,6 +161,7 @@ def decode_batch(
     cache = Slots(lm.config, reader.cache, min(slots, len(requests)), capacity)
     waiting = deque(enumerate(requests))
     live: list[_Sequence] = []
+    steps = 0
     while waiting or live:
         while waiting and len(live) < slots:
             number, request = waiting.popleft()
@@ -175,7 +177,9 @@ def decode_batch(
         if not live:
             continue
         started = perf_counter()
-        gaze = Gaze(look_layers) if any(len(one.marks) for one in live) else None
+        steps += 1
+        looking = steps % look_every == 0 and any(len(one.marks) for one in live)
+        gaze = Gaze(look_layers) if looking else None
         logits, states = _step(lm, cache, live, features, gaze)
         together, seconds = len(live), perf_counter() - started
         if together == 1:

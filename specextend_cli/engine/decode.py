@@ -11,6 +11,7 @@ from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.looks import LOOK_EVERY
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -31,10 +32,12 @@ def decode(
     budget: Budget | None = None,
     prefill_chunk: int = 1024,
     marks: Sequence[int] = (),
+    look_every: int = LOOK_EVERY,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    `marks`, ascending positions, part the prompt in segments whose shares of attention `Looked` tells (see there).
+    `marks`, ascending positions, part the prompt in segments; every `look_every` steps `Looked` tells the shares of
+    attention that they got.
 
     Losslessness: whatever the drafter, the tokens are those of plain decoding; the same tokens in float32, and the same
     up to rounding between a tree's and a single token's matrix products in half precision.
@@ -69,8 +72,9 @@ def decode(
         yield Looked(target.looks([-1], segments))
     new, reason = stop(emitted)
     yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
-    last = emitted[-1]
+    last, steps = emitted[-1], 0
     while reason is None:
+        steps += 1
         length = target.length
         began = perf_counter()
         shape = budget.next_shape(length)
@@ -88,7 +92,7 @@ def decode(
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
         budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
 
-        if segments is not None:
+        if segments is not None and steps % look_every == 0:
             yield Looked(target.looks(verdict.path, segments))
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)

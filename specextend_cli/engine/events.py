@@ -85,8 +85,8 @@ class Finished:
 class Looked:
     """Where the target looked in the prompt while it wrote the next tokens: `shares` [m, segments] of its attention.
 
-    Told before the step that emits those m tokens (a step that ends the text may emit fewer), and only to whoever
-    names the prompt's segments; the rest of its attention fell on the rest of the sequence.
+    Told before the step that emits those m tokens (a step that ends the text may emit fewer), every few steps, and only
+    to whoever names the prompt's segments; the rest of its attention fell on the rest of the sequence.
     """
 
     shares: Tensor

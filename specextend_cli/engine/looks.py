@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+LOOK_EVERY = 3
+"""Steps: looking at every one would cost 4% of decoding time."""
+
 
 def shares(attention: Tensor, marks: Tensor) -> Tensor:
     """Attention [n, length] summed between `marks` [m], ascending positions: [n, m - 1]."""

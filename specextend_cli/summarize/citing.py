@@ -61,7 +61,8 @@ class Citer:
                 rivals = [i for i, share in shares.items() if share >= _FLOOR] or sure
             if not rivals:
                 break
-            best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) + trust * seen[i], -i))
+            fullest = max((shares.get(i, 0.0) for i in rivals), default=0.0) or 1.0
+            best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * seen[i], -i))
             lexical = whole.get(best, 0.0)
             score = (1 - trust) * lexical + trust * seen[best]
             found.append(Evidence(best, lexical, seen[best] if most > 0 else None, score))

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\d+(?:[.,]\d+)*|[^\W\d_]+")
+_NUMBER = 2.0  # what a number counts for, beside a word as rare: it is seldom there by chance
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
 _POSSESSIVE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]s\\b")
 
@@ -31,9 +32,12 @@ class Index:
 
     def weights(self, text: str) -> dict[str, float]:
         """The terms of `text`, each with what finding it is worth: little where every passage has it. They sum to 1."""
-        worth = {term: math.log1p(self.count / (len(self._places.get(term, ())) + 0.5)) for term in terms(text)}
+        worth = {term: self._rarity(term) * (_NUMBER if term[0].isdigit() else 1.0) for term in terms(text)}
         total = sum(worth.values())
         return {term: value / total for term, value in worth.items()}
+
+    def _rarity(self, term: str) -> float:
+        return math.log1p(self.count / (len(self._places.get(term, ())) + 0.5))
 
     def shares(self, weights: Mapping[str, float]) -> dict[int, float]:
         """For every passage with any of the terms, the weight of those it has, 0 to 1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specextend_cli.documents.document import Chunk, Document
@@ -37,7 +37,7 @@ def passages(document: Document, chunks: Iterable[Chunk]) -> list[Passage]:
     ]
 
 
-def origins(found: list[Passage], chunk: Chunk) -> tuple[Origin, ...]:
+def origins(found: Sequence[Passage], chunk: Chunk) -> tuple[Origin, ...]:
     """The passages of one chunk, as parts of its text."""
     first, last = (bisect_left(found, at, key=lambda passage: passage.start) for at in (chunk.start, chunk.end))
     return tuple(Origin(found[i].start - chunk.start, found[i].end - chunk.start, {i: 1.0}) for i in range(first, last))

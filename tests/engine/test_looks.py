@@ -15,7 +15,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Looked, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.looks import shares
+from specextend_cli.engine.looks import LOOK_EVERY, shares
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
@@ -30,7 +30,7 @@ def told(lm: LanguageModel, drafter, marks=MARKS, new: int = 24) -> tuple[list[i
     waiting = None
     budget = Budget(TreeShape(nodes=8, depth=4), gate=False)
     target = Target(lm, look_layers=LAYERS)
-    for event in decode(target, drafter, prompt(80), stop=Stop(new), budget=budget, marks=marks, prefill_chunk=32):
+    for event in decode(target, drafter, prompt(80), stop=Stop(new), budget=budget, marks=marks, look_every=1):
         if isinstance(event, Looked):
             waiting = event.shares
         elif isinstance(event, Step):
@@ -71,7 +71,7 @@ def test_a_batch_tells_each_of_its_own_prompt(slots: int) -> None:
     lm = LanguageModel(tiny())
     requests = [Request(prompt(80)[:n], Stop(new), marks=marks) for n, new, marks in CASES]
     rows: list[list[torch.Tensor]] = [[] for _ in requests]
-    for number, event in decode_batch(lm, requests, slots=slots, look_layers=LAYERS):
+    for number, event in decode_batch(lm, requests, slots=slots, look_layers=LAYERS, look_every=1):
         if isinstance(event, Looked):
             rows[number] += event.shares
     for (n, new, marks), found in zip(CASES, rows, strict=True):
@@ -79,7 +79,8 @@ def test_a_batch_tells_each_of_its_own_prompt(slots: int) -> None:
             assert found == []
             continue
         expected = []
-        for event in decode(Target(lm, look_layers=LAYERS), NoDrafter(), prompt(80)[:n], stop=Stop(new), marks=marks):
+        target, stop = Target(lm, look_layers=LAYERS), Stop(new)
+        for event in decode(target, NoDrafter(), prompt(80)[:n], stop=stop, marks=marks, look_every=1):
             expected += [event.shares[0]] if isinstance(event, Looked) else []
         assert len(found) == new - 1
         assert torch.allclose(torch.stack(found), torch.stack(expected[1:]), atol=1e-5)
@@ -96,3 +97,9 @@ def test_shares() -> None:
 def test_a_layer_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="layers 0 to 2"):
         Target(LanguageModel(tiny()), look_layers=(3,))
+
+
+def test_it_is_looked_at_every_few_steps() -> None:
+    target = Target(LanguageModel(tiny()), look_layers=LAYERS)
+    events = list(decode(target, NoDrafter(), prompt(80), stop=Stop(24), marks=MARKS))
+    assert sum(isinstance(event, Looked) for event in events) == 1 + 23 // LOOK_EVERY
