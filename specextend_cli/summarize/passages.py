@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,8 +30,13 @@ class Origin:
 
 def passages(document: Document, chunks: Iterable[Chunk]) -> list[Passage]:
     """In order. None lies in two chunks, so that what a chunk consists of depends on its text alone."""
+    starts = [page.start for page in document.pages]
+
+    def page(at: int) -> int:
+        return document.pages[max(bisect_right(starts, at) - 1, 0)].number if starts else 1
+
     return [
-        Passage(chunk.start + start, chunk.start + end, document.pages_of(chunk.start + start, chunk.start + end)[0])
+        Passage(chunk.start + start, chunk.start + end, page(chunk.start + start))
         for chunk in chunks
         for start, end in spans(document.text[chunk.start : chunk.end])
     ]

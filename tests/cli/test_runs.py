@@ -58,7 +58,7 @@ def test_the_passage_behind_a_sentence(cli, made):
     [
         (("show", "zzz"), 3, "there is no run zzz"),
         (("show", "last", "--sentence", "9"), 2, "has no sentence 9"),
-        (("show", "last", "--sentence", "0"), 2, "not in the range"),
+        (("show", "last", "--sentence", "0"), 2, "--sentence"),
         (("runs", "rm"), 2, "name the runs"),
         (("runs", "rm", "last", "--all"), 2, "name the runs"),
         (("runs", "rm", "zzz"), 3, "there is no run zzz"),
