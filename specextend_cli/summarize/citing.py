@@ -40,7 +40,7 @@ class Citer:
         self._trust = trust
 
     def evidence(self, sentence: str, looked: Mapping[int, float]) -> list[Evidence]:
-        """The passage with the best score, then such as add words that it has not; none at all for idle talk.
+        """The passage that both witnesses like best, then such as add words that it has not; none for idle talk.
 
         `looked` is attention by passage, in any unit.
         """
@@ -58,10 +58,10 @@ class Citer:
                 rivals = [i for i, share in shares.items() if share >= _GAIN and self.passages[i].page not in cited]
                 rivals = [i for i in rivals if most == 0 or seen[i] >= _GLANCE]
             else:
-                rivals = [i for i, share in shares.items() if share >= _FLOOR] or sure
+                rivals = list({*sure, *(i for i, share in shares.items() if share >= _FLOOR)})
             if not rivals:
                 break
-            fullest = max((shares.get(i, 0.0) for i in rivals), default=0.0) or 1.0
+            fullest = max(shares.get(i, 0.0) for i in rivals) or 1.0
             best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * seen[i], -i))
             lexical = whole.get(best, 0.0)
             score = (1 - trust) * lexical + trust * seen[best]
@@ -69,13 +69,13 @@ class Citer:
             rest = self._index.missing(rest, best)
         return found
 
-    def origins(self, note: str, looks: Iterable[Look], source: Sequence[Origin], at: int = 0) -> Iterator[Origin]:
-        """The sentences of a note on `source`, each with the passages behind it; offsets begin at `at`."""
+    def origins(self, note: str, looks: Iterable[Look], source: Sequence[Origin]) -> Iterator[Origin]:
+        """The sentences of a note on `source`, each with the passages behind it."""
         looks = list(looks)
         for start, end in spans(note):
             found = self.evidence(note[start:end], looked_at(start, end, looks, source))
             total = sum(one.score for one in found) or 1.0
-            yield Origin(at + start, at + end, {one.passage: one.score / total for one in found})
+            yield Origin(start, end, {one.passage: one.score / total for one in found})
 
     @cached_property
     def _index(self) -> Index:
