@@ -3,7 +3,8 @@
     python tests/citation_accuracy.py [--docs 4] [--pages 30] [--seed 100] [--seconds 200] [-v]
 
 Documents with a fact on every page that no other page has (`planted.py`). Of the sentences of their summaries that
-state such a fact, counted are the pages cited, and those of them that contain it.
+state such a fact, counted are the pages cited, and those of them that contain it. Sentences that mix the facts of
+several pages into one that no page has are counted by themselves.
 """
 
 from __future__ import annotations
@@ -32,18 +33,20 @@ WAYS = ("words", "attention", "both")
 class Recorder(Citer):
     """Remembers what was looked at for each sentence."""
 
-    looked: ClassVar[dict[str, Mapping[int, float]]] = {}
+    heard: ClassVar[dict[str, tuple[Mapping[int, float], range]]] = {}
 
-    def evidence(self, sentence, looked):
-        self.looked[sentence] = dict(looked)
-        return super().evidence(sentence, looked)
+    def evidence(self, sentence, looked, read=None):
+        self.heard[sentence] = dict(looked), read
+        return super().evidence(sentence, looked, read)
 
 
-def judge(planted: Planted, citer: Citer, sentence: str, looked: Mapping[int, float]) -> dict[str, list[int]]:
+def judge(
+    planted: Planted, citer: Citer, sentence: str, looked: Mapping[int, float], read: range
+) -> dict[str, list[int]]:
     """The pages that each way cites for a sentence."""
-    by_words = Citer(planted.document.text, citer.passages, trust=0.0).evidence(sentence, {})
+    by_words = Citer(planted.document.text, citer.passages, trust=0.0).evidence(sentence, {}, read)
     by_attention = [max(looked, key=lambda i: looked[i])] if looked else []
-    both = citer.evidence(sentence, looked)
+    both = citer.evidence(sentence, looked, read)
     return {
         "words": [citer.passages[one.passage].page for one in by_words],
         "attention": [citer.passages[i].page for i in by_attention],
@@ -60,8 +63,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=200, help="begin no document after this")
     parser.add_argument("-v", action="store_true", help="print every sentence that states a fact")
     given = parser.parse_args()
-    began, stated, silent = time.monotonic(), 0, Counter[str]()
-    cited, right = Counter[str](), Counter[str]()
+    began = time.monotonic()
+    stated, cited, right = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     with (
         Summarizer(Options(cache=False, device="cpu")) as summarizer,
         patch("specextend_cli.summarize.grounds.Citer", Recorder),
@@ -82,21 +85,21 @@ def main() -> None:
                 pages = planted.stated(sentence)
                 if not pages:
                     continue
-                stated += 1
-                ways = judge(planted, citer, sentence, Recorder.looked[sentence])
+                kind = "mixed" if planted.mixed(sentence) else "of one page"
+                stated[kind] += 1
+                ways = judge(planted, citer, sentence, *Recorder.heard[sentence])
                 for way, found in ways.items():
-                    cited[way] += len(found)
-                    right[way] += sum(page in pages for page in found)
-                    silent[way] += not found
+                    cited[kind, way] += len(found)
+                    right[kind, way] += sum(page in pages for page in found)
                 if given.v:
-                    print(f"  {sorted(pages)} {ways} {sentence!r}")
+                    print(f"  {kind} {sorted(pages)} {ways} {sentence!r}")
             print(
-                f"{number + 1} documents of {given.pages} pages, {len(plan.chunks)} parts, {plan.levels} levels;"
-                f" {stated} sentences state a fact; right of cited pages:",
-                *(f"{way} {right[way]}/{cited[way]} (silent {silent[way]})" for way in WAYS),
-                f"{time.monotonic() - began:.0f} s",
-                flush=True,
+                f"{number + 1} documents of {given.pages} pages, {len(plan.chunks)} parts, {plan.levels} levels,"
+                f" {time.monotonic() - began:.0f} s; right of cited pages:"
             )
+            for kind, count in stated.items():
+                shares = (f"{way} {right[kind, way]}/{cited[kind, way]}" for way in WAYS)
+                print(f"  {count} sentences {kind}:", *shares, flush=True)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,10 @@ class Planted:
         """Pages whose fact the sentence states."""
         return {fact.page for fact in self.facts if fact.stated_in(sentence)}
 
+    def mixed(self, sentence: str) -> bool:
+        """Whether it makes one thing of several pages' facts, which no page says."""
+        return sum(any(_says(sentence, mark) for mark in (f.place, f.year, f.sum)) for f in self.facts) > 1
+
 
 def plant(pages: int, seed: int, *, filler: int = 5) -> Planted:
     """A report of that many pages; on each, the fact stands anywhere among `filler` sentences."""

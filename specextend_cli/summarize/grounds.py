@@ -9,7 +9,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.summarize.citing import Citer, Evidence, looked_at
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.looks import Look
-from specextend_cli.summarize.passages import Origin, Passage
+from specextend_cli.summarize.passages import Material, Passage
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.support import Source
 
@@ -23,12 +23,12 @@ class Grounds:
         self._source = Source(document.text)
         self._length = 0
 
-    def add(self, delta: str, at: int, looks: Iterable[Look], source: Sequence[Origin]) -> Iterator[Sentence]:
+    def add(self, delta: str, at: int, looks: Iterable[Look], source: Material) -> Iterator[Sentence]:
         """The next piece of the summary, whole sentences; it begins `at` in the answer that `looks` are about."""
         looks = list(looks)
         for start, end in spans(delta):
             text, place = delta[start:end], self._length + start
-            evidence = self.citer.evidence(text, looked_at(at + start, at + end, looks, source))
+            evidence = self.citer.evidence(text, looked_at(at + start, at + end, looks, source), source.read)
             marked = self._source.unsupported(text)
             unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in marked)
             citations = tuple(self._citations(evidence))

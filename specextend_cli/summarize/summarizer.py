@@ -39,7 +39,7 @@ from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.notes import NoteStore
 from specextend_cli.summarize.pair import Choices, describe, load_writer
-from specextend_cli.summarize.passages import Origin, origins, passages
+from specextend_cli.summarize.passages import Material, joined, material, passages
 from specextend_cli.summarize.planning import WORDS_PER_TOKEN, Work, pack, plan_work
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.runs import RunStore
@@ -68,12 +68,12 @@ class Options(Choices):
 
 @dataclass(frozen=True)
 class _Note:
-    """A text, the pages it is about, its size in target tokens, and which passages its sentences come from."""
+    """A text, the pages it is about, its size in target tokens, and the passages that it comes from."""
 
     text: str
     pages: tuple[int, int]
     tokens: int
-    origins: tuple[Origin, ...] = ()
+    material: Material
 
 
 class Summarizer:
@@ -199,7 +199,7 @@ class Summarizer:
         window, levels = self.preset.window, work.plan.levels
         found = grounds.citer.passages
         sources = [
-            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, origins(found, c))
+            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, material(found, c))
             for c in work.chunks
         ]
         template, level = "map", 1
@@ -217,7 +217,7 @@ class Summarizer:
                     answer.text,
                     source.pages,
                     count(answer.text),
-                    tuple(grounds.citer.origins(answer.text, answer.looks, source.origins)),
+                    grounds.citer.material(answer.text, answer.looks, source.material),
                 )
                 for answer, source in zip(answers, sources, strict=True)
             ]
@@ -244,7 +244,7 @@ class Summarizer:
 
     def _ask(self, template: str, values: dict[str, object], source: _Note, part: Part, limit: int) -> Question:
         prompt = self._prompts.prompt(template, values, source.text)
-        marks = self._prompts.marks(template, values, source.text, [origin.start for origin in source.origins])
+        marks = self._prompts.marks(template, values, source.text, [origin.start for origin in source.material.origins])
         return Question(part, prompt, limit, marks)
 
     def _final(self, question: Question, source: _Note, grounds: Grounds) -> Iterator[Event]:
@@ -257,7 +257,7 @@ class Summarizer:
             elif isinstance(event, Text):
                 lead = "\n\n" if grounds.sentences and not at else ""
                 yield Text(lead + event.delta, True)
-                yield from grounds.add(lead + event.delta, at - len(lead), looks, source.origins)
+                yield from grounds.add(lead + event.delta, at - len(lead), looks, source.material)
                 at += len(event.delta)
             else:
                 yield event
@@ -315,13 +315,9 @@ class Summarizer:
         }
 
     def _join(self, notes: Sequence[_Note]) -> _Note:
-        text, origins = "", []
-        for note in notes:
-            text += "\n\n" * bool(text)
-            origins += [replace(one, start=len(text) + one.start, end=len(text) + one.end) for one in note.origins]
-            text += note.text
+        text, made_of = joined(((note.text, note.material) for note in notes), "\n\n")
         pages = (notes[0].pages[0], notes[-1].pages[1])
-        return _Note(text, pages, self._prompts.encoder.count(text), tuple(origins))
+        return _Note(text, pages, self._prompts.encoder.count(text), made_of)
 
 
 def compare(document: Document, options: Options) -> Iterator[Event]:
