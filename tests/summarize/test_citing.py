@@ -82,8 +82,7 @@ def test_other_words_are_cited_where_attention_is_sure() -> None:
 def made_up(planted, rng: random.Random) -> list[tuple[str, set[int], dict[int, float]]]:
     """Sentences that state a fact, and where they might have been looked for.
 
-    Of three kinds: the fact as it stands; in words that other pages have too; and one whose attention went astray, as it
-    does now and then.
+    Of three kinds: the fact as it stands; in words that other pages have too; and one whose attention went astray.
     """
     found = whole(planted.document)
     right = {fact.page: next(i for i, p in enumerate(found) if planted.document.text[p.start : p.end] == fact.sentence)
