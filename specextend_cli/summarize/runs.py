@@ -201,7 +201,12 @@ def _quote(document: Document, citation: Citation) -> Quote:
     first, last = (page.start, page.end) if page else (0, len(document.text))
     start, end = citation.start, min(citation.end, citation.start + _PASSAGE)
     text = document.text
-    return Quote(text[max(start - _AROUND, first) : start], text[start:end], text[end : min(end + _AROUND, last)])
+    before, after = text[max(start - _AROUND, first) : start], text[end : min(end + _AROUND, last)]
+    if start - _AROUND > first:
+        before = before.partition(" ")[2]  # no half a word
+    if end + _AROUND < last:
+        after = after.rpartition(" ")[0]
+    return Quote(before, text[start:end], after)
 
 
 def _run(name: str, record: str) -> Run | None:

@@ -71,7 +71,8 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
         lines += [Text(), Text(f"{run.unit} {citation.page} · {_scores(citation)}", style=QUIET)]
         if quote is not None:
             before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
-            lines.append(Text.assemble((before, QUIET), passage, (after, QUIET)))
+            around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())
+            lines.append(Text.assemble((around[0], QUIET), passage, (around[1], QUIET)))
     return Text("\n").join(lines)
 
 
