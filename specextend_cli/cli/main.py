@@ -24,6 +24,7 @@ from specextend_cli.cli import (
     models,
     plan,
     presets,
+    runs,
     signals,
     summarize,
     tokens,
@@ -38,6 +39,7 @@ Summaries of long documents on your own machine.
   specextend summarize report.pdf
   specextend summarize *.pdf --output summaries/
   pdftotext paper.pdf - | specextend summarize --length 150
+  specextend show last --sentence 4
   specextend compare report.pdf
 """
 
@@ -76,6 +78,8 @@ app.command("extract")(extract.extract)
 app.command("chunks")(chunks.chunks)
 app.command("tokens")(tokens.tokens)
 app.command("train-draft")(train_draft.train_draft)
+app.command("show")(runs.show)
+app.add_typer(runs.app, name="runs")
 app.add_typer(presets.app, name="presets")
 app.add_typer(models.app, name="models")
 app.command("doctor")(doctor.doctor)

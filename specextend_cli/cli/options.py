@@ -248,6 +248,16 @@ NoCache: TypeAlias = Annotated[
     bool,
     typer.Option("--no-cache", help="Neither reuse nor store the notes of earlier runs.", rich_help_panel=SPEED),
 ]
+Cite: TypeAlias = Annotated[
+    bool,
+    typer.Option("--cite", help="Say after each sentence where it is from: [p. 3, 7].", rich_help_panel=OUTPUT),
+]
+Check: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--check", help="Mark numbers, dates and names that are not in the source: [?].", rich_help_panel=OUTPUT
+    ),
+]
 OutputPath: TypeAlias = Annotated[
     str | None,
     typer.Option(

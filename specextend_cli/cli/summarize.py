@@ -57,6 +57,8 @@ def summarize(
     output: options.OutputPath = None,
     format: options.FormatOption = None,
     json: options.Json = False,
+    cite: options.Cite = False,
+    check: options.Check = False,
     force: options.Force = False,
     dry_run: options.DryRun = False,
     quiet: options.Quiet = False,
@@ -68,6 +70,8 @@ def summarize(
     [dim]Examples:[/]
 
       specextend summarize report.pdf
+
+      specextend summarize report.pdf --cite --check
 
       specextend summarize *.pdf --output summaries/ --format md
 
@@ -89,6 +93,7 @@ def summarize(
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.destination import destination
+    from specextend_cli.ui.marks import Marks
     from specextend_cli.ui.streams import Output
 
     settings = Options(
@@ -122,7 +127,8 @@ def summarize(
             return
         # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
         many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-        place = destination(output, _format(format, json, output), many=many, force=force)
+        kind, marks = _format(format, json, output), Marks(cite, check)
+        place = destination(output, kind, many=many, force=force, marks=marks)
         place.refuse_collisions([source.name for source in inputs])
         job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)

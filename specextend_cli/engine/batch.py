@@ -7,7 +7,7 @@ next. Sequences in slots differ in length; what lies behind a sequence's end is 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -22,19 +22,24 @@ from specextend_cli.engine.attention import Backend, Pass
 from specextend_cli.engine.budget import CostModel
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Reason, Step
+from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.looks import LOOK_EVERY, Gaze, shares
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt to continue. A prompt equal to that of the request before it is read only once."""
+    """One prompt to continue. A prompt equal to that of the request before it is read only once.
+
+    `marks` part it in segments whose shares of attention are told, as in `decode`.
+    """
 
     prompt: Sequence[int]
     stop: Stop
     sampling: Sampling = field(default_factory=Sampling)
+    marks: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class Slots(Cache):
         self.at = torch.arange(self.used, device=self.buffer.device)
 
 
-BatchEvent: TypeAlias = Prefilling | Prefilled | States | Step | Finished
+BatchEvent: TypeAlias = Prefilling | Prefilled | States | Looked | Step | Finished
 
 
 @torch.inference_mode()
@@ -137,12 +142,15 @@ def decode_batch(
     prefill_chunk: int = 1024,
     features: Sequence[int] = (),
     costs: CostModel | None = None,
+    look_layers: Collection[int] = (),
+    look_every: int = LOOK_EVERY,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `features` names hidden states (see `LanguageModel.forward`) to yield as `States`: of the prompt while it is read
     (once for equal prompts that follow each other), then of each written token but the last. `costs` learns from
-    what is written alone, and says what plain steps cost. Tokens are those of plain decoding, up to rounding between a
+    what is written alone, and says what plain steps cost. Requests with marks are told where `look_layers` looked,
+    every `look_every` steps. Tokens are those of plain decoding, up to rounding between a
     batch's and a single row's matrix products. ValueError for an empty prompt.
     """
     if not all(request.prompt for request in requests):
@@ -153,6 +161,7 @@ def decode_batch(
     cache = Slots(lm.config, reader.cache, min(slots, len(requests)), capacity)
     waiting = deque(enumerate(requests))
     live: list[_Sequence] = []
+    steps = 0
     while waiting or live:
         while waiting and len(live) < slots:
             number, request = waiting.popleft()
@@ -168,7 +177,10 @@ def decode_batch(
         if not live:
             continue
         started = perf_counter()
-        logits, states = _step(lm, cache, live, features)
+        steps += 1
+        looking = steps % look_every == 0 and any(len(one.marks) for one in live)
+        gaze = Gaze(look_layers) if looking else None
+        logits, states = _step(lm, cache, live, features, gaze)
         together, seconds = len(live), perf_counter() - started
         if together == 1:
             costs.learn(1, cache.longest, seconds)
@@ -176,6 +188,8 @@ def decode_batch(
             one = live[slot]
             if states is not None:
                 yield one.number, States(states[slot : slot + 1])
+            if gaze is not None and len(one.marks):
+                yield one.number, Looked(shares(gaze.attention[slot : slot + 1], one.marks))
             plain = costs.plain(cache.longest)
             yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together)
             if one.reason:
@@ -227,6 +241,7 @@ class _Sequence:
         self.number = number
         self.stop = request.stop
         self.prompt = len(request.prompt)
+        self.marks = torch.tensor(request.marks, dtype=torch.long, device=device)
         self.sampler = Sampler(request.sampling, request.prompt, device)
         self.last = -1
         self.reason: Reason | None = None
@@ -241,7 +256,11 @@ class _Sequence:
 
 
 def _step(
-    lm: LanguageModel, cache: Slots, live: Sequence[_Sequence], features: Sequence[int]
+    lm: LanguageModel,
+    cache: Slots,
+    live: Sequence[_Sequence],
+    features: Sequence[int],
+    gaze: Gaze | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Feed every sequence its last token: logits [used, vocabulary] and the asked states [used, widths]."""
     out = lm.model(
@@ -250,18 +269,20 @@ def _step(
         past_key_values=cache,
         use_cache=True,
         output_hidden_states=bool(features),
-        this_pass=Pass(_over(cache.mask(lm.dtype))),
+        this_pass=Pass(_over(cache.mask(lm.dtype), gaze)),
     )
     cache.grow()
     states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None
     return out.logits[:, 0], states
 
 
-def _over(mask: Tensor | None) -> Backend:
+def _over(mask: Tensor | None, gaze: Gaze | None) -> Backend:
     """One query a sequence; those that share a key head are folded together, so that keys are read once."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
         folded = q.reshape(*k.shape[:2], -1, q.shape[3])
+        if gaze is not None:
+            gaze.see(folded, k, scale, mask)
         return scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale).reshape(q.shape)
 
     return attend

@@ -10,7 +10,8 @@ import torch
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.events import Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.looks import LOOK_EVERY
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -30,8 +31,13 @@ def decode(
     retrieval: Retrieval | None = None,
     budget: Budget | None = None,
     prefill_chunk: int = 1024,
+    marks: Sequence[int] = (),
+    look_every: int = LOOK_EVERY,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
+
+    `marks`, ascending positions, part the prompt in segments; every `look_every` steps `Looked` tells the shares of
+    attention that they got.
 
     Losslessness: whatever the drafter, the tokens are those of plain decoding; the same tokens in float32, and the same
     up to rounding between a tree's and a single token's matrix products in half precision.
@@ -43,6 +49,7 @@ def decode(
     device = target.lm.device
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
+    segments = torch.tensor(marks, device=device) if marks else None
 
     capacity = len(prompt) + stop.max_tokens + budget.shape.nodes + 1
     target.begin(capacity)
@@ -61,10 +68,13 @@ def decode(
     if drafter.retrieves:
         yield _retrieve(target, drafter, -1, first=True)
 
+    if segments is not None:
+        yield Looked(target.looks([-1], segments))
     new, reason = stop(emitted)
     yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
-    last = emitted[-1]
+    last, steps = emitted[-1], 0
     while reason is None:
+        steps += 1
         length = target.length
         began = perf_counter()
         shape = budget.next_shape(length)
@@ -82,6 +92,8 @@ def decode(
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
         budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
 
+        if segments is not None and steps % look_every == 0:
+            yield Looked(target.looks(verdict.path, segments))
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)

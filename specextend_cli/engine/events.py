@@ -7,7 +7,10 @@ included, so that plain decoding has 1.0 (the paper's code leaves the bonus out)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Reason: TypeAlias = Literal["eos", "length", "stop"]
 
@@ -78,4 +81,15 @@ class Finished:
     tokens: int
 
 
-Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | Finished
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Where the target looked in the prompt while it wrote the next tokens: `shares` [m, segments] of its attention.
+
+    Told before the step that emits those m tokens (a step that ends the text may emit fewer), every few steps, and only
+    to whoever names the prompt's segments; the rest of its attention fell on the rest of the sequence.
+    """
+
+    shares: Tensor
+
+
+Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | Looked | Finished

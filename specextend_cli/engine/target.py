@@ -10,13 +10,15 @@ from torch import Tensor
 from specextend_cli.engine.attention import Backend, Pass, Queries
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.looks import shares
 from specextend_cli.engine.tree import DraftTree
 
 
 class Target:
     """One sequence at a time; `begin` forgets the last one.
 
-    `score_layers` are the layers whose attention `attention_from` averages (negative ones count from the last).
+    `score_layers` are the layers whose attention `attention_from` averages (negative ones count from the last),
+    `look_layers` those of `looks`.
     Prefill and verification run on the model's attention back end unless given their own (to measure what it gains).
     """
 
@@ -25,15 +27,18 @@ class Target:
         lm: LanguageModel,
         *,
         score_layers: Sequence[int] = (-1,),
+        look_layers: Sequence[int] = (),
         prefill_backend: Backend | None = None,
         verify_backend: Backend | None = None,
     ) -> None:
         self.lm = lm
         self.prefill_backend = prefill_backend or lm.backend
         self.verify_backend = verify_backend or lm.backend
-        if not all(-lm.layers <= layer < lm.layers for layer in score_layers):
-            raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {tuple(score_layers)}")
+        asked = (*score_layers, *look_layers)
+        if not all(-lm.layers <= layer < lm.layers for layer in asked):
+            raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {asked}")
         self.score_layers = frozenset(layer % lm.layers for layer in score_layers)
+        self.look_layers = frozenset(layer % lm.layers for layer in look_layers)
         self.cache: KVCache = lm.new_cache(0)
         self._queries: Queries = {}
 
@@ -48,7 +53,7 @@ class Target:
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        this_pass = Pass(self.prefill_backend, record=self.score_layers, record_last=True)
+        this_pass = Pass(self.prefill_backend, record=self.score_layers | self.look_layers, record_last=True)
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
         out = self.lm.forward(tokens, positions, self.cache, this_pass=this_pass, logits_to_keep=1, features=features)
         self.cache.commit()
@@ -56,9 +61,13 @@ class Target:
         return out
 
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
-        """The target's logits [n, vocabulary] at every node, in one forward, uncommitted. `record` keeps queries."""
+        """The target's logits [n, vocabulary] at every node, in one forward, uncommitted.
+
+        `record` keeps queries for `attention_from`; those for `looks` always are.
+        """
         mask = None if len(tree) == 1 else tree.mask
-        this_pass = Pass(self.verify_backend, tree_mask=mask, record=self.score_layers if record else frozenset())
+        layers = self.score_layers | self.look_layers if record else self.look_layers
+        this_pass = Pass(self.verify_backend, tree_mask=mask, record=layers)
         out = self.lm.forward(
             tree.tokens, self.length + tree.depths, self.cache, this_pass=this_pass, features=features
         )
@@ -78,9 +87,29 @@ class Target:
         layer has to leave the fast path. The accepted node must be the last committed one.
         """
         rows = []
-        for layer, (queries, scale) in self._queries.items():
+        for layer in sorted(self.score_layers):
+            queries, scale = self._queries[layer]
             keys = self.cache.buffer[0, layer, :, : self.length]
             grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])
             logits = torch.matmul(grouped, keys.transpose(1, 2)).float() * scale
             rows.append(logits.softmax(-1).mean((0, 1)))
         return torch.stack(rows).mean(0)
+
+    @torch.inference_mode()
+    def looks(self, path: Sequence[int], marks: Tensor) -> Tensor:
+        """Attention of the nodes just kept (after prefill: [-1]) in the segments between `marks` [m], [nodes, m - 1].
+
+        Of the whole sequence a node sees, mean over heads and over `look_layers`: rows sum to 1 at most.
+        """
+        first = self.length - len(path)
+        own = torch.arange(first, self.length, device=self.lm.device)
+        later = own > own[:, None]
+        total = torch.zeros(len(path), self.length, device=self.lm.device)
+        for layer in self.look_layers:
+            queries, scale = self._queries[layer]
+            keys = self.cache.buffer[0, layer, :, : self.length]
+            grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
+            logits = (torch.matmul(grouped, keys.transpose(1, 2)).float() * scale).view(-1, *total.shape)
+            logits[..., first:].masked_fill_(later, -torch.inf)
+            total += logits.softmax(-1).mean(0)
+        return shares(total / len(self.look_layers), marks)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.weights import weight_files
 from specextend_cli.summarize.events import Event, Noted, Part, Text
+from specextend_cli.summarize.looks import Look, pack, unpack
 from specextend_cli.summarize.notes import NoteStore, key
 from specextend_cli.summarize.pair import Choices
 from specextend_cli.summarize.prompts import Prompter
@@ -21,11 +22,21 @@ _FEW = 3  # texts; fewer are drafted for, one after the other: that is as fast, 
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, the part that asks it, and the most tokens of its answer."""
+    """A prompt, the part that asks it, the most tokens of its answer, and the marks that part its source."""
 
     part: Part
     prompt: Sequence[int]
     limit: int
+    marks: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A text, where the target looked while it wrote its sentences, and whether it was known before."""
+
+    text: str
+    looks: Sequence[Look]
+    reused: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,50 +49,69 @@ class Answers:
     store: NoteStore
     load: Callable[[], Generator[Event, None, Writer]]
 
-    def one(self, question: Question) -> Generator[Event, None, tuple[str, bool]]:
-        """The answer, and whether it was known."""
+    def one(self, question: Question) -> Generator[Event | Look, None, Answer]:
+        """The answer, told as it comes: the looks of a text before the text."""
         yield question.part
-        stored = self.store.get(self._key(question))
-        if stored is not None:
-            yield Text(stored, question.part.final)
-            return stored, True
+        known = self._known(question)
+        if known is not None:
+            yield from known.looks
+            yield Text(known.text, question.part.final)
+            return known
         writer = yield from self.load()
-        yield from writer.write(question.prompt, max_tokens=question.limit, final=question.part.final)
-        self.store.put(self._key(question), writer.text)
-        return writer.text, False
+        looks: list[Look] = []
+        part, limit = question.part, question.limit
+        for event in writer.write(question.prompt, max_tokens=limit, final=part.final, marks=question.marks):
+            if isinstance(event, Look):
+                looks.append(event)
+            yield event
+        return self._keep(question, writer.text, looks)
 
-    def notes(self, questions: Sequence[Question]) -> Generator[Event, None, list[str]]:
+    def notes(self, questions: Sequence[Question]) -> Generator[Event, None, list[Answer]]:
         """Notes on all parts of a level, in their order; several are written at once where that is faster."""
-        known = {i: text for i, q in enumerate(questions) if (text := self.store.get(self._key(q))) is not None}
+        known = {i: answer for i, q in enumerate(questions) if (answer := self._known(q)) is not None}
         waiting = [i for i in range(len(questions)) if i not in known]
         writer = (yield from self.load()) if len(waiting) >= _FEW else None
         together = writer is not None and writer.together > 1
         for i, question in enumerate(questions):
             if i in known or not together:
-                known[i], reused = yield from self.one(question)
-                yield _noted(question, known[i], reused=reused)
+                known[i] = yield from _without_looks(self.one(question))
+                yield _noted(question, known[i])
         if together:
             assert writer is not None
             yield from self._together(writer, questions, waiting, known)
         return [known[i] for i in range(len(questions))]
 
     def _together(
-        self, writer: Writer, questions: Sequence[Question], waiting: Sequence[int], known: dict[int, str]
+        self, writer: Writer, questions: Sequence[Question], waiting: Sequence[int], known: dict[int, Answer]
     ) -> Generator[Event, None, None]:
         """Write what is `waiting` into `known`. Of the texts that grow side by side, the first is shown."""
-        begun: set[int] = set()
-        asked = [(questions[i].prompt, questions[i].limit) for i in waiting]
+        begun: dict[int, list[Look]] = {}
+        asked = [(questions[i].prompt, questions[i].limit, questions[i].marks) for i in waiting]
         for number, event in writer.write_together(asked):
             i = waiting[number]
             if i not in begun:
-                begun.add(i)
+                begun[i] = []
                 yield questions[i].part
             if isinstance(event, str):
-                known[i] = event
-                self.store.put(self._key(questions[i]), event)
-                yield _noted(questions[i], event)
-            elif not isinstance(event, Text) or i == min(begun - known.keys()):
+                known[i] = self._keep(questions[i], event, begun[i])
+                yield _noted(questions[i], known[i])
+            elif isinstance(event, Look):
+                begun[i].append(event)
+            elif not isinstance(event, Text) or i == min(begun.keys() - known.keys()):
                 yield event
+
+    def _known(self, question: Question) -> Answer | None:
+        name = self._key(question)
+        text = self.store.get(name)
+        if text is None:
+            return None
+        looks = unpack(self.store.looks(name)) if question.marks else []
+        most = len(question.marks) - 1
+        return Answer(text, [look for look in looks if max(look.shares, default=0) < most], reused=True)
+
+    def _keep(self, question: Question, text: str, looks: Sequence[Look]) -> Answer:
+        self.store.put(self._key(question), text, pack(looks) if looks else "")
+        return Answer(text, looks)
 
     def _key(self, question: Question) -> str:
         chosen = {field.name: getattr(self.choices, field.name) for field in fields(Choices)}
@@ -95,6 +125,18 @@ class Answers:
         return [self.preset.target.model_dump(mode="json"), files]
 
 
-def _noted(question: Question, text: str, *, reused: bool = False) -> Noted:
+def _without_looks(events: Generator[Event | Look, None, Answer]) -> Generator[Event, None, Answer]:
+    """The same, for those who only want to know what comes of it."""
+    while True:
+        try:
+            event = next(events)
+        except StopIteration as ended:
+            answer: Answer = ended.value
+            return answer
+        if not isinstance(event, Look):
+            yield event
+
+
+def _noted(question: Question, answer: Answer) -> Noted:
     part = question.part
-    return Noted(part.number, part.parts, part.level, text, reused)
+    return Noted(part.number, part.parts, part.level, answer.text, answer.reused)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.support import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,38 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Citation:
+    """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
+
+    `score`, 0 to 1, joins `lexical`, the share of the sentence's words that are there, rare ones counting more, and
+    `attention`, relative to the passage that the target looked at most; None where that is not known.
+    """
+
+    page: int
+    start: int
+    end: int
+    score: float
+    lexical: float
+    attention: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Sentence `number` (1-based) of the summary is written: characters [start, end) of it, and what it rests on.
+
+    It follows the `Text` that it is in. `unsupported` is what of it the source does not have, with offsets in the
+    summary.
+    """
+
+    number: int
+    start: int
+    end: int
+    text: str
+    citations: tuple[Citation, ...]
+    unsupported: tuple[Unsupported, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A part is done and stored; `reused` when an earlier run had already written it."""
 
@@ -99,7 +132,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result for one document."""
+    """The result for one document. `run` is the name under which it was recorded, or ""."""
 
     document: str
     text: str
@@ -111,6 +144,13 @@ class Summary:
     preset: str
     drafter: str
     request: Request = field(default_factory=Request)
+    sentences: tuple[Sentence, ...] = ()
+    run: str = ""
+
+    @property
+    def unsupported(self) -> tuple[Unsupported, ...]:
+        """Numbers, dates and names that the source does not have."""
+        return tuple(one for sentence in self.sentences for one in sentence.unsupported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +160,4 @@ class Summarized:
     summary: Summary
 
 
-Event: TypeAlias = Stage | Plan | Part | Text | Noted | Warned | Summarized | engine.Event
+Event: TypeAlias = Stage | Plan | Part | Text | Sentence | Noted | Warned | Summarized | engine.Event

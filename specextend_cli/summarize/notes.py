@@ -36,23 +36,31 @@ class NoteStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with closing(self._connect()) as store, store:
                     store.execute("create table if not exists notes (key text primary key, text text, written real)")
+                    store.execute("create table if not exists looks (key text primary key, looks text)")
             except (OSError, sqlite3.Error) as error:
                 self._give_up(error)
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
+        return self._one("select text from notes where key = ?", key)
+
+    def looks(self, key: str) -> str:
+        """What was stored with the text about where the target looked, or ""."""
+        return self._one("select looks from looks where key = ?", key) or ""
+
+    def _one(self, query: str, key: str) -> str | None:
         if self.path is None:
             return None
         try:
             with closing(self._connect()) as store:
-                row = store.execute("select text from notes where key = ?", (key,)).fetchone()
+                row = store.execute(query, (key,)).fetchone()
         except sqlite3.Error as error:
             self._give_up(error)
             return None
         return None if row is None else str(row[0])
 
-    def put(self, key: str, text: str) -> None:
-        """Keep a text. It is on disk when this returns."""
+    def put(self, key: str, text: str, looks: str = "") -> None:
+        """Keep a text, and where the target looked while it wrote it. They are on disk when this returns."""
         if self.path is None:
             return
         try:
@@ -62,6 +70,9 @@ class NoteStore:
                     "delete from notes where key in (select key from notes order by written desc limit -1 offset ?)",
                     (_LIMIT,),
                 )
+                if looks:
+                    store.execute("insert or replace into looks values (?, ?)", (key, looks))
+                    store.execute("delete from looks where key not in (select key from notes)")
         except sqlite3.Error as error:
             self._give_up(error)
 

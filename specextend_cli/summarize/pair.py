@@ -14,6 +14,7 @@ from specextend_cli.models.memory import HEADROOM, estimate
 from specextend_cli.models.preset import Dtype, LocalSource, Preset
 from specextend_cli.models.sources import Pair as Directories
 from specextend_cli.summarize.eagle import load_eagle
+from specextend_cli.summarize.looks import look_layers
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +69,7 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
 
     lm = load(directories.target, dtype)
     retrieval = retrieval_of(preset, choices)
-    target = Target(lm, score_layers=retrieval.layers)
+    target = Target(lm, score_layers=retrieval.layers, look_layers=look_layers(lm.layers))
     tree = preset.tree
     return Writer(
         target=target,

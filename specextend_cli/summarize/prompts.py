@@ -6,8 +6,9 @@ file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from specextend_cli.errors import ModelError
@@ -39,6 +40,19 @@ class Prompter:
         """
         before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
+
+    def marks(self, template: str, values: Mapping[str, object], text: str, starts: Sequence[int]) -> list[int]:
+        """Where in the prompt around `text` the pieces that begin at characters `starts` begin, and the last one ends.
+
+        Within a token or two: each piece is counted by itself.
+        """
+        if not starts:
+            return []
+        before, _ = self.frame(template, values)
+        count = self.encoder.count
+        ends = [*accumulate(count(text[a:b]) for a, b in pairwise((0, *starts, len(text))))]
+        stretch = count(text) / max(ends[-1], 1)
+        return [len(before) + round(end * stretch) for end in ends]
 
     def overhead(self, template: str, values: Mapping[str, object]) -> int:
         """Tokens of a prompt besides its text."""

@@ -27,6 +27,18 @@ def split(text: str) -> list[str]:
     return [*sentences, text[start:]] if start < len(text) else sentences
 
 
+def spans(text: str) -> list[tuple[int, int]]:
+    """Where the sentences of `text` lie; white space between them is in none."""
+    found, at = [], 0
+    for sentence in split(text):
+        body = sentence.strip()
+        start = at + len(sentence) - len(sentence.lstrip())
+        if body:
+            found.append((start, start + len(body)))
+        at += len(sentence)
+    return found
+
+
 class Sentences:
     """Takes deltas, gives whole sentences; drops one that repeats an earlier one, and counts what it dropped."""
 

@@ -11,7 +11,10 @@ from specextend_cli.summarize.sentences import Sentences
 
 
 class TextStream:
-    """Feed it tokens by `until`, take the text that is final by `take`; `text` is all of it."""
+    """Feed it tokens by `until`, take the text that is final by `take`; `text` is all of it.
+
+    `origins` says of each piece of it, characters [start, end), which tokens [first, last) wrote it.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -20,6 +23,9 @@ class TextStream:
         self._pieces: list[str] = []
         self._taken = 0
         self._space = ""
+        self.origins: list[tuple[int, int, int, int]] = []
+        self._length = 0
+        self._read = self._first = 0
 
     @property
     def text(self) -> str:
@@ -30,7 +36,11 @@ class TextStream:
         """Take tokens in; how many of them to keep where a sentence starts to go in circles (see `Stop`)."""
         # One token at a time, so that the text does not depend on how many a step happened to accept.
         for number, token in enumerate(tokens, 1):
+            dropped = self._sentences.dropped
             self._release(self._sentences.add(self._decoding.step(self._tokenizer, token) or ""))
+            if self._sentences.dropped > dropped:
+                self._first = self._read  # its tokens are no part of what comes
+            self._read += 1
             if self._sentences.looping:
                 return number
         return None
@@ -52,4 +62,8 @@ class TextStream:
             lead = self._space + text[: text.index(body[0])] if self._pieces else ""
             self._space = ""
             self._pieces.append(lead + body)
+            # What a token completes, earlier ones wrote: the token itself begins what comes next.
+            start, self._length = self._length + len(lead), self._length + len(lead + body)
+            self.origins.append((start, self._length, self._first, max(self._read, self._first + 1)))
+            self._first = self._read
         self._space += text[len(text.rstrip()) :]

@@ -37,11 +37,16 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
+from specextend_cli.summarize.grounds import Grounds
+from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.notes import NoteStore
 from specextend_cli.summarize.pair import Choices, describe, load_writer
+from specextend_cli.summarize.passages import Material, joined, material, passages
 from specextend_cli.summarize.planning import Work, pack, plan_work
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.request import SLACK, WORDS_PER_TOKEN, Request
+from specextend_cli.summarize.runs import RunStore
+from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.shape import shape
 
 if TYPE_CHECKING:
@@ -67,11 +72,12 @@ class Options(Choices, Request):
 
 @dataclass(frozen=True)
 class _Note:
-    """A text, the pages it is about, and its size in target tokens."""
+    """A text, the pages it is about, its size in target tokens, and the passages that it comes from."""
 
     text: str
     pages: tuple[int, int]
     tokens: int
+    material: Material
 
 
 class Summarizer:
@@ -89,7 +95,8 @@ class Summarizer:
         self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        self._store = store or NoteStore(cache_root() / "notes.sqlite" if self.options.cache else None)
+        kept = cache_root() / "notes.sqlite" if self.options.cache else None
+        self._store, self._runs = store or NoteStore(kept), RunStore(kept)
         self._prompter: Prompter | None = None
         self._writer: Writer | None = None
 
@@ -136,7 +143,8 @@ class Summarizer:
         yield work.plan
         notes: list[_Note] = []
         text, read = "", 0
-        for event in self._write_all(document, work, notes):
+        grounds = Grounds(document, passages(document, work.chunks))
+        for event in self._write_all(document, work, notes, grounds):
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
@@ -151,20 +159,20 @@ class Summarizer:
         extraction = document.extraction
         dropped = work.plan.tokens - read
         coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit)
-        yield Summarized(
-            Summary(
-                document=document.name,
-                text=text.strip(),
-                plan=work.plan,
-                coverage=coverage,
-                notes=tuple(note.text for note in notes),
-                meter=meter,
-                seconds=perf_counter() - began,
-                preset=self.preset.name,
-                drafter=self._drafter_name,
-                request=self.request,
-            )
+        summary = Summary(
+            document=document.name,
+            text=text.strip(),
+            plan=work.plan,
+            coverage=coverage,
+            notes=tuple(note.text for note in notes),
+            meter=meter,
+            seconds=perf_counter() - began,
+            preset=self.preset.name,
+            drafter=self._drafter_name,
+            sentences=tuple(grounds.sentences),
+            request=self.request,
         )
+        yield Summarized(replace(summary, run=self._runs.add(summary, document)))
 
     @property
     def _drafter_name(self) -> str:
@@ -206,14 +214,16 @@ class Summarizer:
                 fix="leave out --strict to summarize the rest",
             )
 
-    def _write_all(self, document: Document, work: Work, first: list[_Note]) -> Iterator[Event]:
+    def _write_all(self, document: Document, work: Work, first: list[_Note], grounds: Grounds) -> Iterator[Event]:
         """Map every chunk, then reduce until the preset's number of parts can be written from what is left.
 
         `first` receives the first level's notes.
         """
         window, levels = self.preset.window, work.plan.levels
+        found = grounds.citer.passages
         sources = [
-            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens) for c in work.chunks
+            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, material(found, c))
+            for c in work.chunks
         ]
         template, level = "map", 1
         while len(sources) > window.summary_parts:
@@ -221,11 +231,19 @@ class Summarizer:
                 Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
                 for number, source in enumerate(sources, 1)
             ]
-            texts = yield from self._answers.notes(
+            answers = yield from self._answers.notes(
                 [self._ask_note(template, document, *pair) for pair in zip(sources, parts, strict=True)]
             )
             count = self._prompts.encoder.count
-            notes = [_Note(text, source.pages, count(text)) for text, source in zip(texts, sources, strict=True)]
+            notes = [
+                _Note(
+                    answer.text,
+                    source.pages,
+                    count(answer.text),
+                    grounds.citer.material(answer.text, answer.looks, source.material),
+                )
+                for answer, source in zip(answers, sources, strict=True)
+            ]
             if level == 1:
                 first.extend(notes)
             groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
@@ -235,24 +253,41 @@ class Summarizer:
         words = self._words(work.plan.tokens)
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
-            yield from self._final(template, document, source, part, max(words // len(sources), 1))
+            question = self._ask_final(template, document, source, part, max(words // len(sources), 1))
+            yield from self._final(question, source, grounds)
 
     def _ask_note(self, template: str, document: Document, source: _Note, part: Part) -> Question:
-        prompt = self._prompts.prompt(template, self._values(document, source, part, self._note_words), source.text)
-        return Question(part, prompt, self._limit(self.preset.window.note_tokens, source.tokens))
+        limit = self._limit(self.preset.window.note_tokens, source.tokens)
+        return self._ask(template, self._values(document, source, part, self._note_words), source, part, limit)
 
-    def _final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Iterator[Event]:
-        prompt = self._prompts.prompt(template, self._values(document, source, part, words), source.text)
+    def _ask_final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Question:
         most = self.request.room(self.preset.window.summary_tokens) // part.parts
         limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * SLACK)), source.tokens)
-        form = shape(self.request.style, part.number, part.parts)
-        gap = form.gap if part.number > 1 else ""
-        for event in self._answers.one(Question(part, prompt, limit)):
-            if not isinstance(event, Text):
+        return self._ask(template, self._values(document, source, part, words), source, part, limit)
+
+    def _ask(self, template: str, values: dict[str, object], source: _Note, part: Part, limit: int) -> Question:
+        prompt = self._prompts.prompt(template, values, source.text)
+        marks = self._prompts.marks(template, values, source.text, [origin.start for origin in source.material.origins])
+        return Question(part, prompt, limit, marks)
+
+    def _final(self, question: Question, source: _Note, grounds: Grounds) -> Iterator[Event]:
+        """A part of the summary in its shape: each sentence, then what it rests on."""
+        form = shape(self.request.style, question.part.number, question.part.parts)
+        gap = form.gap if grounds.sentences else ""
+        looks: list[Look] = []
+        begin = end = 0  # of what was written since the last sentence in shape
+        for event in self._answers.one(question):
+            if isinstance(event, Look):
+                looks.append(event)
+            elif not isinstance(event, Text):
                 yield event
-            elif delta := form.feed(event.delta):
-                yield Text(gap + delta, True)
-                gap = ""
+            else:
+                for sentence in split(event.delta):
+                    end += len(sentence)
+                    if delta := form.feed(sentence):
+                        yield Text(gap + delta, True)
+                        yield from grounds.add(gap + delta, (begin, end), looks, source.material)
+                        gap, begin = "", end
 
     def load(self) -> Generator[Event, None, Writer]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
@@ -307,9 +342,9 @@ class Summarizer:
         }
 
     def _join(self, notes: Sequence[_Note]) -> _Note:
-        text = "\n\n".join(note.text for note in notes)
+        text, made_of = joined(((note.text, note.material) for note in notes), "\n\n")
         pages = (notes[0].pages[0], notes[-1].pages[1])
-        return _Note(text, pages, self._prompts.encoder.count(text))
+        return _Note(text, pages, self._prompts.encoder.count(text), made_of)
 
 
 def compare(document: Document, options: Options) -> Iterator[Event]:

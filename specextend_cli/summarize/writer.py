@@ -15,11 +15,12 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.events import Finished
+from specextend_cli.engine.events import Finished, Looked
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
 from specextend_cli.summarize.events import Text
+from specextend_cli.summarize.looks import Look, Watch
 from specextend_cli.summarize.stream import TextStream
 
 
@@ -41,12 +42,15 @@ class Writer:
     together: int = 1
     text: str = field(default="", init=False)
 
-    def write(self, prompt: Sequence[int], *, max_tokens: int, final: bool) -> Iterator[EngineEvent | Text]:
+    def write(
+        self, prompt: Sequence[int], *, max_tokens: int, final: bool, marks: Sequence[int] = ()
+    ) -> Iterator[EngineEvent | Look | Text]:
         """Events of one answer; when they end, `text` is the answer, stripped, in whole sentences.
 
-        The text is cut at a sentence that starts to go in circles, and where `max_tokens` leaves a sentence unfinished.
+        `marks` part the prompt (see `decode`); then a text's looks come before it. The text is cut at a sentence that
+        starts to go in circles, and where `max_tokens` leaves a sentence unfinished.
         """
-        stream = TextStream(self.tokenizer)
+        stream, watch = TextStream(self.tokenizer), Watch()
         with _enough_memory(len(prompt)):
             for event in decode(
                 self.target,
@@ -57,38 +61,52 @@ class Writer:
                 retrieval=self.retrieval,
                 budget=self.budget,
                 prefill_chunk=self.prefill_chunk,
+                marks=marks,
             ):
+                watch.add(event)
+                if isinstance(event, Looked):
+                    continue
                 yield event
                 if isinstance(event, Finished):
                     stream.finish(whole=event.reason == "eos")
                 if fresh := stream.take():
+                    yield from watch.looks(stream)
                     yield Text(fresh, final)
         self.text = stream.text
 
     def write_together(
-        self, prompts: Sequence[tuple[Sequence[int], int]]
-    ) -> Iterator[tuple[int, EngineEvent | Text | str]]:
-        """Answers to prompts, each with its most new tokens, without drafts; events come with the prompt's number.
+        self, prompts: Sequence[tuple[Sequence[int], int, Sequence[int]]]
+    ) -> Iterator[tuple[int, EngineEvent | Look | Text | str]]:
+        """Answers to prompts, each with its most new tokens and its marks, without drafts; events come with its number.
 
         The last of each is its answer, as `write` would leave it in `text`.
         """
-        streams = [TextStream(self.tokenizer) for _ in prompts]
+        streams, watches = [TextStream(self.tokenizer) for _ in prompts], [Watch() for _ in prompts]
         requests = [
-            Request(prompt, Stop(most, self.eos, stream.until), self.sampling)
-            for (prompt, most), stream in zip(prompts, streams, strict=True)
+            Request(prompt, Stop(most, self.eos, stream.until), self.sampling, marks)
+            for (prompt, most, marks), stream in zip(prompts, streams, strict=True)
         ]
-        costs, chunk = self.budget.costs, self.prefill_chunk
-        with _enough_memory(max(len(prompt) for prompt, _ in prompts)):
+        with _enough_memory(max(len(prompt) for prompt, *_ in prompts)):
             for number, event in decode_batch(
-                self.target.lm, requests, slots=self.together, prefill_chunk=chunk, costs=costs
+                self.target.lm,
+                requests,
+                slots=self.together,
+                prefill_chunk=self.prefill_chunk,
+                costs=self.budget.costs,
+                look_layers=self.target.look_layers,
             ):
                 if isinstance(event, States):
                     continue
+                stream, watch = streams[number], watches[number]
+                watch.add(event)
+                if isinstance(event, Looked):
+                    continue
                 yield number, event
-                stream = streams[number]
                 if isinstance(event, Finished):
                     stream.finish(whole=event.reason == "eos")
                 if fresh := stream.take():
+                    for look in watch.looks(stream):
+                        yield number, look
                     yield number, Text(fresh, False)
                 if isinstance(event, Finished):
                     yield number, stream.text

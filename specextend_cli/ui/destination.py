@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import cast
 
 from specextend_cli.errors import UsageError
+from specextend_cli.ui.marks import Marks
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import SUFFIX, WRITERS, Format, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, Write, Writer
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Destination:
     file: Path | None = None
     directory: Path | None = None
     force: bool = False
+    marks: Marks = NO_MARKS
 
     def path(self, name: str) -> Path | None:
         """The file for the document of that name; None for stdout. A name may have directories of its own in it."""
@@ -55,7 +57,7 @@ class Destination:
         `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
         """
         with self._target(write, path, heading) as put:
-            yield WRITERS[self.format](put)
+            yield WRITERS[self.format](put, self.marks)
 
     def put(self, write: Write, text: str, path: Path | None, *, heading: str = "") -> None:
         """The same for a result that was written elsewhere, as a `text`."""
@@ -71,11 +73,13 @@ class Destination:
             yield put
 
 
-def destination(output: str | None, format: str, *, many: bool, force: bool = False) -> Destination:
+def destination(
+    output: str | None, format: str, *, many: bool, force: bool = False, marks: Marks = NO_MARKS
+) -> Destination:
     """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs."""
     kind = cast(Format, format)
     if output is None:
-        return Destination(kind)
+        return Destination(kind, marks=marks)
     path = Path(output)
     if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
@@ -84,8 +88,8 @@ def destination(output: str | None, format: str, *, many: bool, force: bool = Fa
                 why="every input gets a file of its own",
                 fix="name a directory",
             )
-        return Destination(kind, directory=path, force=force)
-    return Destination(kind, file=path)
+        return Destination(kind, directory=path, force=force, marks=marks)
+    return Destination(kind, file=path, marks=marks)
 
 
 def under(heading: str, write: Write) -> Write:

@@ -24,6 +24,7 @@ from rich.text import Text
 from specextend_cli.summarize.events import Event, Warned
 from specextend_cli.ui import keys
 from specextend_cli.ui.dashboard import Dashboard, collapsed
+from specextend_cli.ui.marks import warn_unsupported
 from specextend_cli.ui.memory import memory
 from specextend_cli.ui.progress import Progress
 from specextend_cli.ui.streams import Output, sanitize
@@ -92,6 +93,7 @@ class Panel:
         for message in self._warnings:
             self.output.warn(message)
         if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)
             self.output.console.print(collapsed(self.progress))
 
     @property

@@ -9,6 +9,7 @@ from types import TracebackType
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.figures import format_count, format_many, format_seconds
 from specextend_cli.summarize.events import Event, Noted, Part, Plan, Stage, Warned
+from specextend_cli.ui.marks import warn_unsupported
 from specextend_cli.ui.progress import Progress, format_done, format_part, format_prefill, format_speed, format_stage
 from specextend_cli.ui.streams import Output
 
@@ -62,6 +63,7 @@ class Plain:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)
             self._say(f"done · {format_done(self.progress.summary, self.progress.read)}")
 
     def _status(self) -> str:
@@ -102,4 +104,6 @@ class Silent:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Nothing to close."""
+        """Say what a summary has that its source has not."""
+        if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)

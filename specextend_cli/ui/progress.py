@@ -20,7 +20,19 @@ from specextend_cli.figures import (
     format_seconds,
     format_speedup,
 )
-from specextend_cli.summarize.events import Coverage, Event, Noted, Part, Plan, Stage, Summarized, Summary, Text, Warned
+from specextend_cli.summarize.events import (
+    Coverage,
+    Event,
+    Noted,
+    Part,
+    Plan,
+    Sentence,
+    Stage,
+    Summarized,
+    Summary,
+    Text,
+    Warned,
+)
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64
@@ -72,7 +84,7 @@ class Progress:
                 self.saved += 1
             case Summarized():
                 self.summary = event.summary
-            case Warned():
+            case Warned() | Sentence():
                 pass
             case _:
                 self._engine(event)
@@ -184,4 +196,5 @@ def format_speed(meter: Meter) -> Iterable[str]:
 def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
     """The one line a finished document leaves behind."""
     tokens = f"{format_many(summary.meter.tokens, 'token')} in {format_seconds(summary.seconds)}"
-    return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span)))
+    run = (f"run {summary.run}",) if summary.run else ()
+    return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run))

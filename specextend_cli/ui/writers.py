@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
-from specextend_cli.summarize.events import Event, Part, Summarized, Text
+from specextend_cli.summarize.events import Event, Part, Plan, Sentence, Summarized, Text
 from specextend_cli.ui.jsonl import format_event, format_json, summary_record
 from specextend_cli.ui.markdown import format_footer
+from specextend_cli.ui.marks import Marks
 from specextend_cli.ui.streams import Sanitizer
 
 Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
 Write: TypeAlias = Callable[[str], object]
+NO_MARKS = Marks()
+"""JSON needs none: it always says what a sentence rests on."""
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
 
@@ -26,21 +29,36 @@ class Writer(Protocol):
 
 
 class TextWriter:
-    """The summary as it is written, then a newline. Model text is data: terminal sequences in it are removed."""
+    """The summary as it is written, then a newline. Model text is data: terminal sequences in it are removed.
 
-    def __init__(self, write: Write) -> None:
+    With `marks`, a sentence waits until it is known what it rests on, which is as soon as it is whole.
+    """
+
+    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
         self.write = write
+        self._marks = marks
         self._clean = Sanitizer()
         self._begun = False
         self._last = "\n"
+        self._unit = "page"
+        self._waiting = ""
+        self._told = 0
 
     def add(self, event: Event) -> None:
         """Write the summary's text; notes are not part of it."""
         match event:
+            case Plan():
+                self._unit = event.unit
+            case Text() if event.final and self._marks:
+                self._waiting += event.delta
             case Text() if event.final:
                 self._emit(self._clean.feed(event.delta))
+            case Sentence() if self._marks:
+                size, self._told = event.end - self._told, event.end
+                text, self._waiting = self._waiting[:size], self._waiting[size:]
+                self._emit(self._clean.feed(self._marks.mark(text, event, self._unit)))
             case Summarized():
-                self._emit(self._clean.close())
+                self._emit(self._clean.feed(self._waiting) + self._clean.close())
                 if self._last != "\n":
                     self.write("\n")
             case _:
@@ -57,9 +75,9 @@ class TextWriter:
 class MarkdownWriter:
     """The summary, and a footer that says what was read."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
         self.write = write
-        self._text = TextWriter(write)
+        self._text = TextWriter(write, marks)
         self._span: tuple[int, int] | None = None
 
     def add(self, event: Event) -> None:
@@ -78,7 +96,7 @@ class MarkdownWriter:
 class JsonWriter:
     """One JSON object when the document is done."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
         self.write = write
 
     def add(self, event: Event) -> None:
@@ -90,7 +108,7 @@ class JsonWriter:
 class JsonLinesWriter:
     """Every event as a line, when it happens."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
         self.write = write
 
     def add(self, event: Event) -> None:
@@ -98,7 +116,7 @@ class JsonLinesWriter:
         self.write(format_event(event) + "\n")
 
 
-WRITERS: dict[Format, Callable[[Write], Writer]] = {
+WRITERS: dict[Format, Callable[[Write, Marks], Writer]] = {
     "text": TextWriter,
     "md": MarkdownWriter,
     "json": JsonWriter,

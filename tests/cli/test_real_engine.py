@@ -76,7 +76,7 @@ def test_ctrl_c_while_decoding_saves_the_notes_and_restores_the_terminal(presets
     source = tmp_path / "harbour.txt"
     source.write_text(text(1500))
     terminal = Terminal("summarize", source, "-m", presets["one"], real=True)
-    terminal.until_match(rb"(?:[3-9]|\d\d+)/\d{3}")
+    terminal.until_match(rb"(?:[2-9]\d|\d{3})/\d{3}")  # eight are begun at once: the first of them are kept by now
     assert not terminal.echoes
     terminal.press(b"\x03")
     terminal.until(b"run again to continue")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from scribe import document, run, summarizer
 from tiny_preset import CHAT, END, SPECIALS, text
@@ -10,6 +12,7 @@ from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.sentences import spans
 
 SPELT = "".join(SPECIALS)
 
@@ -87,3 +90,21 @@ def test_every_placeholder_has_a_value(presets):
         made.preset.model_copy(update={"prompts": prompts}), made._prompter.encoder, made._prompter.directory
     )
     assert run(made, document(text(30)))[0].text
+
+
+@pytest.mark.parametrize("sentences", [1, 7, 30])
+def test_marks_part_a_prompt_as_its_text_is_parted(presets, sentences):
+    prompter = summarizer(presets["one"])._prompter
+    source, values = text(sentences), dict.fromkeys(PLACEHOLDERS, "9")
+    where = spans(source)
+    ids = prompter.prompt("map", values, source)
+    marks = prompter.marks("map", values, source, [start for start, _ in where])
+    assert len(marks) == len(where) + 1
+    assert marks == sorted(marks)
+    before, after = prompter.frame("map", values)
+    assert (marks[0], marks[-1]) == (len(before), len(ids) - len(after))
+    for (start, end), (first, last) in zip(where, pairwise(marks), strict=True):
+        piece = prompter.encoder.decode(ids[first:last])
+        assert source[start + 8 : end - 8] in piece
+        assert len(piece) < end - start + 16
+    assert prompter.marks("map", values, source, []) == []

@@ -1,0 +1,91 @@
+"""`specextend runs list|show|rm` and `specextend show RUN`: finished summaries, and what stands behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specextend_cli.cli import options
+from specextend_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from specextend_cli.summarize.runs import RunStore
+
+app = typer.Typer(help="Summaries that were made: list, look up, forget.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or the beginning of it, or: last.")]
+Number = Annotated[
+    int | None,
+    typer.Option("--sentence", "-s", metavar="N", min=1, help="The passages behind this sentence.", show_default=False),
+]
+
+
+@app.command("list")
+def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+    """List the runs that are recorded, the newest first."""
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.runs import run_table, short_record
+    from specextend_cli.ui.streams import Output
+
+    runs = _store().all()
+    if json:
+        Output().write(format_json([short_record(run) for run in runs]) + "\n")
+    elif runs:
+        Output().show(run_table(runs))
+    else:
+        Output().note("no run is recorded yet")
+
+
+@app.command("show")
+def show(run: Name, sentence: Number = None, json: options.Json = False, debug: options.Debug = False) -> None:
+    """Show a run: its sentences with the pages behind them, or the passages behind one of them.
+
+    [dim]Example:[/] specextend show last --sentence 4
+    """
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.runs import format_run, format_sentence, run_record, sentence_record
+    from specextend_cli.ui.streams import Output
+
+    found, output = _store().get(run), Output()
+    if sentence is None:
+        output.write(format_json(run_record(found)) + "\n") if json else output.show(format_run(found))
+        return
+    if sentence > len(found.sentences):
+        raise UsageError(
+            f"run {found.id} has no sentence {sentence}",
+            why=f"its summary has {len(found.sentences)}",
+            fix=f"specextend show {found.id}",
+        )
+    chosen = found.sentences[sentence - 1]
+    if json:
+        output.write(format_json(sentence_record(found, chosen)) + "\n")
+    else:
+        output.show(format_sentence(found, chosen))
+
+
+@app.command()
+def rm(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUNS…", help="Ids, or: last.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every run there is.")] = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Forget runs. The notes from which an interrupted run goes on stay."""
+    from specextend_cli.figures import format_many
+    from specextend_cli.ui.streams import Output
+
+    if bool(runs) == everything:
+        raise UsageError("name the runs to forget, or give --all", fix="specextend runs list")
+    count = _store().clear() if everything else _store().remove(runs or ())
+    if not quiet:
+        Output().note(f"{format_many(count, 'run')} forgotten")
+
+
+def _store() -> RunStore:
+    from specextend_cli.models.store import cache_root
+    from specextend_cli.summarize.runs import RunStore
+
+    return RunStore(cache_root() / "notes.sqlite")

@@ -1,0 +1,51 @@
+"""What every sentence of a summary rests on, told as soon as the sentence is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from specextend_cli.documents.document import Document
+from specextend_cli.summarize.citing import Citer, Evidence, looked_at
+from specextend_cli.summarize.events import Citation, Sentence
+from specextend_cli.summarize.looks import Look
+from specextend_cli.summarize.passages import Material, Passage
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.support import Source
+
+
+class Grounds:
+    """Of one document's summary. `citer` says the same of notes."""
+
+    def __init__(self, document: Document, passages: Sequence[Passage]) -> None:
+        self.citer = Citer(document.text, passages)
+        self.sentences: list[Sentence] = []
+        self._source = Source(document.text)
+        self._length = 0
+
+    def add(
+        self, delta: str, written: tuple[int, int], looks: Iterable[Look], source: Material
+    ) -> Iterator[Sentence]:
+        """The next piece of the summary, whole sentences.
+
+        It was `written` as those characters of the answer that `looks` are about.
+        """
+        looks = list(looks)
+        for start, end in spans(delta):
+            text, place = delta[start:end], self._length + start
+            evidence = self.citer.evidence(text, looked_at(*written, looks, source), source.read)
+            marked = self._source.unsupported(text)
+            unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in marked)
+            citations = tuple(self._citations(evidence))
+            number = len(self.sentences) + 1
+            sentence = Sentence(number, place, place + len(text), text, citations, unsupported)
+            self.sentences.append(sentence)
+            yield sentence
+        self._length += len(delta)
+
+    def _citations(self, evidence: Iterable[Evidence]) -> Iterator[Citation]:
+        for one in evidence:
+            passage = self.citer.passages[one.passage]
+            looked = None if one.looked is None else round(one.looked, 3)
+            scores = round(one.score, 3), round(one.lexical, 3), looked
+            yield Citation(passage.page, passage.start, passage.end, *scores)

@@ -1,0 +1,52 @@
+"""Which sentences of a source say what a sentence says: the words they share, rare ones counting more."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+_TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\d+(?:[.,]\d+)*|[^\W\d_]+")
+_NUMBER = 2.0  # what a number counts for, beside a word as rare: it is seldom there by chance
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
+_POSSESSIVE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]s\\b")
+
+
+def terms(text: str) -> set[str]:
+    """The words and numbers of a text, without case, accents, common endings and separators of thousands."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return {_ENDING.sub("", term.replace(",", "")) for term in _TERM.findall(_POSSESSIVE.sub("", plain))}
+
+
+class Index:
+    """Passages of a source by the words in them."""
+
+    def __init__(self, passages: Sequence[str]) -> None:
+        self.count = len(passages)
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for number, passage in enumerate(passages):
+            for term in terms(passage):
+                self._places[term].append(number)
+
+    def weights(self, text: str) -> dict[str, float]:
+        """The terms of `text`, each with what finding it is worth: little where every passage has it. They sum to 1."""
+        worth = {term: self._rarity(term) * (_NUMBER if term[0].isdigit() else 1.0) for term in terms(text)}
+        total = sum(worth.values())
+        return {term: value / total for term, value in worth.items()}
+
+    def _rarity(self, term: str) -> float:
+        return math.log1p(self.count / (len(self._places.get(term, ())) + 0.5))
+
+    def shares(self, weights: Mapping[str, float]) -> dict[int, float]:
+        """For every passage with any of the terms, the weight of those it has, 0 to 1."""
+        found: dict[int, float] = defaultdict(float)
+        for term, weight in weights.items():
+            for passage in self._places.get(term, ()):
+                found[passage] += weight
+        return found
+
+    def missing(self, weights: Mapping[str, float], passage: int) -> dict[str, float]:
+        """Those terms that a passage does not have."""
+        return {term: weight for term, weight in weights.items() if passage not in self._places.get(term, ())}

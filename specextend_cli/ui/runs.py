@@ -1,0 +1,113 @@
+"""Finished runs as people and programs read them. Everything in them is untrusted text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from specextend_cli.figures import format_count, format_many, format_percent, format_seconds
+from specextend_cli.summarize.events import Citation, Sentence
+from specextend_cli.summarize.runs import Run
+from specextend_cli.ui.colours import QUIET
+from specextend_cli.ui.marks import Marks
+from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.tables import cell, table
+
+_COLUMNS = ("run", "made", "document", "pages", "words", "preset", "begins")
+_BEGINNING = 40
+
+
+def run_table(runs: Sequence[Run]) -> Table:
+    """A row a run."""
+    made = table(*_COLUMNS, numbers=("pages", "words"))
+    for run in runs:
+        beginning = " ".join(run.text.split())
+        made.add_row(
+            cell(run.id, "bold"),
+            cell(_when(run.made)),
+            cell(run.document),
+            format_count(run.pages),
+            format_count(len(run.text.split())),
+            cell(run.preset),
+            cell(beginning if len(beginning) <= _BEGINNING else beginning[: _BEGINNING - 1] + "…", QUIET),
+        )
+    return made
+
+
+def format_run(run: Run) -> Text:
+    """What it is of, and its sentences, numbered, each with its marks."""
+    facts = (
+        sanitize(run.document),
+        format_many(run.pages, run.unit),
+        format_many(run.tokens, "token"),
+        sanitize(run.preset),
+        format_seconds(run.seconds),
+        _when(run.made),
+    )
+    lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
+    width = len(str(len(run.sentences)))
+    for sentence in run.sentences:
+        said = Marks(cite=True, check=True).mark(sentence.text, sentence, run.unit)
+        lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
+    lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
+    return Text("\n").join(lines)
+
+
+def format_sentence(run: Run, sentence: Sentence) -> Text:
+    """One sentence, and the passages behind it with what stands around them."""
+    lines = [Text.assemble((f"{sentence.number}  ", QUIET), (_line(sentence.text), "bold"))]
+    if sentence.unsupported:
+        missing = ", ".join(one.text for one in sentence.unsupported)
+        lines.append(Text(f"not in the source: {_line(missing)}", style="yellow"))
+    if not sentence.citations:
+        lines += [Text(), Text("no passage of the document says this")]
+    for citation in sentence.citations:
+        quote = run.quotes.get(citation.start)
+        lines += [Text(), Text(f"{run.unit} {citation.page} · {_scores(citation)}", style=QUIET)]
+        if quote is not None:
+            before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
+            around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())
+            lines.append(Text.assemble((around[0], QUIET), passage, (around[1], QUIET)))
+    return Text("\n").join(lines)
+
+
+def short_record(run: Run) -> dict[str, Any]:
+    """A run without what it wrote."""
+    return {key: value for key, value in run_record(run).items() if key not in ("text", "notes", "sentences")}
+
+
+def run_record(run: Run) -> dict[str, Any]:
+    """A run with every sentence and every passage."""
+    record = asdict(run)
+    record.pop("quotes")
+    return {**record, "sentences": [sentence_record(run, sentence) for sentence in run.sentences]}
+
+
+def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
+    """A sentence whose citations quote their passages."""
+    record = asdict(sentence)
+    for citation in record["citations"]:
+        quote = run.quotes.get(citation["start"])
+        citation["passage"] = None if quote is None else quote.passage
+    return record
+
+
+def _scores(citation: Citation) -> str:
+    """ "words 71%, attention 100%"."""
+    pieces = [f"words {format_percent(citation.lexical)}"]
+    if citation.attention is not None:
+        pieces.append(f"attention {format_percent(citation.attention)}")
+    return ", ".join(pieces)
+
+
+def _line(text: str) -> str:
+    return " ".join(sanitize(text).split())
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,0 +1,106 @@
+"""How often does a cited page say what the sentence says? By words, by attention, and by both, with the embedded pair.
+
+    python tests/citation_accuracy.py [--docs 4] [--pages 30] [--seed 100] [--seconds 200] [-v]
+
+Documents with a fact on every page that no other page has (`planted.py`). Of the sentences of their summaries that
+state such a fact, counted are the pages cited, and those of them that contain it. Sentences that mix the facts of
+several pages into one that no page has are counted by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+from unittest.mock import patch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from planted import Planted, plant
+
+from specextend_cli.summarize.citing import Citer
+from specextend_cli.summarize.events import Plan, Sentence
+from specextend_cli.summarize.passages import passages
+from specextend_cli.summarize.planning import plan_work
+from specextend_cli.summarize.summarizer import Options, Summarizer
+
+WAYS = ("words", "attention", "both")
+
+
+class Recorder(Citer):
+    """Remembers what was looked at for each sentence."""
+
+    heard: ClassVar[dict[str, tuple[Mapping[int, float], range]]] = {}
+
+    def evidence(self, sentence, looked, read=None):
+        self.heard[sentence] = dict(looked), read
+        return super().evidence(sentence, looked, read)
+
+
+def judge(
+    planted: Planted, citer: Citer, sentence: str, looked: Mapping[int, float], read: range
+) -> dict[str, list[int]]:
+    """The pages that each way cites for a sentence."""
+    by_words = Citer(planted.document.text, citer.passages, trust=0.0).evidence(sentence, {}, read)
+    by_attention = [max(looked, key=lambda i: looked[i])] if looked else []
+    both = citer.evidence(sentence, looked, read)
+    return {
+        "words": [citer.passages[one.passage].page for one in by_words],
+        "attention": [citer.passages[i].page for i in by_attention],
+        "both": [citer.passages[one.passage].page for one in both],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--docs", type=int, default=4)
+    parser.add_argument("--pages", type=int, default=30)
+    parser.add_argument("--filler", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=200, help="begin no document after this")
+    parser.add_argument("-v", action="store_true", help="print every sentence that states a fact")
+    given = parser.parse_args()
+    began = time.monotonic()
+    stated, cited, right = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    with (
+        Summarizer(Options(cache=False, device="cpu")) as summarizer,
+        patch("specextend_cli.summarize.grounds.Citer", Recorder),
+    ):
+        for number in range(given.docs):
+            if time.monotonic() - began > given.seconds:
+                break
+            planted = plant(given.pages, given.seed + number, filler=given.filler)
+            sentences = []
+            for event in summarizer.run(planted.document):
+                if isinstance(event, Sentence):
+                    sentences.append(event.text)
+                elif isinstance(event, Plan):
+                    plan = event
+            work = plan_work(planted.document, summarizer.preset, summarizer._prompts.encoder)
+            citer = Citer(planted.document.text, passages(planted.document, work.chunks))
+            for sentence in sentences:
+                pages = planted.stated(sentence)
+                if not pages:
+                    continue
+                kind = "mixed" if planted.mixed(sentence) else "of one page"
+                stated[kind] += 1
+                ways = judge(planted, citer, sentence, *Recorder.heard[sentence])
+                for way, found in ways.items():
+                    cited[kind, way] += len(found)
+                    right[kind, way] += sum(page in pages for page in found)
+                if given.v:
+                    print(f"  {kind} {sorted(pages)} {ways} {sentence!r}")
+            print(
+                f"{number + 1} documents of {given.pages} pages, {len(plan.chunks)} parts, {plan.levels} levels,"
+                f" {time.monotonic() - began:.0f} s; right of cited pages:"
+            )
+            for kind, count in stated.items():
+                shares = (f"{way} {right[kind, way]}/{cited[kind, way]}" for way in WAYS)
+                print(f"  {count} sentences {kind}:", *shares, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""`runs list|show|rm` and `show`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scribe import Scribe, document, run, summarizer
+from tiny_preset import text
+
+EVIL = "The harbour\x1b[2J was founded [red]by fishermen[/red]. It cost 4,711 crowns. Perhaps it never rained."
+
+
+@pytest.fixture
+def made(presets):
+    """One run whose document and summary mean harm."""
+    source = document("The harbour\x1b[2J was founded [red]by fishermen[/red] once. " + text(6), "a\x1b[2J.txt")
+    return run(summarizer(presets["one"], Scribe(lambda prompt, most: EVIL), cache=True), source)[0]
+
+
+def test_nothing_is_listed_before_the_first_run(cli, presets):
+    done = cli("runs", "list")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no run is recorded yet\n")
+    assert json.loads(cli("runs", "list", "--json").stdout) == []
+
+
+def test_runs_are_listed_shown_and_forgotten(cli, made):
+    listed = cli("runs", "list")
+    assert listed.returncode == 0
+    assert made.run in listed.stdout
+    shown = cli("show", made.run)
+    assert "1  The harbour was founded [red]by fishermen[/red]. [p. 1]" in shown.stdout
+    assert "2  It cost 4,711 [?] crowns." in shown.stdout
+    for said in (listed, shown, cli("runs", "show", "last"), cli("show", "last", "-s", "1")):
+        assert "\x1b" not in said.stdout
+        assert said.returncode == 0
+    assert cli("runs", "show", "last").stdout == shown.stdout
+    gone = cli("runs", "rm", made.run)
+    assert (gone.returncode, gone.stderr) == (0, "1 run forgotten\n")
+    assert cli("show", made.run).returncode == 3
+
+
+def test_the_passage_behind_a_sentence(cli, made):
+    said = cli("show", "last", "--sentence", 1).stdout
+    assert "page 1 · words" in said
+    assert "The harbour was founded [red]by fishermen[/red] once." in said
+    assert "not in the source: 4,711" in cli("show", "last", "--sentence", 2).stdout
+    record = json.loads(cli("show", "last", "--sentence", 1, "--json").stdout)
+    assert record["citations"][0]["page"] == 1
+    assert record["citations"][0]["passage"].startswith("The harbour")
+    whole = json.loads(cli("show", "last", "--json").stdout)
+    assert whole["sentences"][0] == record
+    assert whole["text"] == made.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("show", "zzz"), 3, "there is no run zzz"),
+        (("show", "last", "--sentence", "9"), 2, "has no sentence 9"),
+        (("show", "last", "--sentence", "0"), 2, "--sentence"),
+        (("runs", "rm"), 2, "name the runs"),
+        (("runs", "rm", "last", "--all"), 2, "name the runs"),
+        (("runs", "rm", "zzz"), 3, "there is no run zzz"),
+        (("show",), 2, "RUN"),
+    ],
+)
+def test_mistakes(cli, made, arguments, code, said):
+    done = cli(*arguments)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_marks_are_asked_for(cli, presets, tmp_path):
+    """The real pipeline, tiny models: the same words with marks and without, and the same marks in a file."""
+    source = tmp_path / "harbour.md"
+    source.write_text("# One\n\n" + text(4) + "\n\n# Two\n\n" + text(4, start=20))
+    command = ("summarize", source, "-q", "-m", presets["one"])
+    plain, marked = cli(*command), cli(*command, "--cite", "--check")
+    assert plain.returncode == marked.returncode == 0
+    assert "[s. " in marked.stdout
+    unmarked = marked.stdout.replace(" [?]", "")
+    for pages in ("1", "2", "1-2"):
+        unmarked = unmarked.replace(f" [s. {pages}]", "")
+    assert unmarked == plain.stdout
+    out = tmp_path / "out.md"
+    assert cli(*command, "--cite", "--check", "-o", out).returncode == 0
+    assert out.read_text().startswith(marked.stdout.rstrip("\n"))
+    record = json.loads(cli(*command, "--json").stdout)
+    assert record["text"] == plain.stdout.strip()
+    assert {"page", "start", "end", "score", "lexical", "attention"} == set(record["sentences"][0]["citations"][0])
+    assert record["unsupported"] == [one for sentence in record["sentences"] for one in sentence["unsupported"]]
+    assert cli("show", record["run"]).returncode == 0

@@ -1,0 +1,102 @@
+"""Finished runs are found again, and what happens to their file stops nobody."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from scribe import Scribe, document, run, summarizer
+from tiny_preset import text
+
+from specextend_cli.errors import InputError, UsageError
+from specextend_cli.summarize import runs as module
+from specextend_cli.summarize.runs import RunStore
+
+
+@pytest.fixture
+def summary(presets):
+    scribe = Scribe(lambda prompt, most: "The harbour was founded by fishermen. It cost 4,711 crowns.")
+    return run(summarizer(presets["one"], scribe), document(text(6)))[0]
+
+
+@pytest.fixture
+def runs(store):
+    return RunStore(store)
+
+
+def test_a_run_comes_back_as_it_was(runs, summary) -> None:
+    name = runs.add(summary, document(text(6)))
+    found = runs.get(name)
+    assert len(name) == 6
+    assert (found.text, found.sentences, found.notes) == (summary.text, summary.sentences, summary.notes)
+    assert (found.document, found.preset, found.tokens) == (summary.document, summary.preset, summary.coverage.tokens)
+    assert runs.get(name[:2]) == runs.get(name.upper()) == runs.get("last") == found
+    source = text(6)
+    for sentence in found.sentences:
+        for citation in sentence.citations:
+            quote = found.quotes[citation.start]
+            assert quote.passage == source[citation.start : citation.end]
+            assert quote.before + quote.passage + quote.after in source
+    assert any(sentence.citations for sentence in found.sentences)
+
+
+def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_LIMIT", 3)
+    names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(5)]
+    assert [found.id for found in runs.all()] == names[:1:-1]
+    monkeypatch.setattr(module, "_BYTES", 1)
+    last = runs.add(replace(summary, seconds=9), document(text(6)))
+    assert [found.id for found in runs.all()] == [last]
+
+
+def test_removing(runs, summary) -> None:
+    names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(4)]
+    with pytest.raises(InputError, match="no run zzz"):
+        runs.remove([names[0], "zzz"])
+    assert len(runs.all()) == 4
+    assert runs.remove([names[0], names[0], "last"]) == 2
+    assert {found.id for found in runs.all()} == set(names[1:3])
+    assert (runs.clear(), runs.all(), runs.clear()) == (2, [], 0)
+
+
+@pytest.mark.parametrize("name", ["", "zzz", "%", "last"])
+def test_what_there_is_not(runs, name: str) -> None:
+    with pytest.raises(InputError, match="there is no run"):
+        runs.get(name)
+
+
+def test_an_id_that_means_two(runs, summary, store) -> None:
+    name = runs.add(summary, document(text(6)))
+    with closing(sqlite3.connect(store)) as file, file:
+        file.execute("insert into runs select ?, made, record from runs", (name[:-1] + "z",))
+    with pytest.raises(UsageError, match="2 runs begin with"):
+        runs.get(name[:3])
+    assert runs.get(name).id == name
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{}", '{"sentences": [1], "quotes": {}, "notes": []}'])
+def test_a_damaged_record_is_passed_over(runs, summary, store, record: str) -> None:
+    kept = runs.add(summary, document(text(6)))
+    with closing(sqlite3.connect(store)) as file, file:
+        file.execute("insert into runs values ('bad', 1e12, ?)", (record,))
+    assert [found.id for found in runs.all()] == [kept]
+    with pytest.raises(InputError, match="no run bad"):
+        runs.get("bad")
+
+
+def test_a_file_that_is_no_store(runs, summary, store) -> None:
+    store.parent.mkdir(parents=True)
+    store.write_bytes(b"not a database at all" * 100)
+    assert runs.add(summary, document(text(6))) == ""
+    with pytest.raises(InputError, match="cannot be read"):
+        runs.all()
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_run_is_recorded_unless_nothing_is_kept(presets, store, cache: bool) -> None:
+    made = summarizer(presets["one"], Scribe(lambda prompt, most: "It rained."), cache=cache)
+    summary, _ = run(made, document(text(6)))
+    assert [found.id for found in RunStore(store).all()] == ([summary.run] if cache else [])
+    assert bool(summary.run) is cache
