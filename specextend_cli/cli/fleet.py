@@ -154,7 +154,8 @@ class Fleet:
             self._count(f"{path} exists already; --force writes it again")
             return
         try:
-            task = Task(source.name, source.data(), source.pages, source.password, self.destination.format)
+            place = self.destination
+            task = Task(source.name, source.data(), source.pages, source.password, place.format, place.marks)
         except SpecextendError as error:
             self._fail(source, error)
             return

@@ -15,6 +15,7 @@ from specextend_cli.summarize.notes import NoteStore
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.ui.marks import Marks
     from specextend_cli.ui.writers import Format
 
 
@@ -27,6 +28,7 @@ class Task:
     pages: str | None
     password: str | None
     format: Format
+    marks: Marks
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,13 @@ class Notes:
         """The stored text, if there is any."""
         return self._store.get(key)
 
-    def put(self, key: str, text: str) -> str:
-        """Keep a text; returns what is wrong with the store, if anything."""
-        self._store.put(key, text)
+    def looks(self, key: str) -> str:
+        """What was stored with the text about where the target looked, or ""."""
+        return self._store.looks(key)
+
+    def put(self, key: str, text: str, looks: str) -> str:
+        """Keep a text and its looks; returns what is wrong with the store, if anything."""
+        self._store.put(key, text, looks)
         return self._store.problem
 
 
@@ -72,11 +78,18 @@ class SharedNotes(NoteStore):
         found: str | None = ray.get(self._notes.get.remote(key))
         return found
 
-    def put(self, key: str, text: str) -> None:
-        """Keep a text. It is on the disk of the command's machine when this returns."""
+    def looks(self, key: str) -> str:
+        """What was stored with the text about where the target looked, or ""."""
         import ray
 
-        self.problem = ray.get(self._notes.put.remote(key, text))
+        found: str = ray.get(self._notes.looks.remote(key))
+        return found
+
+    def put(self, key: str, text: str, looks: str = "") -> None:
+        """Keep a text and its looks. They are on the disk of the command's machine when this returns."""
+        import ray
+
+        self.problem = ray.get(self._notes.put.remote(key, text, looks))
 
 
 class Worker:
@@ -98,12 +111,13 @@ class Worker:
         from specextend_cli.documents.pages import parse_pages
         from specextend_cli.documents.read import read_bytes
         from specextend_cli.summarize.events import Summarized, Warned
+        from specextend_cli.ui.marks import format_unsupported
         from specextend_cli.ui.progress import format_done
         from specextend_cli.ui.writers import WRITERS
 
         pieces: list[str] = []
         warnings: list[str] = []
-        writer = WRITERS[task.format](pieces.append)
+        writer = WRITERS[task.format](pieces.append, task.marks)
         try:
             pages = None if task.pages is None else parse_pages(task.pages)
             document = read_bytes(task.name, task.data, pages=pages, password=task.password)
@@ -118,4 +132,6 @@ class Worker:
                     summary = event.summary
         except SpecextendError as error:
             return Done(warnings=warnings, error=error.with_traceback(None))
+        if unsupported := format_unsupported(summary.unsupported):
+            warnings.append(unsupported)
         return Done("".join(pieces), format_done(summary), warnings, incomplete(task.name, summary))

@@ -23,9 +23,7 @@ class Grounds:
         self._source = Source(document.text)
         self._length = 0
 
-    def add(
-        self, delta: str, written: tuple[int, int], looks: Iterable[Look], source: Material
-    ) -> Iterator[Sentence]:
+    def add(self, delta: str, written: tuple[int, int], looks: Iterable[Look], source: Material) -> Iterator[Sentence]:
         """The next piece of the summary, whole sentences.
 
         It was `written` as those characters of the answer that `looks` are about.
