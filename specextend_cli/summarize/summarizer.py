@@ -1,13 +1,8 @@
-"""`Summarizer`: documents in, events out. One model load serves every document.
-
-A document that fits the preset's chunk is summarized in one pass. A longer one is read in chunks, whose notes are
-reduced, level by level, until one prompt holds them all: map-reduce. Every token of the text is in exactly one first-
-level prompt.
-"""
+"""`Summarizer`: documents in, events out. One model load serves every document; `mapreduce.py` is what it does."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from time import perf_counter
@@ -23,31 +18,19 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.answers import Answers, Question
+from specextend_cli.summarize.answers import Answers
 from specextend_cli.summarize.background import drained, stages
 from specextend_cli.summarize.eagle import with_head
-from specextend_cli.summarize.events import (
-    Coverage,
-    Event,
-    Part,
-    Plan,
-    Stage,
-    Summarized,
-    Summary,
-    Text,
-    Warned,
-)
+from specextend_cli.summarize.events import Coverage, Event, Part, Plan, Stage, Summarized, Summary, Text, Warned
 from specextend_cli.summarize.grounds import Grounds
-from specextend_cli.summarize.looks import Look
+from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.notes import NoteStore
 from specextend_cli.summarize.pair import Choices, describe, load_writer
-from specextend_cli.summarize.passages import Material, joined, material, passages
-from specextend_cli.summarize.planning import Work, pack, plan_work
+from specextend_cli.summarize.passages import passages
+from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
-from specextend_cli.summarize.request import SLACK, WORDS_PER_TOKEN, Request
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.runs import RunStore
-from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.shape import shape
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
@@ -68,16 +51,6 @@ class Options(Choices, Request):
     offline: bool = False
     strict: bool = False
     cache: bool = True
-
-
-@dataclass(frozen=True)
-class _Note:
-    """A text, the pages it is about, its size in target tokens, and the passages that it comes from."""
-
-    text: str
-    pages: tuple[int, int]
-    tokens: int
-    material: Material
 
 
 class Summarizer:
@@ -141,10 +114,19 @@ class Summarizer:
         self._check(document)
         work = yield from self._planned(document)
         yield work.plan
-        notes: list[_Note] = []
         text, read = "", 0
         grounds = Grounds(document, passages(document, work.chunks))
-        for event in self._write_all(document, work, notes, grounds):
+        mapreduce = MapReduce(
+            document,
+            work,
+            self.preset,
+            self.request,
+            self.options.max_tokens,
+            self._prompts,
+            Answers(self.preset, self.options, self._prompts, self._store, self.load),
+            grounds,
+        )
+        for event in mapreduce.run():
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
@@ -164,7 +146,7 @@ class Summarizer:
             text=text.strip(),
             plan=work.plan,
             coverage=coverage,
-            notes=tuple(note.text for note in notes),
+            notes=tuple(note.text for note in mapreduce.notes),
             meter=meter,
             seconds=perf_counter() - began,
             preset=self.preset.name,
@@ -214,81 +196,6 @@ class Summarizer:
                 fix="leave out --strict to summarize the rest",
             )
 
-    def _write_all(self, document: Document, work: Work, first: list[_Note], grounds: Grounds) -> Iterator[Event]:
-        """Map every chunk, then reduce until the preset's number of parts can be written from what is left.
-
-        `first` receives the first level's notes.
-        """
-        window, levels = self.preset.window, work.plan.levels
-        found = grounds.citer.passages
-        sources = [
-            _Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, material(found, c))
-            for c in work.chunks
-        ]
-        template, level = "map", 1
-        while len(sources) > window.summary_parts:
-            parts = [
-                Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
-                for number, source in enumerate(sources, 1)
-            ]
-            answers = yield from self._answers.notes(
-                [self._ask_note(template, document, *pair) for pair in zip(sources, parts, strict=True)]
-            )
-            count = self._prompts.encoder.count
-            notes = [
-                _Note(
-                    answer.text,
-                    source.pages,
-                    count(answer.text),
-                    grounds.citer.material(answer.text, answer.looks, source.material),
-                )
-                for answer, source in zip(answers, sources, strict=True)
-            ]
-            if level == 1:
-                first.extend(notes)
-            groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
-            sources = [self._join([notes[i] for i in group]) for group in groups]
-            template, level = "merge", level + 1
-        template = "single" if level == 1 else "reduce"
-        words = self._words(work.plan.tokens)
-        for number, source in enumerate(sources, 1):
-            part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
-            question = self._ask_final(template, document, source, part, max(words // len(sources), 1))
-            yield from self._final(question, source, grounds)
-
-    def _ask_note(self, template: str, document: Document, source: _Note, part: Part) -> Question:
-        limit = self._limit(self.preset.window.note_tokens, source.tokens)
-        return self._ask(template, self._values(document, source, part, self._note_words), source, part, limit)
-
-    def _ask_final(self, template: str, document: Document, source: _Note, part: Part, words: int) -> Question:
-        most = self.request.room(self.preset.window.summary_tokens) // part.parts
-        limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * SLACK)), source.tokens)
-        return self._ask(template, self._values(document, source, part, words), source, part, limit)
-
-    def _ask(self, template: str, values: dict[str, object], source: _Note, part: Part, limit: int) -> Question:
-        prompt = self._prompts.prompt(template, values, source.text)
-        marks = self._prompts.marks(template, values, source.text, [origin.start for origin in source.material.origins])
-        return Question(part, prompt, limit, marks)
-
-    def _final(self, question: Question, source: _Note, grounds: Grounds) -> Iterator[Event]:
-        """A part of the summary in its shape: each sentence, then what it rests on."""
-        form = shape(self.request.style, question.part.number, question.part.parts)
-        gap = form.gap if grounds.sentences else ""
-        looks: list[Look] = []
-        begin = end = 0  # of what was written since the last sentence in shape
-        for event in self._answers.one(question):
-            if isinstance(event, Look):
-                looks.append(event)
-            elif not isinstance(event, Text):
-                yield event
-            else:
-                for sentence in split(event.delta):
-                    end += len(sentence)
-                    if delta := form.feed(sentence):
-                        yield Text(gap + delta, True)
-                        yield from grounds.add(gap + delta, (begin, end), looks, source.material)
-                        gap, begin = "", end
-
     def load(self) -> Generator[Event, None, Writer]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
         if self._writer is None:
@@ -303,10 +210,6 @@ class Summarizer:
         return self._writer.plainly() if self.plain else self._writer
 
     @property
-    def _answers(self) -> Answers:
-        return Answers(self.preset, self.options, self._prompts, self._store, self.load)
-
-    @property
     def _batch(self) -> int:
         options = self.options
         drafts = options.draft is not None or options.head is not None or options.policy is not None
@@ -317,35 +220,6 @@ class Summarizer:
         assert self._prompter is not None
         return self._prompter
 
-    @property
-    def _note_words(self) -> int:
-        return int(self.preset.window.note_tokens * WORDS_PER_TOKEN * 0.8)
-
-    def _words(self, tokens: int) -> int:
-        """How long a summary to ask for: what the user wants, else the preset's length, a third of a short text."""
-        most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * 0.8)
-        return self.request.words(max(min(most, int(tokens * WORDS_PER_TOKEN / 3)), 10))
-
-    def _limit(self, tokens: int, source_tokens: int) -> int:
-        """Most new tokens of a text: always fewer than what it summarizes has."""
-        wanted = min(tokens, self.options.max_tokens or tokens)
-        return max(min(wanted, source_tokens - 1), 1)
-
-    def _values(self, document: Document, source: _Note, part: Part, words: int) -> dict[str, object]:
-        return {
-            "title": document.name,
-            "words": words,
-            "pages": _dash(source.pages),
-            "part": part.number,
-            "parts": part.parts,
-            "language": "the document's language",
-        }
-
-    def _join(self, notes: Sequence[_Note]) -> _Note:
-        text, made_of = joined(((note.text, note.material) for note in notes), "\n\n")
-        pages = (notes[0].pages[0], notes[-1].pages[1])
-        return _Note(text, pages, self._prompts.encoder.count(text), made_of)
-
 
 def compare(document: Document, options: Options) -> Iterator[Event]:
     """The document summarized twice with the same models in one process: plainly, then with drafts."""
@@ -354,12 +228,3 @@ def compare(document: Document, options: Options) -> Iterator[Event]:
         for plain in (True, False):
             summarizer.plain = plain
             yield from summarizer.run(document)
-
-
-def _page_range(document: Document, start: int, end: int) -> tuple[int, int]:
-    pages = document.pages_of(start, end) or (1,)
-    return pages[0], pages[-1]
-
-
-def _dash(pages: tuple[int, int]) -> str:
-    return str(pages[0]) if pages[0] == pages[1] else f"{pages[0]}-{pages[1]}"

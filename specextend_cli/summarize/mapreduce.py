@@ -1,0 +1,158 @@
+"""Map-reduce: notes on every chunk, notes on notes until they fit, and the summary of what is left.
+
+A document that fits the preset's chunk is summarized in one pass. Every token of its text is in exactly one first-level
+prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from specextend_cli.documents.document import Document
+from specextend_cli.models.preset import Preset
+from specextend_cli.summarize.answers import Answers, Question
+from specextend_cli.summarize.events import Event, Part, Text
+from specextend_cli.summarize.grounds import Grounds
+from specextend_cli.summarize.looks import Look
+from specextend_cli.summarize.passages import Material, joined, material
+from specextend_cli.summarize.planning import Work, pack
+from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.request import SLACK, WORDS_PER_TOKEN, Request
+from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.shape import shape
+
+
+@dataclass(frozen=True)
+class Note:
+    """A text, the pages it is about, its size in target tokens, and the passages that it comes from."""
+
+    text: str
+    pages: tuple[int, int]
+    tokens: int
+    material: Material
+
+
+@dataclass(frozen=True)
+class MapReduce:
+    """One document's way through the levels. `notes` receives the first level's, `grounds` what sentences rest on."""
+
+    document: Document
+    work: Work
+    preset: Preset
+    request: Request
+    max_tokens: int | None
+    prompter: Prompter
+    answers: Answers
+    grounds: Grounds
+    notes: list[Note] = field(default_factory=list)
+
+    def run(self) -> Iterator[Event]:
+        """Map every chunk, then reduce until the preset's number of parts can be written from what is left."""
+        document, work, window = self.document, self.work, self.preset.window
+        found, levels = self.grounds.citer.passages, work.plan.levels
+        sources = [
+            Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, material(found, c))
+            for c in work.chunks
+        ]
+        template, level = "map", 1
+        while len(sources) > window.summary_parts:
+            parts = [
+                Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
+                for number, source in enumerate(sources, 1)
+            ]
+            answers = yield from self.answers.notes(
+                [self._ask_note(template, *pair) for pair in zip(sources, parts, strict=True)]
+            )
+            count = self.prompter.encoder.count
+            notes = [
+                Note(
+                    answer.text,
+                    source.pages,
+                    count(answer.text),
+                    self.grounds.citer.material(answer.text, answer.looks, source.material),
+                )
+                for answer, source in zip(answers, sources, strict=True)
+            ]
+            if level == 1:
+                self.notes.extend(notes)
+            groups = pack([note.tokens for note in notes], window.chunk, window.summary_parts)
+            sources = [self._join([notes[i] for i in group]) for group in groups]
+            template, level = "merge", level + 1
+        template = "single" if level == 1 else "reduce"
+        words = self._words(work.plan.tokens)
+        for number, source in enumerate(sources, 1):
+            part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
+            question = self._ask_final(template, source, part, max(words // len(sources), 1))
+            yield from self._final(question, source)
+
+    def _ask_note(self, template: str, source: Note, part: Part) -> Question:
+        limit = self._limit(self.preset.window.note_tokens, source.tokens)
+        return self._ask(template, self._values(source, part, self._note_words), source, part, limit)
+
+    def _ask_final(self, template: str, source: Note, part: Part, words: int) -> Question:
+        most = self.request.room(self.preset.window.summary_tokens) // part.parts
+        limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * SLACK)), source.tokens)
+        return self._ask(template, self._values(source, part, words), source, part, limit)
+
+    def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Question:
+        prompt = self.prompter.prompt(template, values, source.text)
+        marks = self.prompter.marks(template, values, source.text, [origin.start for origin in source.material.origins])
+        return Question(part, prompt, limit, marks)
+
+    def _final(self, question: Question, source: Note) -> Iterator[Event]:
+        """A part of the summary in its shape: each sentence, then what it rests on."""
+        form = shape(self.request.style, question.part.number, question.part.parts)
+        gap = form.gap if self.grounds.sentences else ""
+        looks: list[Look] = []
+        begin = end = 0  # of what was written since the last sentence in shape
+        for event in self.answers.one(question):
+            if isinstance(event, Look):
+                looks.append(event)
+            elif not isinstance(event, Text):
+                yield event
+            else:
+                for sentence in split(event.delta):
+                    end += len(sentence)
+                    if delta := form.feed(sentence):
+                        yield Text(gap + delta, True)
+                        yield from self.grounds.add(gap + delta, (begin, end), looks, source.material)
+                        gap, begin = "", end
+
+    @property
+    def _note_words(self) -> int:
+        return int(self.preset.window.note_tokens * WORDS_PER_TOKEN * 0.8)
+
+    def _words(self, tokens: int) -> int:
+        """How long a summary to ask for: what the user wants, else the preset's length, a third of a short text."""
+        most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * 0.8)
+        return self.request.words(max(min(most, int(tokens * WORDS_PER_TOKEN / 3)), 10))
+
+    def _limit(self, tokens: int, source_tokens: int) -> int:
+        """Most new tokens of a text: always fewer than what it summarizes has."""
+        wanted = min(tokens, self.max_tokens or tokens)
+        return max(min(wanted, source_tokens - 1), 1)
+
+    def _values(self, source: Note, part: Part, words: int) -> dict[str, object]:
+        return {
+            "title": self.document.name,
+            "words": words,
+            "pages": _dash(source.pages),
+            "part": part.number,
+            "parts": part.parts,
+            "language": "the document's language",
+        }
+
+    def _join(self, notes: Sequence[Note]) -> Note:
+        text, made_of = joined(((note.text, note.material) for note in notes), "\n\n")
+        pages = (notes[0].pages[0], notes[-1].pages[1])
+        return Note(text, pages, self.prompter.encoder.count(text), made_of)
+
+
+def _page_range(document: Document, start: int, end: int) -> tuple[int, int]:
+    pages = document.pages_of(start, end) or (1,)
+    return pages[0], pages[-1]
+
+
+def _dash(pages: tuple[int, int]) -> str:
+    return str(pages[0]) if pages[0] == pages[1] else f"{pages[0]}-{pages[1]}"
