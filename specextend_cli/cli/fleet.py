@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ TRIES = 3
 """How many workers a document may cost, and how many may fail to start in a row."""
 CORES = 4
 """Of a worker without a GPU, where there are as many and nobody says otherwise."""
+REACH = 10.0  # seconds for a first word from the cluster
 PATIENCE = 30.0  # seconds without any worker, before that is said
 
 
@@ -73,7 +75,7 @@ def crew(nodes: Sequence[dict[str, float]], wanted: int | None, documents: int) 
 
 
 @dataclass
-class _Item:
+class Item:
     """An input, and how many workers died over it."""
 
     source: Source
@@ -90,7 +92,7 @@ class Fleet:
     options: Options
     quiet: bool
     crew: Crew
-    waiting: deque[_Item]
+    waiting: deque[Item]
     notes: Any
     failures: list[tuple[Source, SpecextendError]] = field(default_factory=list)
     finished: int = 0
@@ -99,7 +101,7 @@ class Fleet:
         self.total = len(self.waiting)
         self._starting: dict[Any, Any] = {}
         self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, _Item]] = {}
+        self._busy: dict[Any, tuple[Any, Item]] = {}
         self._failed_starts = 0
 
     def run(self) -> None:
@@ -132,11 +134,14 @@ class Fleet:
             self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
             self._failed_starts += 1
-            if self._failed_starts >= TRIES and not self._busy and not self._idle:
+            if self._failed_starts < TRIES:
+                self._start()
+            elif self._busy or self._idle or self._starting:
+                self.output.warn(f"a worker cannot be started, the others go on: {_first_line(error)}")
+            else:
                 raise ModelError(
                     "no worker can be started", why=_first_line(error), fix="install specextend on every node alike"
                 ) from error
-            self._start()
         else:
             self._failed_starts = 0
             self._idle.append(worker)
@@ -214,13 +219,14 @@ def connected(address: str) -> Iterator[Any]:
         ) from error
     terminate = signal.getsignal(signal.SIGTERM)
     try:
+        _reach(address)
         ray.init(
             address=address,
             include_dashboard=False if address == LOCAL else None,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         raise UsageError(
             f"there is no Ray cluster at {address}",
             why=_first_line(error),
@@ -252,7 +258,7 @@ def run(
         made = crew(nodes, workers, len(inputs))
         if not quiet:
             output.note(str(made))
-        waiting = deque(map(_Item, inputs))
+        waiting = deque(map(Item, inputs))
         fleet = Fleet(ray, output, destination, options, quiet, made, waiting, _keeper(ray, notes))
         try:
             fleet.run()
@@ -261,6 +267,13 @@ def run(
             output.note(f"{fleet.finished} of {len(inputs)} documents done{kept}")
             raise
     return fleet.failures
+
+
+def _reach(address: str) -> None:
+    """OSError where nobody listens at `host:port`: Ray itself would go on trying for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
 
 
 def _keeper(ray: Any, path: Path | None) -> Any:

@@ -63,7 +63,7 @@ def all_inputs(
         files = [*(files or ()), *_lines(listed)]
         if not files:
             raise InputError(f"{'the list' if listed == STDIN else listed} names no file")
-    found = []
+    found: list[Source] = []
     for source in sources(files, example=example, pages=pages, password_file=password_file):
         path = Path(source.path)
         found += _inside(path, source) if source.path != STDIN and path.is_dir() else [source]

@@ -121,7 +121,10 @@ Length: TypeAlias = Annotated[
     ),
 ]
 StyleOption: TypeAlias = Annotated[
-    Style, typer.Option("--style", help="What the summary looks like.", rich_help_panel=STYLE)
+    Style,
+    typer.Option(
+        "--style", metavar="NAME", help="paragraph, bullets, abstract, tldr or outline.", rich_help_panel=STYLE
+    ),
 ]
 Focus: TypeAlias = Annotated[
     str | None,
@@ -242,12 +245,12 @@ NoCache: TypeAlias = Annotated[
     typer.Option("--no-cache", help="Neither reuse nor store the notes of earlier runs.", rich_help_panel=SPEED),
 ]
 OutputPath: TypeAlias = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
         metavar="PATH",
-        help="A file, or a directory for several inputs. Written whole or not at all.",
+        help="A file; or a directory, for several inputs or where it ends in /. Written whole or not at all.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -111,7 +111,8 @@ def summarize(
 
             print_plans(terminal, summarizer, inputs, as_json=json)
             return
-        many = len(inputs) > 1 or share is not None
+        # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
+        many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
         place = destination(output, _format(format, json, output), many=many, force=force)
         place.refuse_collisions([source.name for source in inputs])
         job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
@@ -240,10 +241,10 @@ def _alone(error: SpecextendError) -> SpecextendError:
     return error.with_traceback(None)
 
 
-def _format(format: options.Format | None, json: bool, path: Path | None) -> str:
+def _format(format: options.Format | None, json: bool, output: str | None) -> str:
     """`--format`, else what the output's name says, else text."""
     by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
-    return options.format_name(format, json) or by_suffix.get(path.suffix if path else "", "text")
+    return options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
 
 
 def incomplete(name: str, summary: Summary) -> PartialError | None:

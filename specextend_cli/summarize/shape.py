@@ -51,13 +51,17 @@ class Brief:
 
 
 class Items:
-    """A line for each sentence, marked with `first` or `others`; a list that the model made stays as it is."""
+    """A line for each sentence, marked with `first` or `others`; a list that the model made stays as it is.
+
+    A sentence that announces others, with a colon, waits for one: where the text ends there, it says nothing.
+    """
 
     gap = "\n"
 
     def __init__(self, first: str, others: str) -> None:
         self._marks = [others, first]
         self._begun = self._listed = False
+        self._waiting = ""
 
     def feed(self, delta: str) -> str:
         """Lines, each but the first after a line break."""
@@ -68,10 +72,15 @@ class Items:
             return delta
         lines = []
         for sentence in split(delta):
-            if body := sentence.strip():
+            if body := " ".join(sentence.split()):
                 mark = self._marks.pop() if len(self._marks) > 1 else self._marks[0]
-                lines.append(("\n" if self._begun else "") + mark + " ".join(body.split()))
+                line = ("\n" if self._begun else "") + mark + body
                 self._begun = True
+                if body.endswith(":"):
+                    self._waiting += line
+                else:
+                    lines.append(self._waiting + line)
+                    self._waiting = ""
         return "".join(lines)
 
 

@@ -71,15 +71,16 @@ class Destination:
             yield put
 
 
-def destination(path: Path | None, format: str, *, many: bool, force: bool = False) -> Destination:
+def destination(output: str | None, format: str, *, many: bool, force: bool = False) -> Destination:
     """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs."""
     kind = cast(Format, format)
-    if path is None:
+    if output is None:
         return Destination(kind)
-    if path.is_dir() or many:
+    path = Path(output)
+    if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
             raise UsageError(
-                f"--output {path} is a file, and there are several inputs",
+                f"--output {output} is a file, and a directory is needed",
                 why="every input gets a file of its own",
                 fix="name a directory",
             )

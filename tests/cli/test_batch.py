@@ -112,6 +112,11 @@ def test_directories_and_lists(tmp_path):
         run("plan", "--files-from", "-", "--json", stdin=listing),
     ):
         assert len(json.loads(done.stdout)) == 2
+    one = tmp_path / "in" / "a.txt"
+    (tmp_path / "short").write_text(f"{one}\n")
+    for out, arguments in (("slash/", [one]), ("listed", ["--files-from", tmp_path / "short"])):
+        assert run("summarize", *arguments, "-q", "-o", f"{tmp_path}/{out}").returncode == 0
+        assert [path.name for path in (tmp_path / out).iterdir()] == ["a.txt.txt"]
     (tmp_path / "empty").mkdir()
     assert run("summarize", tmp_path / "empty").returncode == 3
     assert run("summarize", "--files-from", "-").returncode == 3

@@ -157,6 +157,7 @@ def test_a_style_that_one_prompt_must_write(presets):
     [
         ("bullets", "One is. Two\nare. ", "- One is.\n- Two\n- are."),
         ("bullets", "- One is. So.\n- Two are.", "- One is. So.\n- Two are."),
+        ("bullets", "One is. They say:\nTwo are. And:", "- One is.\n- They say:\n- Two are."),
         ("outline", "Prices rose. Rents too. Nobody paid.", "1. Prices rose.\n   - Rents too.\n   - Nobody paid."),
         ("outline", "1. Prices\n   - rose", "1. Prices\n   - rose"),
         ("tldr", "One is. Two are. Three go.", "One is. Two are."),
