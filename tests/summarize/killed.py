@@ -1,0 +1,72 @@
+"""Summarize a document in children that are killed: `killed.py PRESET DOCUMENT SEED`; prints what each of them did.
+
+One process imports everything and forks, so that a child begins at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+import transformers.models.llama.modeling_llama  # noqa: F401  what children would all import
+
+from specextend_cli.documents.read import read
+from specextend_cli.summarize.events import Noted, Plan, Summarized
+from specextend_cli.summarize.summarizer import Options, Summarizer
+
+KILLS = 10
+
+
+def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> None:
+    """In a child: a line when the first text is begun, one a note, then one with the summary."""
+    torch.set_num_threads(1)
+    with Summarizer(Options(preset=preset, batch=2, cache=cache)) as summarizer:
+        for event in summarizer.run(read(Path(path))):
+            if isinstance(event, Plan):
+                os.write(report, b"[]\n")
+            elif isinstance(event, Noted):
+                os.write(report, f"{json.dumps([event.level, event.number, event.reused])}\n".encode())
+            elif isinstance(event, Summarized):
+                os.write(report, f"{json.dumps(event.summary.text)}\n".encode())
+
+
+def child(preset: str, path: str, *, seconds: float | None = None, cache: bool = True) -> tuple[list[object], float]:
+    """What a child reported, and how long it wrote; it is killed so many seconds after it had begun."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        try:
+            summarize(preset, path, writer, cache=cache)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        lines = [file.readline()]
+        began = time.monotonic()
+        if seconds is not None:
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGKILL)  # it may have ended, but is not waited for yet: the number is its own
+        lines += file.readlines()
+    took = time.monotonic() - began
+    os.waitpid(pid, 0)
+    return [json.loads(line) for line in lines[1:] if line.endswith("\n")], took
+
+
+def main(preset: str, path: str, seed: str) -> None:
+    """Undisturbed, then killed at ten random moments, then to the end."""
+    chance = random.Random(int(seed))
+    whole, took = child(preset, path, cache=False)
+    killed = [child(preset, path, seconds=chance.uniform(0, 2 * took / KILLS))[0] for _ in range(KILLS)]
+    last, _ = child(preset, path)
+    print(json.dumps({"whole": whole, "killed": killed, "last": last}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

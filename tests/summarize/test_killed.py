@@ -1,0 +1,34 @@
+"""Killed at any moment, a run goes on where it was: the same summary, and no note twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tiny_preset import text
+
+
+def test_killed_at_ten_random_moments(presets, tmp_path):
+    source = tmp_path / "a.txt"
+    source.write_text(text(100))
+    script = Path(__file__).with_name("killed.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(presets["one"]), str(source), "11"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout.splitlines()[-1])
+    *_, summary = record["whole"]
+    assert record["last"][-1] == summary
+    children = [*record["killed"], record["last"]]
+    assert sum(not child or child[-1] != summary for child in record["killed"]) >= 5  # killed before the end
+    written = [tuple(note[:2]) for child in children for note in child if isinstance(note, list) and not note[2]]
+    assert len(written) == len(set(written)) > 10
+    noted = {tuple(note[:2]) for note in record["whole"] if isinstance(note, list)}
+    assert {tuple(note[:2]) for note in record["last"] if isinstance(note, list)} == noted
