@@ -1,11 +1,12 @@
 # make demo    install, then summarize a real PDF with the embedded pair
 # make test    install for development, then run the tests
 # make lint    ruff and mypy
+# make docs    what is generated in docs/: the command reference and the pictures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-oldest lint format clean
+.PHONY: demo test test-slow test-oldest lint format docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -30,6 +31,10 @@ lint: $(VENV)/.developing
 format: $(VENV)/.developing
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.developing
+	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_pictures.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest build dist

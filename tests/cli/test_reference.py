@@ -1,0 +1,74 @@
+"""docs/cli.md says what `--help` says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path.insert(0, str(DOCS))
+
+import make_cli
+import make_pictures
+from examples import blocks
+
+from specextend_cli.models.memory import estimate
+from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.models.presets import list_presets, load_preset, preset_files
+from specextend_cli.models.templates import PLACEHOLDERS, WISHES
+
+
+def test_the_reference_is_current():
+    assert make_cli.PAGE.read_text() == make_cli.reference(), "due: python docs/make_cli.py"
+
+
+def test_the_pictures_are_what_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(make_pictures, "FOLDER", tmp_path)
+    make_pictures.draw()
+    assert len(list(tmp_path.iterdir())) == 3
+    for drawn in tmp_path.iterdir():
+        assert drawn.read_bytes() == (DOCS / "pictures" / drawn.name).read_bytes(), "due: python docs/make_pictures.py"
+
+
+def test_every_command_is_in_it():
+    page = make_cli.PAGE.read_text()
+    assert page.count("## specextend") >= 15
+    assert "--shard" in page
+    assert "## specextend presets show" in page
+
+
+def test_what_presets_need_is_what_is_computed():
+    rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \|", (DOCS / "presets.md").read_text(), re.MULTILINE)
+    presets = {preset.name: preset for preset in list_presets()}
+    assert len(rows) >= 10
+    for name, window, size in rows:
+        need = estimate(presets[name])
+        assert (window, size) == (f"{presets[name].window.context:,}", f"{need.total / 1e9:.1f}"), name
+
+
+def test_every_place_and_every_table_of_a_preset_is_explained():
+    page = (DOCS / "presets.md").read_text()
+    assert all(f"{{{name}}}" in page for name in (*PLACEHOLDERS, *WISHES))
+    tables = {name for name in Preset.model_fields if name not in ("name", "title", "description", "licence", "gated")}
+    assert all(f"`[{name}]`" in page for name in tables)
+
+
+def test_the_prompts_shown_are_a_presets(tmp_path):
+    (shown,) = blocks("presets.md", "toml")
+    shipped = preset_files()[DEFAULT].read_text()
+    path = tmp_path / f"{DEFAULT}.toml"
+    path.write_text(shipped[: shipped.index("[prompts]")] + shown)
+    assert load_preset(path).prompts.style("bullets").startswith("Write at most seven")
+
+
+def test_links_lead_somewhere():
+    """Every page, and every heading of one, that a page of docs/ names."""
+    pages = {page.name: page.read_text() for page in DOCS.glob("*.md")}
+    for name, text in pages.items():
+        for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+            assert not target or (DOCS / target).exists(), f"{name}: {target}"
+            headings = [
+                line.lstrip("# ").lower().replace(" ", "-") for line in pages.get(target or name, "").splitlines()
+            ]
+            assert not heading or heading in headings, f"{name}: {target}#{heading}"
