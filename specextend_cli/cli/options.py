@@ -250,7 +250,7 @@ NoCache: TypeAlias = Annotated[
 ]
 Cite: TypeAlias = Annotated[
     bool,
-    typer.Option("--cite", help="Say after each sentence where it is from: [p. 3, 7].", rich_help_panel=OUTPUT),
+    typer.Option("--cite", help="Say after each sentence where it is from: \\[p. 3, 7].", rich_help_panel=OUTPUT),
 ]
 Check: TypeAlias = Annotated[
     bool,
