@@ -8,8 +8,9 @@ but for rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,10 @@ from torch.nn.functional import linear
 GROUP = 32
 _FEW = 16  # rows; about here, two cores of a processor with bfloat16 products are as fast with the full weights
 _FEW_OF_EIGHT = 4  # of eight bits, in two halves
-_ROWS = 16  # the kernel's block of rows
+_ROWS = 16  # what the kernel wants the number of rows to be a multiple of
+_BLOCK = 64  # rows that are packed together, at most: only whole blocks of several matrices can be joined
 _KERNEL = "_weight_int4pack_mm_for_cpu"
+_SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # as transformers' models call them
 
 
 class FourBitLinear(nn.Linear):
@@ -39,20 +42,72 @@ class FourBitLinear(nn.Linear):
         if self.weight.dtype != torch.bfloat16 and not keep:
             full = sum(_full(codes, scales) for codes, (_, scales) in zip(unpacked, parts, strict=True))
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
-        self._packed = [torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1) for codes in unpacked]
-        self._scales = [scales.to(self.weight.dtype).transpose(0, 1).contiguous() for _, scales in parts]
+        self.parts = tuple(
+            _Packed(
+                torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1),
+                scales.to(self.weight.dtype).transpose(0, 1).contiguous(),
+            )
+            for codes, (_, scales) in zip(unpacked, parts, strict=True)
+        )
+        self.together: Together | None = None
+        """Computes this layer and its siblings, of which `place` is this one."""
+        self.place = 0
 
     def forward(self, x: Tensor) -> Tensor:
         """x [.., columns] -> [.., rows]."""
         if x.numel() > self.few * self.in_features:
             return linear(x, self.weight, self.bias)
+        if self.together is not None:
+            out = self.together.part(x, self.place)
+            return out if self.bias is None else out + self.bias
         rows = x.reshape(-1, self.in_features)
-        out: Tensor | None = self.bias
-        for packed, scales in zip(self._packed, self._scales, strict=True):
-            part: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, packed, GROUP, scales)
+        out = self.bias
+        for packed in self.parts:
+            part = packed.product(rows)
             out = part if out is None else out + part
         assert out is not None
         return out.reshape(*x.shape[:-1], self.out_features)
+
+
+class _Packed(NamedTuple):
+    """A matrix of four bits a weight as the kernel wants it: blocks of rows; scales [columns / 32, rows, 2]."""
+
+    codes: Tensor
+    scales: Tensor
+
+    def product(self, rows: Tensor) -> Tensor:
+        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.codes, GROUP, self.scales)
+        return out
+
+
+class Together:
+    """Layers that read the same input, as one product: queries, keys and values; gate and up.
+
+    The model asks each of them in turn, with the very same tensor. The first that is asked computes them all; a part is
+    given once, so that nothing is kept and nobody is given what was computed before an input changed in place.
+    """
+
+    def __init__(self, layers: Sequence[FourBitLinear]) -> None:
+        """The layers have one part each, which is the shared matrix's from now on."""
+        self._sizes = [layer.out_features for layer in layers]
+        codes, scales = zip(*(layer.parts[0] for layer in layers), strict=True)
+        self._matrix = _Packed(torch.cat(codes), torch.cat(scales, 1))
+        self._input: Tensor | None = None
+        self._computed: list[Tensor | None] = []
+        for place, layer in enumerate(layers):
+            layer.together, layer.place, layer.parts = self, place, ()
+
+    def part(self, x: Tensor, place: int) -> Tensor:
+        """x [.., columns] -> [.., rows of the layer at `place`]."""
+        if x is not self._input or self._computed[place] is None:
+            out = self._matrix.product(x.reshape(-1, x.shape[-1]))
+            self._input = x
+            self._computed = list(out.reshape(*x.shape[:-1], -1).split(self._sizes, -1))
+        part, self._computed[place] = self._computed[place], None
+        if not any(other is not None for other in self._computed):
+            self._input = None
+        assert part is not None
+        return part
 
 
 def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
@@ -70,6 +125,7 @@ def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
         if not isinstance(stock, nn.Linear) or any(codes.shape != shape for codes, _ in parts):
             raise ValueError(f"{name} is no linear layer of {tuple(parts[0][0].shape)} packed weights")
         model.set_submodule(name, FourBitLinear(stock, *parts))
+    _join(model)
     return True
 
 
@@ -81,6 +137,19 @@ def round_to_four_bit(model: nn.Module) -> None:
     for name, stock in layers.items():
         if stock.in_features % GROUP == 0 and stock.out_features % _ROWS == 0:
             model.set_submodule(name, FourBitLinear(stock, _rounded(stock.weight), keep=True))
+    _join(model)
+
+
+def _join(model: nn.Module) -> None:
+    for module in list(model.modules()):
+        for names in _SIBLINGS:
+            layers = [getattr(module, name, None) for name in names]
+            if all(_can_join(layer) for layer in layers):
+                Together(layers)  # type: ignore[arg-type]
+
+
+def _can_join(layer: object) -> bool:
+    return isinstance(layer, FourBitLinear) and len(layer.parts) == 1 and layer.out_features % _BLOCK == 0
 
 
 def _is_able(model: nn.Module) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from test_identity import DRAFTERS, NEW, run, small
 from tiny_heads import tiny_head
-from tiny_models import generate, prompt, tiny
+from tiny_models import COMMON, generate, make, prompt, tiny
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, Qwen2Config
 
 from specextend_cli.engine.four_bit import FourBitLinear, full_weights, round_to_four_bit, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
@@ -17,6 +19,9 @@ from specextend_cli.engine.target import Target
 pytestmark = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="no 4-bit kernel for this processor"
 )
+
+
+_WITHOUT_HEAD = ("none", "ngram", "self", "blend", "random")
 
 
 def random_weights(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
@@ -65,13 +70,54 @@ def test_few_rows_read_the_codes() -> None:
     assert torch.equal(layer(x[:4]), before)
 
 
-@pytest.mark.parametrize("drafter", ["none", "ngram", "self", "blend", "random", "eagle3"])
-def test_the_same_tokens_as_generate(drafter: str) -> None:
+def wide(seed: int = 0) -> PreTrainedModel:
+    """Sizes of which the kernel's blocks are full, so that layers can be joined; with biases."""
+    sizes = {"hidden_size": 128, "intermediate_size": 192, "num_attention_heads": 2, "num_key_value_heads": 1}
+    return make(Qwen2Config(**{**COMMON, **sizes}), seed)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 16])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
+def test_layers_of_one_input_are_one_product(rows: int, dtype: torch.dtype, tolerance: float) -> None:
+    model = wide().to(dtype)
+    weights = random_weights(model)
+    attention = model.get_submodule("model.layers.1.self_attn")
+    names = ("q_proj", "k_proj", "v_proj")
+    for name in names:  # transformers begins with biases of 0
+        nn.init.normal_(attention.get_submodule(name).bias)
+    key = "model.layers.1.self_attn.{}.weight.{}"
+    alone = {
+        name: FourBitLinear(
+            attention.get_submodule(name), (weights[key.format(name, "codes")], weights[key.format(name, "scales")])
+        )
+        for name in names
+    }
+    assert use_four_bit(model, weights)
+    layers = {name: attention.get_submodule(name) for name in names}
+    assert len({layer.together for layer in layers.values()}) == 1
+    x = torch.randn(1, rows, 128, generator=torch.Generator().manual_seed(1)).to(dtype)
+    for order in (names, names[::-1]):
+        for name in order:
+            torch.testing.assert_close(layers[name](x), alone[name](x), rtol=tolerance, atol=tolerance)
+    before = layers["k_proj"](x).clone()
+    x += 1  # the same tensor with other values: what was computed of it counts no more
+    torch.testing.assert_close(layers["k_proj"](x), alone["k_proj"](x), rtol=tolerance, atol=tolerance)
+    assert (layers["k_proj"](x) - before).abs().max() > 0.1
+    with full_weights(model):
+        torch.testing.assert_close(layers["q_proj"](x), alone["q_proj"](x), rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize(
+    ("drafter", "made"),
+    [("eagle3", tiny), *((drafter, made) for drafter in _WITHOUT_HEAD for made in (tiny, wide))],
+)
+def test_the_same_tokens_as_generate(drafter: str, made: Callable[[], PreTrainedModel]) -> None:
     """The judge reads full weights; the engine reads codes for its trees, full weights for the prompt."""
-    judge = tiny()
+    judge, model = made(), made()
     random_weights(judge)
+    assert use_four_bit(model, random_weights(model))
     wanted = generate(judge, prompt(), NEW)
-    target = Target(LanguageModel(four_bit()))
+    target = Target(LanguageModel(model))
     retrieval = small("retrieval")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == wanted
 
