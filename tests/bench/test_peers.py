@@ -56,6 +56,17 @@ def test_transformers_chooses_as_we_do(models, assistance: str, sampling: Sampli
         assert run.accepted == [1] * 19
 
 
+def test_prompt_lookup_copies_whoever_chooses(models) -> None:
+    """A penalty that changes nothing lets us choose; prompt lookup must gain by that what it gains by itself."""
+    tokens = prompt(120, vocabulary=models.lm.vocabulary)
+    samplings = Sampling(), Sampling(repetition_penalty=1.0001)
+    peer = TransformersPeer(models, "prompt-lookup")
+    own, ours = (peer.run(tokens, Decoding(sampling, 80, frozenset(), 64)) for sampling in samplings)
+    assert own.tokens == ours.tokens
+    assert own.accepted == ours.accepted
+    assert max(ours.accepted) > 1
+
+
 def test_transformers_ends_at_our_end_tokens(models) -> None:
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     free = Decoding(Sampling(), 12, frozenset(), 64)

@@ -1,7 +1,7 @@
 """Our choice of tokens inside another program's loop, so that peers decode with exactly the same settings.
 
-The race of `engine.sampling` needs nothing but the tokens so far: what it chooses is handed on as the only possible
-token. So a sampled output, too, can be compared token for token.
+The race of `engine.sampling` needs nothing but the tokens so far: what it chooses is handed on as the likeliest token.
+So a sampled output, too, can be compared token for token.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ def choose(sampling: Sampling, prompt: Sequence[int], output: Sequence[int], log
     return int(sampler.choose(logits[None]))
 
 
-class OnlyChoice:
-    """A logits processor of transformers: everything but our choice becomes impossible."""
+class OurChoice:
+    """A logits processor of transformers: our choice becomes the likeliest token, and none impossible.
+
+    Prompt lookup asks, with made-up scores that are all alike, which tokens are impossible, and never proposes these.
+    """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int]) -> None:
         self.sampling = sampling
@@ -37,7 +40,10 @@ class OnlyChoice:
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """input_ids [1, t], scores [1, vocabulary] -> scores [1, vocabulary]."""
+        low, high = scores.aminmax()
+        if low == high:
+            return scores
         token = choose(self.sampling, self.prompt, input_ids[0, len(self.prompt) :].tolist(), scores[0])
-        only = torch.full_like(scores, -torch.inf)
-        only[0, token] = 0.0
-        return only
+        first = torch.zeros_like(scores)
+        first[0, token] = 1.0
+        return first

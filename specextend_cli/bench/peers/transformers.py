@@ -14,7 +14,7 @@ from transformers.generation.streamers import BaseStreamer
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.bench.measure import Decoding, Run
-from specextend_cli.bench.peers.choosing import OnlyChoice, is_plain_greedy
+from specextend_cli.bench.peers.choosing import OurChoice, is_plain_greedy
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.errors import ModelError
@@ -56,7 +56,7 @@ class TransformersPeer:
         )
         processors = LogitsProcessorList()
         if not is_plain_greedy(decoding.sampling):
-            processors.append(OnlyChoice(decoding.sampling, prompt))  # one by its call
+            processors.append(OurChoice(decoding.sampling, prompt))  # one by its call
         clock = _Clock()
         arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
         with torch.inference_mode(), _quiet(), self._as_it_came():
