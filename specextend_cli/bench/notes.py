@@ -49,18 +49,26 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     if scaled:
         lengths = ", ".join(map(format_length, scaled))
         found.append(f"Scaled: prompts of {lengths} tokens pass the model's trained window; RoPE was stretched.")
-    for row in rows:
-        if row.equal < row.compared:
-            gap = "" if row.largest_gap is None else f" (largest logit gap {row.largest_gap:.3g})"
-            found.append(
-                f"Different output: {row.method} at {format_length(row.length)} left plain decoding in "
-                f"{row.compared - row.equal} of {format_many(row.compared, 'run')}{gap}."
-            )
+    left = [row for row in rows if row.equal < row.compared]
+    found += [
+        _left(name, [row for row in left if row.method == name]) for name in dict.fromkeys(r.method for r in left)
+    ]
     found += [f"Left out: {method}: {why}" for method, why in benchmark.skipped.items()]
     absent = quality.missing()
     if benchmark.references and absent:
         found.append(f"{absent}.")
     return tuple(one_line(sentence) for sentence in found)
+
+
+def _left(method: str, rows: Sequence[Row]) -> str:
+    """How far a method's output left plain decoding, over the lengths where it did."""
+    gaps = [row.largest_gap for row in rows if row.largest_gap is not None]
+    gap = f" (largest logit gap {max(gaps):.3g})" if gaps else ""
+    runs = sum(row.compared for row in rows)
+    return (
+        f"Different output: {method} at {', '.join(format_length(row.length) for row in rows)} left plain decoding in "
+        f"{runs - sum(row.equal for row in rows)} of {format_many(runs, 'run')}{gap}."
+    )
 
 
 def _setting(value: object) -> str:

@@ -71,6 +71,10 @@ def test_a_run_that_does_not_say_that_it_differs_is_caught() -> None:
     assert (row.compared, row.equal, row.first_divergence) == (1, 0, Divergence(2, None))
     assert "Different output: bad at 1K left plain decoding in 1 of 1 run." in caveats(made, summarize(made))
     assert "| 1,024 | bad | 1 | 0 of 1 | 3 | – | – | 0% |" in render(made, "md")
+    wrong = (record("bad", length=n, divergence=Divergence(0, 0.5)) for n in (1024, 4096))
+    longer = benchmark(record(), record(length=4096), *wrong)
+    said = "Different output: bad at 1K, 4K left plain decoding in 2 of 2 runs (largest logit gap 0.5)."
+    assert said in caveats(longer, summarize(longer))
 
 
 def test_every_repeat_is_compared_with_plains_first() -> None:
