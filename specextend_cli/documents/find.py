@@ -1,4 +1,7 @@
-"""The documents in a directory, by what the files hold and not by their names."""
+"""The documents in a directory: whatever holds one, by whatever name, and whatever is named like one.
+
+A file that promises a document and holds none is not skipped: reading it fails, and says why.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from specextend_cli.documents.detect import HEAD, LABELS, UNREAD, detect
 from specextend_cli.documents.names import count, printable
 
 _SHOWN = 5
+_NAMES = frozenset(
+    (".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml", ".eml", ".md", ".markdown", ".rst", ".txt", ".text")
+)
 _ZIPPED = (b"word/", b"META-INF/container.xml")
 
 
@@ -66,6 +72,8 @@ def _not_a_document(path: Path) -> str:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         return "not a file"
+    if path.suffix.lower() in _NAMES:
+        return ""
     if status.st_size == 0:
         return "empty"
     with path.open("rb") as file:

@@ -23,6 +23,7 @@ from specextend_cli.cli.reading import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.destination import Destination
+from specextend_cli.ui.marks import Marks
 
 # ------------------------------------------------------------------------------------------------------- the driver
 
@@ -190,11 +191,12 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     from specextend_cli.cli.fleet_worker import Task
 
     notes = Notes(tmp_path / "notes.sqlite")
-    handle = SimpleNamespace(get=SimpleNamespace(remote=notes.get), put=SimpleNamespace(remote=notes.put))
+    methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "looks", "put")}
+    handle = SimpleNamespace(**methods)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
     source = tmp_path / "a.txt"
     source.write_text(text(30))
-    task = Task("a.txt", source.read_bytes(), None, None, "jsonl")
+    task = Task("a.txt", source.read_bytes(), None, None, "jsonl", Marks())
     first, second = (Worker(Options(preset=str(presets["one"])), handle).work(task) for _ in range(2))
     assert first.error is second.error is None
     assert first.text.count('"reused": false') == 4
@@ -203,11 +205,11 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     plain = cli("summarize", source, "-m", presets["one"], "--no-cache")
     assert (
         Worker(Options(preset=str(presets["one"])), handle)
-        .work(Task("a.txt", source.read_bytes(), None, None, "text"))
+        .work(Task("a.txt", source.read_bytes(), None, None, "text", Marks()))
         .text
         == plain.stdout
     )
-    bad = Task("b.pdf", b"%PDF-1.7", None, None, "text")
+    bad = Task("b.pdf", b"%PDF-1.7", None, None, "text", Marks())
     assert isinstance(Worker(Options(preset=str(presets["one"])), None).work(bad).error, InputError)
 
 

@@ -16,7 +16,7 @@ def folder(tmp_path):
     (folder / "old").mkdir(parents=True)
     (folder / "river.txt").write_text("The river rises.\n")
     (folder / "old" / "bridge.txt").write_text("The bridge stands.\n")
-    (folder / "old" / "photo.txt").write_bytes(b"\xff\xd8\xff" + bytes(99))
+    (folder / "old" / "photo.jpeg").write_bytes(b"\xff\xd8\xff" + bytes(99))
     (folder / ".draft.txt").write_text("not yet")
     return folder
 
@@ -28,7 +28,7 @@ def planned(done) -> list[str]:
 def test_a_directory_stands_for_its_documents(cli, presets, folder):
     done = cli("plan", folder, "--json", "-m", presets["one"])
     assert planned(done) == ["river.txt", "bridge.txt"]
-    assert done.stderr == f"{folder}: 2 documents; skipped: photo.txt (an image); 1 hidden\n"
+    assert done.stderr == f"{folder}: 2 documents; skipped: photo.jpeg (an image); 1 hidden\n"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_directory_stands_for_its_documents(cli, presets, folder):
     [("*.txt", ["river.txt"]), ("**/*.txt", ["bridge.txt", "river.txt"]), ("*", ["bridge.txt", "river.txt"])],
 )
 def test_quoted_patterns(cli, presets, folder, pattern, names):
-    (folder / "old" / "photo.txt").unlink()
+    (folder / "old" / "photo.jpeg").unlink()
     second = folder / "old" / "bridge.txt"
     assert planned(cli("plan", folder / pattern, second, "--json", "-m", presets["one"]))[: len(names)] == names
 

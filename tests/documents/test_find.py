@@ -24,8 +24,9 @@ def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
             "a.txt": b"words",
             "sub/deep/word": docx(p("words")),
             "sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}),
-            "sub/photo.pdf": b"\x89PNG\r\n\x1a\n" + bytes(99),
-            "sub/empty.txt": b"",
+            "sub/photo.jpeg": b"\x89PNG\r\n\x1a\n" + bytes(99),
+            "sub/empty.log": b"",
+            "sub/z.pdf": b"\x89PNG\r\n\x1a\n",
             "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"}),
             ".hidden.txt": b"words",
             ".git/config": b"words",
@@ -36,10 +37,11 @@ def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
         "a.txt",
         "b.dat",
         "sub/book.zip",
+        "sub/z.pdf",  # promised: reading it says what is wrong
         "sub/deep/word",
     ]
-    assert found.account == "sheet.xlsx (a ZIP archive), empty.txt (empty), photo.pdf (an image); 2 hidden"
-    assert str(found) == f"4 documents; skipped: {found.account}"
+    assert found.account == "sheet.xlsx (a ZIP archive), empty.log (empty), photo.jpeg (an image); 2 hidden"
+    assert str(found) == f"5 documents; skipped: {found.account}"
 
 
 def test_links_and_pipes(tmp_path: Path) -> None:
@@ -54,5 +56,5 @@ def test_links_and_pipes(tmp_path: Path) -> None:
 
 
 def test_many_skipped_are_counted(tmp_path: Path) -> None:
-    fill(tmp_path, {f"{n}.txt": b"" for n in range(9)})
-    assert find(tmp_path).account.endswith("4.txt (empty) and 4 more")
+    fill(tmp_path, {f"{n}.log": b"" for n in range(9)})
+    assert find(tmp_path).account.endswith("4.log (empty) and 4 more")
