@@ -83,8 +83,8 @@ class _Packed(NamedTuple):
 class Together:
     """Layers that read the same input, as one product: queries, keys and values; gate and up.
 
-    The model asks each of them in turn, with the very same tensor. The first that is asked computes them all; a part is
-    given once, so that nothing is kept and nobody is given what was computed before an input changed in place.
+    The model asks each of them in turn, with the very same tensor. The first that is asked computes them all, and a
+    part is given once: when all have theirs, nothing is kept. Until then the tensor must stay as it is.
     """
 
     def __init__(self, layers: Sequence[FourBitLinear]) -> None:

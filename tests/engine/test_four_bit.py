@@ -100,7 +100,7 @@ def test_layers_of_one_input_are_one_product(rows: int, dtype: torch.dtype, tole
         for name in order:
             torch.testing.assert_close(layers[name](x), alone[name](x), rtol=tolerance, atol=tolerance)
     before = layers["k_proj"](x).clone()
-    x += 1  # the same tensor with other values: what was computed of it counts no more
+    x += 1  # the same tensor with other values, of which this part is asked for again
     torch.testing.assert_close(layers["k_proj"](x), alone["k_proj"](x), rtol=tolerance, atol=tolerance)
     assert (layers["k_proj"](x) - before).abs().max() > 0.1
     with full_weights(model):
