@@ -16,6 +16,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.background import stages
+from specextend_cli.summarize.compiling import compiling
 from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.pair import Choices
@@ -190,6 +191,8 @@ def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
 
     longest = max(prompt.length for prompt in prompts) + options.limit
     models = Models(preset, pair, options, context=longest)
+    if options.compile:
+        yield from compiling(models.lm)
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
     facts = machine.describe(models.device)

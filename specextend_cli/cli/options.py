@@ -209,6 +209,15 @@ PolicyOption: TypeAlias = Annotated[
 NoSpec: TypeAlias = Annotated[
     bool, typer.Option("--no-spec", help="Plain decoding: same text, no drafter.", rich_help_panel=SPEED)
 ]
+Compile: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--compile/--no-compile",
+        envvar="SPECEXTEND_COMPILE",
+        help="On processors, decode with compiled layers; made once, in half a minute.",
+        rich_help_panel=SPEED,
+    ),
+]
 Batch: TypeAlias = Annotated[
     int | None,
     typer.Option(

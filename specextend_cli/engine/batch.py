@@ -10,22 +10,19 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache, CacheLayerMixin
 
-from specextend_cli.engine.attention import Backend, Pass
+from specextend_cli.engine.attention import Pass
 from specextend_cli.engine.budget import CostModel
-from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.looks import LOOK_EVERY, Gaze, shares
 from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.stop import Stop
 
 
@@ -47,87 +44,6 @@ class States:
     """The target's hidden states [n, sum of the asked layers' widths] at the next n tokens of a sequence."""
 
     states: Tensor
-
-
-class _SlotLayer(CacheLayerMixin):
-    """One layer's window on the slots."""
-
-    def __init__(self, slots: Slots, index: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.slots = slots
-        self.index = index
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: the buffer exists."""
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write one row behind each sequence; views [used, heads, longest, d] of all keys and values."""
-        slots = self.slots
-        keys, values = slots.buffer[:, self.index, : slots.used, :, : slots.longest + 1]
-        keys[slots.at, :, slots.lengths] = key_states[:, :, 0]
-        values[slots.at, :, slots.lengths] = value_states[:, :, 0]
-        return keys, values
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Keys visible to the current forward, and their offset."""
-        return self.slots.longest + query_length, 0
-
-    def get_seq_length(self) -> int:
-        """Rows of the longest sequence."""
-        return self.slots.longest
-
-    def get_max_length(self) -> int:
-        """Rows there is memory for."""
-        return self.slots.buffer.shape[4]
-
-
-class Slots(Cache):
-    """Keys and values of several sequences, [2, layers, slots, kv_heads, capacity, head_dim]; the first `used` live."""
-
-    def __init__(self, config: PreTrainedConfig, like: KVCache, slots: int, capacity: int) -> None:
-        _, layers, heads, _, head_dim = like.buffer.shape
-        self.buffer = like.buffer.new_zeros(2, layers, slots, heads, capacity, head_dim)
-        self.used = 0
-        self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.buffer.device)
-        super().__init__(layers=[_SlotLayer(self, index) for index in range(layers)])
-
-    @property
-    def longest(self) -> int:
-        """Rows of the longest sequence."""
-        return int(self.lengths.max()) if self.used else 0
-
-    def add(self, read: KVCache) -> None:
-        """Copy a prompt that was read elsewhere into the next slot."""
-        self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
-        self._set([*self.lengths.tolist(), read.length])
-
-    def drop(self, slot: int) -> None:
-        """Free a slot; the last one moves there."""
-        lengths = self.lengths.tolist()
-        last = lengths.pop()
-        if slot < len(lengths):
-            self.buffer[:, :, slot, :, :last] = self.buffer[:, :, self.used - 1, :, :last]
-            lengths[slot] = last
-        self._set(lengths)
-
-    def grow(self) -> None:
-        """Every sequence is one row longer."""
-        self.lengths = self.lengths + 1
-
-    def mask(self, dtype: torch.dtype) -> Tensor | None:
-        """Additive [used, 1, 1, longest + 1]: hides what lies behind a sequence's end. None if nothing does."""
-        if int(self.lengths.min()) == self.longest:
-            return None
-        hidden = torch.arange(self.longest + 1, device=self.lengths.device) > self.lengths[:, None]
-        return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, -torch.inf)[
-            :, None, None
-        ]
-
-    def _set(self, lengths: list[int]) -> None:
-        self.used = len(lengths)
-        self.lengths = torch.tensor(lengths, dtype=torch.long, device=self.buffer.device)
-        self.at = torch.arange(self.used, device=self.buffer.device)
 
 
 BatchEvent: TypeAlias = Prefilling | Prefilled | States | Looked | Step | Finished
@@ -269,20 +185,8 @@ def _step(
         past_key_values=cache,
         use_cache=True,
         output_hidden_states=bool(features),
-        this_pass=Pass(_over(cache.mask(lm.dtype), gaze)),
+        this_pass=Pass(Folded(cache.mask(lm.dtype), gaze)),
     )
     cache.grow()
     states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None
     return out.logits[:, 0], states
-
-
-def _over(mask: Tensor | None, gaze: Gaze | None) -> Backend:
-    """One query a sequence; those that share a key head are folded together, so that keys are read once."""
-
-    def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        folded = q.reshape(*k.shape[:2], -1, q.shape[3])
-        if gaze is not None:
-            gaze.see(folded, k, scale, mask)
-        return scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale).reshape(q.shape)
-
-    return attend

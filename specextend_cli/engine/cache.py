@@ -116,6 +116,15 @@ class KVCache(Cache):
         """A view [2, layers, kv_heads, end - start, head_dim]."""
         return self.buffer[..., start:end, :]
 
+    def cached(self, layer: int) -> tuple[Tensor, Tensor]:
+        """One layer's keys and values as they lie in memory, [1, kv_heads, capacity, head_dim]."""
+        keys, values = self.buffer[:, layer, None]
+        return keys, values
+
+    def write(self, layer: int, own: Tensor) -> None:
+        """Fill one layer's reserved rows with keys and values [2, 1, kv_heads, n, head_dim]."""
+        self.buffer[:, layer, :, self.start : self.end] = own[:, 0]
+
     def gather(self, positions: Tensor) -> Tensor:
         """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""
         return self.buffer.index_select(3, positions)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +41,7 @@ class FourBitLinear(nn.Linear):
         if self.weight.dtype != torch.bfloat16 and not keep:
             full = sum(_full(codes, scales) for codes, (_, scales) in zip(unpacked, parts, strict=True))
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
-        self.parts = tuple(
+        self.parts = nn.ModuleList(
             _Packed(
                 torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1),
                 scales.to(self.weight.dtype).transpose(0, 1).contiguous(),
@@ -63,24 +62,29 @@ class FourBitLinear(nn.Linear):
         rows = x.reshape(-1, self.in_features)
         out = self.bias
         for packed in self.parts:
-            part = packed.product(rows)
+            part = packed(rows)
             out = part if out is None else out + part
         assert out is not None
         return out.reshape(*x.shape[:-1], self.out_features)
 
 
-class _Packed(NamedTuple):
+class _Packed(nn.Module):
     """A matrix of four bits a weight as the kernel wants it: blocks of rows; scales [columns / 32, rows, 2]."""
 
     codes: Tensor
     scales: Tensor
 
-    def product(self, rows: Tensor) -> Tensor:
+    def __init__(self, codes: Tensor, scales: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("codes", codes, persistent=False)  # a module's, so that a program can be given them
+        self.register_buffer("scales", scales, persistent=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
         out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.codes, GROUP, self.scales)
         return out
 
 
-class Together:
+class Together(nn.Module):
     """Layers that read the same input, as one product: queries, keys and values; gate and up.
 
     The model asks each of them in turn, with the very same tensor. The first that is asked computes them all, and a
@@ -89,18 +93,19 @@ class Together:
 
     def __init__(self, layers: Sequence[FourBitLinear]) -> None:
         """The layers have one part each, which is the shared matrix's from now on."""
+        super().__init__()
         self._sizes = [layer.out_features for layer in layers]
-        codes, scales = zip(*(layer.parts[0] for layer in layers), strict=True)
+        codes, scales = zip(*(layer.parts[0].buffers() for layer in layers), strict=True)
         self._matrix = _Packed(torch.cat(codes), torch.cat(scales, 1))
         self._input: Tensor | None = None
         self._computed: list[Tensor | None] = []
         for place, layer in enumerate(layers):
-            layer.together, layer.place, layer.parts = self, place, ()
+            layer.together, layer.place, layer.parts = self, place, nn.ModuleList()
 
     def part(self, x: Tensor, place: int) -> Tensor:
         """x [.., columns] -> [.., rows of the layer at `place`]."""
         if x is not self._input or self._computed[place] is None:
-            out = self._matrix.product(x.reshape(-1, x.shape[-1]))
+            out = self._matrix(x.reshape(-1, x.shape[-1]))
             self._input = x
             self._computed = list(out.reshape(*x.shape[:-1], -1).split(self._sizes, -1))
         part, self._computed[place] = self._computed[place], None

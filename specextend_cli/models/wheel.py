@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -71,7 +70,9 @@ def _download(source: WheelSource, into: Path, progress: Progress) -> None:
 
 
 def _pip_download(source: WheelSource, into: Path, progress: Progress) -> Path:
-    if importlib.util.find_spec("pip") is None:
+    if not any(
+        importlib.metadata.distributions(name="pip")
+    ):  # looking for its spec would stop setuptools from being imported
         raise ModelError(
             f"cannot fetch {source}: this Python environment has no pip",
             why=f"{sys.executable} -m pip does not work; environments made by uv come without it",

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user may ask for instead of the preset's own settings; None keeps them. `head` see `with_head`."""
+    """What the user may ask for instead of the preset's own settings; None keeps them. `head` see `with_head`.
+
+    `compile`: on processors, decoding runs compiled layers (see `compiling`).
+    """
 
     draft: str | None = None
     head: str | None = None
@@ -38,6 +41,7 @@ class Choices:
     seed: int | None = None
     device: str = "auto"
     dtype: str = "auto"
+    compile: bool = True
 
 
 def load_writer(preset: Preset, directories: Directories, choices: Choices) -> Writer:

@@ -20,6 +20,7 @@ from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.answers import Answers
 from specextend_cli.summarize.background import drained, stages
+from specextend_cli.summarize.compiling import compiling
 from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import Coverage, Event, Part, Plan, Stage, Summarized, Summary, Text, Warned
 from specextend_cli.summarize.grounds import Grounds
@@ -205,6 +206,8 @@ class Summarizer:
             )
             yield Stage(f"loading {preset.title}")
             self._writer = load_writer(preset, pair, options)
+            if options.compile:
+                yield from compiling(self._writer.target.lm)
             self._writer.together = min(self._writer.together, self._batch)
             yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer

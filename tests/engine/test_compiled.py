@@ -1,0 +1,210 @@
+"""Compiled decoder layers write the same tokens, and are used only where they belong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_four_bit import four_bit
+from test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tiny_models import ARCHITECTURES, generate, prompt, tiny
+from torch import Tensor
+
+from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention.prefix import attend_beside, beside
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.batch import Request, decode_batch
+from specextend_cli.engine.compiled import KINDS, Programs, programs_for
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.events import Looked, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.program import CannotCompileError
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import from_lists
+
+LONG = prompt(200)
+SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
+
+pytestmark = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512") or not shutil.which("g++"),
+    reason="no 4-bit kernel for this processor, or no C++ compiler",
+)
+
+
+@dataclass
+class Compiled:
+    """A model that runs programs; `asked` holds the rows of every call that went to a stock layer nevertheless."""
+
+    lm: LanguageModel
+    programs: Programs
+    asked: list[int]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[LanguageModel, Programs]:
+    """A tiny model of four bits a weight, merged, in float32, and its programs; not in use yet."""
+    lm = LanguageModel(four_bit())
+    programs = programs_for(lm, tmp_path_factory.mktemp("programs"))
+    assert list(programs.make()) == list(KINDS)
+    assert not programs.missing
+    return lm, programs
+
+
+@pytest.fixture
+def compiled(made: tuple[LanguageModel, Programs]) -> Iterator[Compiled]:
+    lm, programs = made
+    asked: list[int] = []
+
+    def counting(stock: Callable[..., Tensor], states: Tensor, **given: Any) -> Tensor:
+        asked.append(states.shape[0] * states.shape[1])
+        return stock(states, **given)
+
+    for layer in programs.layers:
+        layer.module.forward = partial(counting, layer.module.forward)  # type: ignore[method-assign]
+    programs.use(lm)
+    asked.clear()
+    yield Compiled(lm, programs, asked)
+    programs.drop()
+
+
+@pytest.mark.parametrize(
+    ("seen", "parts", "nodes", "batch"), [(301, 1, 1, 3), (300, 2, 1, 1), (301, 2, 5, 1), (303, 4, 3, 1)]
+)
+def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: int) -> None:
+    """The reference's attention over the cache and the own keys joined."""
+    torch.manual_seed(0)
+    keys, values = torch.randn(2, batch, 3, 400, 16)
+    k, v = torch.randn(2, batch, 3, nodes, 16)
+    q = torch.randn(batch, 9, nodes, 16)
+    tree = from_lists(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes, "cpu")
+    mask = tree.mask if nodes > 1 else None
+    out = attend_beside(q, (k, v), (keys, values), seen, 0.25, beside(mask, seen, parts), parts)
+    for i in range(batch):
+        own = slice(i, i + 1)
+        joined = (torch.cat((cached[own, :, :seen], new[own]), 2) for cached, new in ((keys, k), (values, v)))
+        torch.testing.assert_close(out[own], reference(q[own], *joined, 0.25, mask))
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_drafter_and_policy(compiled: Compiled, drafter: str, policy: str) -> None:
+    expected = generate(four_bit(), LONG, NEW)
+    target = Target(compiled.lm)
+    retrieval = small(policy)
+    assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == expected
+    if drafter in ("none", "ngram", "random"):  # others ask the target, or a head of its own, for drafts
+        assert set(compiled.asked) == {64, len(LONG) % 64}
+
+
+def test_states_queries_and_keys_are_the_stock_ones(compiled: Compiled) -> None:
+    tree = from_lists([3, 4, 5, 6], [0, 0, 1, 1], [1.0] * 4, "cpu")
+
+    def verified() -> list[Tensor]:
+        target = Target(compiled.lm, score_layers=(0, 2))
+        target.begin(300)
+        target.prefill(torch.tensor(LONG))
+        out = target.verify(tree, features=(0, 1, 3), record=True)
+        target.keep([0, 1, 3])
+        assert out.features is not None
+        return [out.logits, out.features, target.attention_from(3), target.cache.rows(0, target.length)]
+
+    ours = verified()
+    assert compiled.asked == [len(LONG)] * len(compiled.programs.layers)
+    compiled.programs.drop()
+    for mine, stock in zip(ours, verified(), strict=True):
+        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
+    prompts = [LONG[: 150 + 13 * i] for i in range(3)]
+
+    def written() -> tuple[list[list[int]], list[Tensor]]:
+        requests = [Request(tokens, Stop(12 + 4 * i), marks=(0, 50, 150)) for i, tokens in enumerate(prompts)]
+        texts: list[list[int]] = [[] for _ in requests]
+        looks = []
+        for number, event in decode_batch(compiled.lm, requests, slots=3, look_layers=(1, 2), look_every=1):
+            if isinstance(event, Step):
+                texts[number].extend(event.tokens)
+            elif isinstance(event, Looked):
+                looks.append(event.shares)
+        return texts, looks
+
+    texts, looks = written()
+    prompts_only = {len(tokens) for tokens in prompts}
+    assert set(compiled.asked) <= prompts_only | {1}  # the last sequence is alone in the end
+    compiled.programs.drop()
+    expected, expected_looks = written()
+    assert texts == expected
+    torch.testing.assert_close(torch.cat(looks), torch.cat(expected_looks), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_not_a_token_a_tree_or_a_batch_goes_to_the_layers(compiled: Compiled) -> None:
+    lm, layers = compiled.lm, len(compiled.programs.layers)
+    cache = lm.new_cache(300)
+    tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
+    lm.forward(tokens[:100], positions[:100], cache)
+    cache.commit()
+    lm.forward(tokens[100:101], positions[100:101], cache)  # too little is seen yet
+    cache.commit()
+    lm.forward(tokens[101:150], positions[101:150], cache)
+    cache.commit()
+    lm.forward(tokens[150:160], positions[150:160], cache)  # ten tokens of a prompt
+    cache.commit()
+    lm.forward(tokens[160:161], positions[160:161], cache, this_pass=Pass(reference))  # another back end
+    assert compiled.asked == [rows for rows in (100, 1, 49, 10, 1) for _ in range(layers)]
+    cache.rollback()
+    lm.forward(tokens[160:161], positions[160:161], cache)
+    lm.forward(tokens[161:162], positions[161:162], cache)  # over a row that is not committed
+    assert compiled.asked[-layers:] == [1] * layers
+    assert len(compiled.asked) == 6 * layers
+
+
+def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageModel, Programs]) -> None:
+    lm, programs = made
+    crossed = {"token": programs.files["tree"], "tree": programs.files["token"], "batch": programs.files["batch"]}
+    with pytest.raises(CannotCompileError):
+        Programs(programs.layers, (9.0,) * 3, programs.parts, crossed).use(lm)
+    assert all("forward" not in layer.module.__dict__ for layer in programs.layers)
+
+
+def test_a_damaged_program_is_refused(made: tuple[LanguageModel, Programs], tmp_path: Path) -> None:
+    lm, programs = made
+    torn = tmp_path / "torn.pt2"
+    torn.write_bytes(programs.files["token"].read_bytes()[:1000])
+    with pytest.raises(CannotCompileError):
+        Programs(programs.layers, programs.scales, programs.parts, {**programs.files, "token": torn}).use(lm)
+
+
+def test_a_program_is_of_one_kind_of_layer_and_machine(made: tuple[LanguageModel, Programs]) -> None:
+    _, programs = made
+    directory = programs.files["token"].parent
+    assert programs_for(LanguageModel(four_bit()), directory).files == programs.files
+    others = [
+        programs_for(LanguageModel(model), directory).files for model in (tiny(), tiny("llama-mha"), tiny("qwen2"))
+    ]
+    assert len({file for files in (programs.files, *others) for file in files.values()}) == 12
+
+
+def test_other_attention_has_no_programs(tmp_path: Path) -> None:
+    with pytest.raises(CannotCompileError, match="attention"):
+        programs_for(LanguageModel(tiny(), backend="reference"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture(name: str, tmp_path: Path) -> None:
+    expected = generate(tiny(name), LONG, NEW)
+    lm = LanguageModel(tiny(name))
+    programs = programs_for(lm, tmp_path)
+    list(programs.make())
+    programs.use(lm)
+    target = Target(lm)
+    for drafter in ("none", "ngram", "random"):
+        assert run(target, DRAFTERS[drafter](target, small("retrieval")), LONG, small("retrieval"))[0] == expected
