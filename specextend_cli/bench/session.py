@@ -21,6 +21,7 @@ from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.pair import Choices
 from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.threads import fit_threads
 
 if TYPE_CHECKING:
     from specextend_cli.bench.experiments.setting import Setting
@@ -120,6 +121,17 @@ def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
     yield from _explored(prepared, options, settings, found)
 
 
+def profile(options: Options, directory: Path | None = None) -> Iterator[Event]:
+    """Where a step's time goes; traces go to `directory`. The last event is `Explored`. Otherwise as `run`."""
+    prepared = yield from _prepared(options)
+
+    from specextend_cli.bench import profiling
+
+    setting = _setting(prepared, options, "profile")
+    found = yield from profiling.run(setting, directory)
+    yield from _explored(prepared, options, [setting], [found])
+
+
 def tune(options: Options, *, explain: bool = False) -> Iterator[Event]:
     """Look for better settings; the last event is `Explored`, with a preset where there are any. Otherwise as `run`.
 
@@ -189,6 +201,7 @@ def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
     from specextend_cli.bench.models import Models
     from specextend_cli.bench.partial import key
 
+    fit_threads()
     longest = max(prompt.length for prompt in prompts) + options.limit
     models = Models(preset, pair, options, context=longest)
     if options.compile:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from specextend_cli.bench.records import Benchmark, Record
 from specextend_cli.bench.tables import dumps
 from specextend_cli.documents.names import printable
@@ -36,6 +34,8 @@ def dump(benchmark: Benchmark, summary: Sequence[Mapping[str, object]] = ()) -> 
 
 def load(text: str) -> Benchmark:
     """The benchmark in `text`. Raises UsageError where it is none, or one of another schema."""
+    from pydantic import TypeAdapter, ValidationError  # whoever only writes a report does without
+
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -45,7 +45,7 @@ def load(text: str) -> Benchmark:
         found = "nothing of the kind" if schema is None else printable(str(schema))[:60]
         raise _broken(f'it should say "schema": "{SCHEMA}", and says {found}')
     try:
-        benchmark = _ADAPTER.validate_json(text, strict=True)
+        benchmark = TypeAdapter(Benchmark).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = printable(".".join(str(part) for part in first["loc"]))
@@ -54,9 +54,6 @@ def load(text: str) -> Benchmark:
         if wrong := _impossible(record):
             raise _broken(f"records.{index}.{wrong}")
     return benchmark
-
-
-_ADAPTER = TypeAdapter(Benchmark)
 
 
 def _impossible(record: Record) -> str | None:

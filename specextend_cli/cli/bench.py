@@ -24,6 +24,8 @@ def bench(
     methods: own.Methods = None,
     list_methods: own.List = False,
     experiment: own.Experiments = None,
+    profile: own.Profile = False,
+    suite: own.Suite = None,
     tune: own.Tune = None,
     explain: own.Explain = False,
     temperature: options.Temperature = None,
@@ -59,11 +61,14 @@ def bench(
 
       specextend bench --experiment lengths,gate --len 1k,4k --report report/
 
+      specextend bench --profile --len 1k,8k --report report/
+
+      specextend bench --suite gpu --report report/
+
       specextend bench --tune fast.toml --docs 8 --explain
 
       specextend bench --dataset govreport.jsonl.gz --methods plain,standard,specextend -f md
     """
-    from specextend_cli.bench import methods as registry
     from specextend_cli.ui.streams import Output
 
     terminal = Output()
@@ -71,15 +76,24 @@ def bench(
         _list(terminal)
         return
     kind = own.format_name(format, json, output)
+    own.refuse_together(
+        {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
+        {"--compare": compare, "--methods": methods},
+    )
+    if suite is not None:
+        from specextend_cli.cli import bench_suite
+
+        bench_suite.run(terminal, device, kind, output, report, timeout=timeout, quiet=quiet, one_line=json)
+        return
     options.go_offline(offline)
 
     from specextend_cli.bench import experiments, session
+    from specextend_cli.bench import methods as registry
     from specextend_cli.bench.lengths import parse_lengths
     from specextend_cli.cli import bench_result, bench_verdict
     from specextend_cli.models.preset_file import check_name
 
     wanted = None if experiment is None else experiments.parse(experiment)
-    own.refuse_together({"--experiment": experiment, "--tune": tune}, {"--compare": compare, "--methods": methods})
     if explain and tune is None:
         raise UsageError("--explain belongs to --tune", fix="add --tune NAME.toml")
     if tune is not None:
@@ -113,6 +127,8 @@ def bench(
         raise UsageError("--draft none leaves nothing to measure", fix="--methods plain measures plain decoding alone")
     if tune is not None:
         events = session.tune(settings, explain=explain)
+    elif profile:
+        events = session.profile(settings, report)
     else:
         events = session.explore(settings, wanted) if wanted else session.run(settings)
     result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)

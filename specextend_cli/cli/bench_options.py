@@ -32,6 +32,12 @@ class DecodingName(str, Enum):
     sample = "sample"
 
 
+class SuiteName(str, Enum):
+    """A fixed set of measurements."""
+
+    gpu = "gpu"
+
+
 class WorkloadName(str, Enum):
     """What is written."""
 
@@ -101,7 +107,23 @@ Experiments: TypeAlias = Annotated[
         "--experiment",
         metavar="A,B,…",
         help="Instead of a comparison: lengths, ablation, overhead, parameters, positions, triggers, gate, layers, "
-        "needle, divergence.",
+        "needle, divergence, costs.",
+        rich_help_panel=WORKLOAD,
+    ),
+]
+Profile: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--profile",
+        help="Instead of a comparison: where the time of a step goes; with --report, a trace of it, too.",
+        rich_help_panel=WORKLOAD,
+    ),
+]
+Suite: TypeAlias = Annotated[
+    SuiteName | None,
+    typer.Option(
+        "--suite",
+        help="Instead of a comparison: everything about a GPU in a few minutes, kernels to steps, without a network.",
         rich_help_panel=WORKLOAD,
     ),
 ]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.engine.meter import Meter
-from specextend_cli.errors import SpecextendError
 from specextend_cli.figures import format_bytes, format_count, format_percent, format_seconds, format_speedup, is_slower
-from specextend_cli.summarize.events import Plan, Summary
 from specextend_cli.ui.blocks import block, histogram
 from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.streams import sanitize
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.meter import Meter
+    from specextend_cli.errors import SpecextendError
+    from specextend_cli.summarize.events import Plan, Summary
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:

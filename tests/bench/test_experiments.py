@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from math import isclose
 from pathlib import Path
@@ -11,8 +12,8 @@ import torch
 from tiny_models import prompt, tiny
 from tiny_preset import text
 
-from specextend_cli.bench import experiments
-from specextend_cli.bench.experiments import divergence, needle
+from specextend_cli.bench import experiments, profiling
+from specextend_cli.bench.experiments import costs, divergence, needle
 from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.forced import Said, forced
 from specextend_cli.bench.machine import describe
@@ -42,7 +43,11 @@ def finish(name: str, setting: Setting) -> Experiment:
 
 
 @pytest.mark.parametrize("name", experiments.NAMES)
-def test_every_experiment_gives_tables_with_rows_for_each_length(setting: Setting, name: str) -> None:
+def test_every_experiment_gives_tables_with_rows_for_each_length(
+    setting: Setting, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "ROUNDS", 2)
+    monkeypatch.setattr(costs, "CEILING", 0.01)
     found = finish(name, setting)
     assert found.name == name
     assert found.question.endswith("?")
@@ -61,6 +66,47 @@ def test_parameters_change_one_thing_at_a_time(setting: Setting) -> None:
     assert len(sizes["Frequency (Table 8)"]) == 1
     assert len(sizes["Chunk (Table 8)"]) == 1  # the budget stays when chunks change
     assert len(sizes["Working cache (Table 8)"]) == 6
+
+
+def test_costs_are_of_every_size_and_lie_beside_the_floor(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "ROUNDS", 2)
+    monkeypatch.setattr(costs, "CEILING", 0.01)
+    found = finish("costs", setting)
+    plain, verifying, drafting = found.tables
+    assert [row[1] for row in verifying.rows] == [*costs.NODES] * 2
+    assert [row[1] for row in drafting.rows if row[0] == 240] == [64, 128, 240]
+    for row in plain.rows:
+        named = dict(zip(plain.header, row, strict=True))
+        floor = max(named["reading (ms)"], named["multiplying (ms)"])
+        assert named["step, times the floor"] == pytest.approx(named["plain step (ms)"] / floor)
+        read = (named["weights (MB)"] + named["keys and values (MB)"]) / named["memory (GB/s)"]
+        assert named["reading (ms)"] == pytest.approx(read)
+    assert [len(plot.series) for plot in found.plots] == [4, 3, 2]
+
+
+def test_a_profile_attributes_every_millisecond(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(profiling, "STEPS", 3)
+    found = drained(profiling.run(setting, tmp_path))
+    totals, shares = found.tables
+    assert [row[:2] for row in totals.rows] == [(n, step) for n in (160, 240) for step in ("plain", "verification")]
+    layers = setting.models.lm.layers
+    for length, step, nodes, _, profiled in totals.rows:
+        own = {row[2]: row for row in shares.rows if row[:2] == (length, step)}
+        assert sum(row[3] for row in own.values()) == pytest.approx(profiled)
+        assert sum(row[4] for row in own.values()) == pytest.approx(1)
+        assert own[profiling.ATTENTION][5] == layers  # called once a layer
+        products = own[profiling.PRODUCTS][5]
+        assert products == 7 * layers + 1 or (nodes > 1 and products > 7 * layers + 1)  # and those of a tree's mask
+        assert (nodes > 1) == (step == "verification") == (profiling.DRAFTING in own)
+    (bars,) = found.plots
+    assert bars.bars[0] == "plain · 160"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"trace-{step}-{length}.json.gz" for length in (160, 240) for step in ("plain", "verification")
+    }
+    trace = json.loads(gzip.decompress((tmp_path / "trace-plain-160.json.gz").read_bytes()))
+    assert sum(event.get("name") == profiling.ATTENTION for event in trace["traceEvents"]) == 3 * layers
 
 
 def test_triggers_fire_as_often_as_they_say(setting: Setting) -> None:
@@ -149,5 +195,10 @@ def test_the_command_prints_and_reports_experiments(cli, presets: dict[str, Path
     assert [one["name"] for one in json.loads(done.stdout)] == ["overhead"]
     done = cli(*small, "--experiment", "overhead", "-f", "md", "-q")
     assert done.stdout.startswith("## overhead")
-    for wrong in (("--experiment", "x"), ("--experiment", "gate", "--methods", "plain")):
+    wrongs = (
+        ("--experiment", "x"),
+        ("--experiment", "gate", "--methods", "plain"),
+        ("--experiment", "gate", "--profile"),
+    )
+    for wrong in wrongs:
         assert cli(*small, *wrong).returncode == 2

@@ -21,6 +21,7 @@ NAMES = (
     "layers",
     "needle",
     "divergence",
+    "costs",
 )
 
 

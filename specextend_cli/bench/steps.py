@@ -1,0 +1,147 @@
+"""What one step takes behind a prompt: verifications by nodes, drafts and choices by the draft's working set."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import NamedTuple, TypeAlias
+
+import torch
+
+from specextend_cli.bench.ceilings import seconds
+from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.verify import accept
+
+Times: TypeAlias = dict[int, list[float]]
+"""Seconds of every round, by nodes or by tokens of a working set."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured: trees of so many `nodes`, drafts of `shape` over working sets of so many tokens, in rounds.
+
+    Every round goes through all sizes, so that a slow moment meets all of them alike.
+    """
+
+    nodes: Sequence[int]
+    working: Sequence[int]
+    shape: TreeShape
+    rounds: int
+    prefill_chunk: int
+    sampling: Sampling = field(default_factory=Sampling)
+
+    @property
+    def room(self) -> int:
+        """Rows that a cache needs behind the prompt: a token a draft, and the largest tree."""
+        return (self.rounds + 2) * len(self.working) + max(*self.nodes, self.shape.nodes) + 1
+
+
+@dataclass
+class Steps:
+    """What was measured behind a prompt of `length` tokens."""
+
+    length: int
+    verifying: Times = field(default_factory=lambda: defaultdict(list))
+    drafting: Times = field(default_factory=lambda: defaultdict(list))
+    choosing: Times = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def plain(self) -> float:
+        """Seconds of a plain step."""
+        return median(self.verifying[1])
+
+
+class Progress(NamedTuple):
+    """Tokens of the prompt that are read, and rounds that are done."""
+
+    read: int
+    rounds: int
+
+
+@torch.inference_mode()
+def measure(
+    target: Target, drafter: ModelDrafter, prompt: Sequence[int], plan: Plan, into: Steps
+) -> Iterator[Progress]:
+    """Read the prompt and fill `into`."""
+    device = target.lm.device
+    target.begin(len(prompt) + plan.room)
+    drafter.begin(len(prompt) + plan.room)
+    for at in range(0, len(prompt), plan.prefill_chunk):
+        yield Progress(at, 0)
+        piece = prompt[at : at + plan.prefill_chunk]
+        out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
+        drafter.observe(piece, out.features)
+    sampler = Sampler(plan.sampling, prompt, device)
+    last = int(sampler.choose(out.logits))
+    sampler.commit([last])
+    drafter.observe([last], None)
+    drafter.retrieve(target.attention_from(-1))
+    trees = [_binary(prompt, nodes, device) for nodes in plan.nodes]
+    rounds = _Rounds(target, drafter, sampler, plan, into)
+    for number in range(plan.rounds + 1):  # the first warms up
+        yield Progress(len(prompt), number)
+        rounds.counts = number > 0
+        for tree in trees:
+            rounds.verify(tree)
+        for size in plan.working:
+            last = rounds.draft(last, size)
+
+
+@dataclass
+class _Rounds:
+    """One sequence and what is measured on it."""
+
+    target: Target
+    drafter: ModelDrafter
+    sampler: Sampler
+    plan: Plan
+    into: Steps
+    counts: bool = False
+
+    def verify(self, tree: DraftTree) -> None:
+        """A step as `decode` has it, but what it accepts is forgotten."""
+
+        def step() -> None:
+            accept(tree, self.sampler.choose(self.target.verify(tree).logits, tree))
+
+        self._time(self.into.verifying, len(tree), step)
+        self.target.cache.rollback()
+
+    def draft(self, last: int, size: int) -> int:
+        """A plain step behind `last`, a choice of `size` tokens and a draft over them; returns the next token.
+
+        Which tokens they are makes no difference to the clock: they are spread over the text, as many as asked.
+        """
+        target, drafter, device = self.target, self.drafter, self.target.lm.device
+        out = target.verify(root(last, device), features=drafter.feature_layers, record=True)
+        token = int(out.logits[0].argmax())
+        target.keep([0])
+        read = drafter.working.read
+        chosen = torch.linspace(0, read - 1, min(size, read), device=device).long().unique()
+        shape = replace(self.plan.shape, threshold=0.0)  # every level is grown: all sizes run as many forwards
+
+        def choose() -> None:
+            target.attention_from(0)
+            drafter.working.show(chosen)
+
+        self._time(self.into.choosing, size, choose)
+        self._time(self.into.drafting, size, lambda: drafter.propose(shape))
+        drafter.observe([token], out.features)
+        return token
+
+    def _time(self, times: Times, size: int, call: Callable[[], object]) -> None:
+        took = seconds(call, self.target.lm.device)
+        if self.counts:
+            times[size].append(took)
+
+
+def _binary(tokens: Sequence[int], nodes: int, device: torch.device) -> DraftTree:
+    """A tree of words of the prompt, two children a node."""
+    parents = [max(0, (node - 1) // 2) for node in range(nodes)]
+    return from_lists([tokens[node % len(tokens)] for node in range(nodes)], parents, [1.0] * nodes, device)

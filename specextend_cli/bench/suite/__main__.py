@@ -1,0 +1,45 @@
+"""`python -m specextend_cli.bench.suite`: the suite where not even typer and rich are installed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from specextend_cli.bench.suite.where import pick
+from specextend_cli.bench.tables import escape, render
+from specextend_cli.errors import Exit, SpecextendError
+
+
+def main() -> int:
+    """Markdown or JSON on stdout, what is going on on stderr; the exit code is `specextend bench`'s."""
+    parser = argparse.ArgumentParser(prog="python -m specextend_cli.bench.suite", description=__doc__)
+    parser.add_argument("--device", default="auto", help="cuda, cuda:1, or cpu for a rehearsal")
+    parser.add_argument("--json", action="store_true", help="JSON instead of Markdown")
+    parser.add_argument("--report", type=Path, metavar="DIR", help="an HTML page, too")
+    asked = parser.parse_args()
+    try:
+        device = pick(asked.device)
+        from specextend_cli.bench.suite import gpu
+
+        if device.type != "cuda":
+            print(f"warning: {gpu.REHEARSAL}", file=sys.stderr)
+        suite = gpu.finish(gpu.run(device), lambda line: print(line, file=sys.stderr, flush=True))
+        if asked.json:
+            print(gpu.to_json(suite), end="")
+        else:
+            notes = [f"- {escape(f'{name}: {value}')}" for name, value in (suite.facts | suite.left_out).items()]
+            print(render(suite.experiment, "md"), *notes, sep="\n")
+        if asked.report is not None:
+            from specextend_cli.bench import html
+
+            print(f"report: {html.write_experiments([suite.experiment], asked.report, suite.facts | suite.left_out)}")
+        gpu.judge(suite)
+    except SpecextendError as error:
+        print(f"error: {error.what}", *(part for part in (error.why, error.fix) if part), sep="\n  ", file=sys.stderr)
+        return error.exit
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

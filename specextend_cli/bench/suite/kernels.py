@@ -1,0 +1,169 @@
+"""Every Triton kernel against the plain attention that it stands for, computed in float32 on the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from specextend_cli.bench.suite.sizes import Sizes
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.triton_plan import chip, plan
+from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
+from specextend_cli.engine.attention.triton_tree import attend, pack
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+"""The largest difference of an output; inputs are normal, so that outputs are of the order of one."""
+_SCALE = 0.1
+_CHUNK = 32
+
+
+@dataclass(frozen=True)
+class Case:
+    """q [1, H, n, d]; k, v [1, H_kv, prefix + n, d]; the mask [n, n] of a random tree."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Tensor
+
+    def expected(self, *, causal: bool = False, end: int | None = None) -> Tensor:
+        """On the processor, in float32; of the first `end` keys."""
+        q, k, v = (tensor.cpu().float() for tensor in (self.q, self.k[:, :, :end], self.v[:, :, :end]))
+        return reference(q, k, v, _SCALE, None if causal else self.mask.cpu())
+
+
+@dataclass(frozen=True)
+class Found:
+    """One kernel in one number format: the worst of its cases, or how it failed."""
+
+    kernel: str
+    dtype: torch.dtype
+    cases: int
+    error: float
+    tolerance: float
+    failure: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Not a number is not right."""
+        return not self.failure and self.error <= self.tolerance
+
+
+@torch.inference_mode()
+def check(sizes: Sizes) -> Iterator[Found]:
+    """Each kernel in each number format."""
+    for dtype in sizes.exact:
+        for name, kernel in KERNELS.items():
+            if name == "CUDA graph" and not sizes.is_gpu:
+                continue
+            errors, failure = [], ""
+            try:
+                for d, (n, prefix) in product(sizes.head_dims, sizes.trees):
+                    errors.append(kernel(made(sizes, dtype, d, n, prefix)))
+            except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
+                failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            tolerance = 1e-3 if name == "chunk scores" else TOLERANCE[dtype] if name != "mask packing" else 0.0
+            yield Found(name, dtype, len(errors), max(errors, default=float("nan")), tolerance, failure)
+
+
+def made(sizes: Sizes, dtype: torch.dtype, d: int, n: int, prefix: int) -> Case:
+    """Seeded by its shape."""
+    generator = torch.Generator().manual_seed(n * (prefix + n) + d)
+    shapes = (sizes.heads, n), (sizes.kv_heads, prefix + n), (sizes.kv_heads, prefix + n)
+    q, k, v = (torch.randn(1, heads, rows, d, generator=generator).to(sizes.device, dtype) for heads, rows in shapes)
+    return Case(q, k, v, tree_mask(n, generator).to(sizes.device))
+
+
+def tree_mask(n: int, generator: torch.Generator) -> Tensor:
+    """A random tree's, [n, n]."""
+    mask = torch.eye(n, dtype=torch.bool)
+    for node in range(1, n):
+        mask[node] |= mask[int(torch.randint(0, node, (), generator=generator))]
+    return mask
+
+
+def _difference(out: Tensor, expected: Tensor) -> float:
+    """Infinite where `out` is not a number: a maximum would pass over it."""
+    difference = float((out.cpu().float() - expected).abs().max())
+    return difference if difference == difference else float("inf")
+
+
+def _tree(case: Case) -> float:
+    n = case.mask.shape[0]
+    return _difference(attend(case.q, case.k, case.v, _SCALE, words=pack(case.mask), tree=n), case.expected())
+
+
+def _causal(case: Case) -> float:
+    return _difference(attend(case.q, case.k, case.v, _SCALE), case.expected(causal=True))
+
+
+def _split(case: Case) -> float:
+    """Three shares, which few keys do not fill, and the merge."""
+    _, heads, n, d = case.q.shape
+    kv_heads, total = case.k.shape[1:3]
+    usual = plan(heads // kv_heads * n, total, kv_heads, d, case.k.element_size(), chip(case.k.device))
+    launch = usual._replace(splits=3)
+    out = attend(case.q, case.k, case.v, _SCALE, words=pack(case.mask), tree=n, launch=launch)
+    return _difference(out, case.expected())
+
+
+def _length(case: Case) -> float:
+    """The keys end where a number on the device says; what is behind them is garbage."""
+    n, total = case.mask.shape[0], case.k.shape[2]
+    end = max(n, total - 5)
+    k, v = case.k.clone(), case.v.clone()
+    k[:, :, end:] = v[:, :, end:] = torch.nan
+    length = torch.tensor(end, device=k.device)
+    out = attend(case.q, k, v, _SCALE, words=pack(case.mask), tree=n, length=length)
+    return _difference(out, case.expected(end=end))
+
+
+def _packing(case: Case) -> float:
+    n = case.mask.shape[0]
+    words = pack(case.mask).cpu()
+    bits = torch.stack([words[:, at // 64] >> (at % 64) & 1 for at in range(n)], 1).bool()
+    return float((bits != case.mask.cpu()).sum())
+
+
+def _scores(case: Case) -> float:
+    """Relative to the largest share of a chunk."""
+    query, keys = case.q[0, :, -1], case.k[0]
+    out = chunk_attention(query, keys, _SCALE, chunk=_CHUNK)
+    expected = chunk_attention_torch(query.cpu().float(), keys.cpu().float(), _SCALE, chunk=_CHUNK)
+    return _difference(out, expected) / float(expected.max())
+
+
+def _graph(case: Case) -> float:
+    """Captured at one length and replayed at others."""
+    n, total = case.mask.shape[0], case.k.shape[2]
+    length = torch.tensor(n, device=case.k.device)
+
+    def call() -> Tensor:
+        return attend(case.q, case.k, case.v, _SCALE, words=pack(case.mask), tree=n, length=length)
+
+    call()  # compiles, which a capture must not
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call()
+    worst = 0.0
+    for end in {n, (n + total) // 2, total}:
+        length.fill_(end)
+        graph.replay()
+        worst = max(worst, _difference(out, case.expected(end=end)))
+    return worst
+
+
+KERNELS: dict[str, Callable[[Case], float]] = {
+    "tree attention": _tree,
+    "causal attention": _causal,
+    "shares and their merge": _split,
+    "length on the device": _length,
+    "mask packing": _packing,
+    "chunk scores": _scores,
+    "CUDA graph": _graph,
+}

@@ -1,0 +1,51 @@
+"""What a step must read is counted from the model's own tensors, and compared with what the tensors weigh."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny_models import COMMON, make, tiny
+from transformers import LlamaConfig
+
+from specextend_cli.bench.ceilings import Ceilings, measure
+from specextend_cli.bench.floor import Work, work
+from specextend_cli.engine.four_bit import FourBitLinear, round_to_four_bit
+from specextend_cli.engine.lm import LanguageModel
+
+
+def test_what_a_step_reads_and_multiplies() -> None:
+    model = tiny()
+    lm = LanguageModel(model)
+    least = work(lm, 100, 3)
+    read = [p for name, p in model.named_parameters() if "embed" not in name]
+    assert least.weights == sum(p.nbytes for p in read)
+    cache = lm.new_cache(100)
+    assert least.rows == cache.buffer[:, :, :, :100].nbytes
+    heads, head_dim = lm.config.num_attention_heads, cache.buffer.shape[4]
+    products = sum(p.numel() for p in read if p.dim() == 2)
+    attention = 2 * lm.layers * heads * head_dim * 100
+    assert least.operations == 3 * 2 * (products + attention)
+
+
+def test_packed_weights_count_as_they_are_stored() -> None:
+    model = make(LlamaConfig(**{**COMMON, "hidden_size": 128, "intermediate_size": 128, "vocab_size": 128})).bfloat16()
+    full = work(LanguageModel(model), 10, 1).weights
+    round_to_four_bit(model)
+    layers = {id(m.together or m): m.together or m for m in model.modules() if isinstance(m, FourBitLinear)}
+    if not layers:
+        pytest.skip("this processor reads no packed weights")
+    packed = [part for m in layers.values() for part in ([m._matrix] if hasattr(m, "_matrix") else m.parts)]
+    norms = sum(p.nbytes for p in model.parameters() if p.dim() == 1)
+    stored = sum(codes.nbytes + scales.nbytes for codes, scales in packed)
+    assert work(LanguageModel(model), 10, 1).weights == stored + norms < full / 3
+
+
+def test_the_floor_is_the_longer_of_reading_and_multiplying() -> None:
+    ceilings = Ceilings(bandwidth=100.0, arithmetic=1000.0)
+    assert Work(weights=300, rows=200, operations=1000).floor(ceilings) == 5.0
+    assert Work(weights=300, rows=200, operations=8000).floor(ceilings) == 8.0
+
+
+def test_ceilings_are_measured() -> None:
+    found = measure(torch.device("cpu"), torch.float32, scale=0.01)
+    assert all(value > 1e6 for value in found)

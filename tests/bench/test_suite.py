@@ -1,0 +1,108 @@
+"""The GPU's suite, rehearsed: the whole command where nothing but torch and transformers is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from specextend_cli.bench.suite import gpu
+from specextend_cli.bench.suite.kernels import Found
+from specextend_cli.bench.suite.sizes import sizes_for
+from specextend_cli.summarize.background import drained
+
+BARE = """
+import runpy, sys
+for name in ("typer", "rich", "pydantic", "pypdf", "pypdfium2", "platformdirs", "tiktoken", "psutil", "lxml", "gguf"):
+    sys.modules[name] = None
+runpy.run_module("specextend_cli.bench.suite", run_name="__main__")
+"""
+WITHOUT_TRITON = gpu.find_spec("triton") is None
+
+
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    folder = tmp_path_factory.mktemp("suite")
+    command = [sys.executable, "-c", BARE, "--json"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(folder)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(err=done.stderr, of=json.loads(done.stdout))
+
+
+def test_it_rehearses_everything_and_says_that_these_are_no_gpus_figures(rehearsed: SimpleNamespace) -> None:
+    titles = [table["title"] for table in rehearsed.of["tables"]]
+    kernels = [] if WITHOUT_TRITON else ["Triton's kernels against the reference", "A layer's attention"]
+    assert titles == ["Ceilings", *kernels, "Steps of a tiny model, drafted for by a tiny head"]
+    for table in rehearsed.of["tables"]:
+        assert "no figure in it is a GPU's" in table["note"]
+        assert {row[0] for row in table["rows"]} == {"no GPU: a rehearsal"}
+    assert gpu.REHEARSAL in rehearsed.err
+    assert list(rehearsed.of["skipped"]) == [*(["Triton's kernels"] if WITHOUT_TRITON else []), "the embedded pair"]
+
+
+@pytest.mark.skipif(WITHOUT_TRITON, reason="needs triton")
+def test_every_kernel_is_compared_with_the_reference(rehearsed: SimpleNamespace) -> None:
+    table = rehearsed.of["tables"][1]
+    rows = [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
+    assert {row["verdict"] for row in rows} == {"right"}
+    assert {row["cases"] for row in rows} == {2}
+    assert len(rows) == 2 * 6
+    assert all(row["largest difference"] <= row["tolerated"] for row in rows)
+
+
+def test_steps_are_measured_at_every_length(rehearsed: SimpleNamespace) -> None:
+    steps = rehearsed.of["tables"][-1]
+    lengths = sizes_for(torch.device("cpu")).lengths
+    assert [row[1] for row in steps["rows"]] == [n for n in lengths for _ in range(1 if WITHOUT_TRITON else 2)]
+    assert all(value > 0 for row in steps["rows"] for value in row[3:])
+
+
+@pytest.mark.parametrize(
+    ("error", "failure", "right"), [(0.1, "", True), (0.3, "", False), (float("nan"), "", False), (0.1, "boom", False)]
+)
+def test_what_is_right(error: float, failure: str, right: bool) -> None:
+    assert Found("k", torch.float32, 1, error, 0.2, failure).is_right == right
+
+
+def test_a_wrong_kernel_fails_the_command_after_its_result(
+    cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def found(*_: object):
+        yield Found("tree attention", torch.float16, 3, 2.0, 0.1)
+
+    monkeypatch.setattr(gpu, "check", found)
+    monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "")
+    for part in ("_timings", "_shaped", "_pair"):
+        monkeypatch.setattr(gpu, part, lambda *_: iter(()))
+    done = cli("bench", "--suite", "gpu", "--device", "cpu", "-f", "md", "-q", "--report", tmp_path)
+    assert done.returncode == 1
+    assert "WRONG" in done.stdout
+    assert "1 check failed" in done.stderr
+    assert "tree attention in float16" in done.stderr
+    assert gpu.REHEARSAL in done.stderr
+    assert "no GPU: a rehearsal" in (tmp_path / "index.html").read_text()
+
+
+def test_when_time_is_up_nothing_new_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "not here")
+    run = gpu.run(torch.device("cpu"), seconds=-1)
+    suite = drained(run)
+    assert [table.title for table in suite.experiment.tables] == ["Ceilings"]
+    assert set(suite.skipped.values()) == {"time was up", "not here"}
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--tune", "x.toml"), ("--methods", "plain"), ("--device", "tpu"), ("--device", "cuda")]
+)
+def test_what_does_not_go_together(cli, wrong: tuple[str, ...]) -> None:
+    if wrong[1] == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert cli("bench", "--suite", "gpu", *wrong).returncode == 2
