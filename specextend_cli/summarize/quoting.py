@@ -20,12 +20,15 @@ _WHOLE = re.compile(
     r"[\"'(\[\N{LEFT DOUBLE QUOTATION MARK}]*[^\W\d_][^\N{BULLET}●▪■]*[.!?][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}]*"
 )
 _LEANS = re.compile(
-    r"""(?:They|It|He|She|This|These|That|Those|Such|Their|Its|His|Her|But|And|Or|So|Rather|Instead|However|Otherwise
-      |Nevertheless|Nonetheless|Conversely|Similarly|Likewise|Specifically|Therefore|Thus|Hence|Consequently|Moreover
-      |For\ (?:example|instance)|In\ (?:particular|contrast|turn|short)|By\ contrast|On\ the\ other\ hand
-      |As\ a\ result|(?:Table|Figure|Chart|Exhibit|Appendix|Box)\ [\dA-Z]+)\b""",
+    r"""(?:They|It|He|She|This|These|That|Those|Such|Their|Its|His|Her|But|And|Or|Nor|So|Yet|Also|Rather|Instead|However
+      |Otherwise|Furthermore|Additionally|Nevertheless|Nonetheless|Conversely|Similarly|Likewise|Specifically|Therefore
+      |Thus|Hence|Consequently|Moreover|For\ (?:example|instance)|In\ (?:particular|contrast|turn|short|addition)
+      |By\ (?:contrast|comparison)|On\ the\ other\ hand|As\ a\ result
+      |(?:Because\ of|Despite|Given|Under|To\ address)\ th(?:is|ese|at|ose)
+      |(?:Table|Figure|Chart|Exhibit|Appendix|Box)\ [\dA-Z]+)\b""",
     re.VERBOSE,
 )
+_CONTACT = re.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ class Quoter:
 
 
 def stands_alone(sentence: str) -> bool:
-    """Whether it is a whole sentence, of a length to be read, that does not begin by pointing at the one before."""
-    if not _SHORT <= len(sentence.split()) <= _LONG or _LEANS.match(sentence):
+    """Whether it is a whole sentence of a length to be read, says more than whom to call, and begins by itself."""
+    if not _SHORT <= len(sentence.split()) <= _LONG or _LEANS.match(sentence) or _CONTACT.search(sentence):
         return False
     first = next((character for character in sentence if character.isalnum()), "")
     return first.isupper() and _WHOLE.fullmatch(sentence) is not None

@@ -67,6 +67,8 @@ def test_nothing_is_quoted_that_was_not_read_or_has_no_room() -> None:
         ("They left the harbour before the storm came.", False),
         ("These are the causes of the great storm.", False),
         ("However, the storm did not reach the harbour.", False),
+        ("Because of these storms, the harbour was closed.", False),
+        ("Orders may be placed by calling (202) 512-6000 or by fax.", False),
         ("Table 2 has the ships that were lost.", False),
         ("Italy and Thusnelda joined the others in the harbour.", True),
         ("the rest of a line that was cut in two.", False),
@@ -140,7 +142,7 @@ def test_a_short_summary_is_drafted_at_length(preset) -> None:
     scribe = Scribe(lambda prompt, most: limits.append(most) or "Falcaster harbour was founded in 1771. Wool was sold.")
     summary, _ = run(summarizer(preset, scribe, asked={"length": 3}), document(TEXT))
     assert limits == [20]
-    assert summary.text == SENTENCES[0]
+    assert summary.text == SENTENCES[3]
 
 
 def test_notes_stay_the_models(preset) -> None:
