@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,7 +28,7 @@ _SHOWN = 3
 class Source:
     """One document to be read: a path, a web address, or `-` for stdin.
 
-    `within` is its path in a directory that was named.
+    `within` is its path in a directory that was named, or in the one that it shares with others of its name.
     """
 
     path: str
@@ -111,7 +111,7 @@ def sources(
     for file in files:
         for path, within in _paths(file):
             found.setdefault(path, within)
-    return [Source(path, pages, password_file, within) for path, within in found.items()]
+    return _told_apart([Source(path, pages, password_file, within) for path, within in found.items()])
 
 
 def one_source(
@@ -135,6 +135,23 @@ def one_source(
         more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
         raise UsageError(f"{file} are {len(found):,} documents", why=f"{names}{more}", fix=f"name one: {example}")
     return found[0]
+
+
+def _told_apart(found: Sequence[Source]) -> list[Source]:
+    """Files of one name are called by their paths below the innermost directory that has them all."""
+    folders: dict[str, list[Path]] = {}
+    for source in found:
+        if source.path != STDIN and not _is_url(source.path):
+            folders.setdefault(source.name, []).append(Path(source.path).parent.resolve())
+    shared = {name: os.path.commonpath(parents) for name, parents in folders.items() if len(parents) > 1}
+
+    def below(path: Path, folder: str) -> str:
+        return (path.parent.resolve().relative_to(folder) / path.name).as_posix()
+
+    return [
+        replace(source, within=below(Path(source.path), shared[source.name])) if source.name in shared else source
+        for source in found
+    ]
 
 
 def _is_url(path: str) -> bool:

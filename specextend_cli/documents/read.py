@@ -1,6 +1,6 @@
 """`read`: a path, or "-" for stdin, to a `Document`. Start here.
 
-document = read(Path("report.pdf"), pages=parse_pages("3-10"))
+document = read("report.pdf", pages=parse_pages("3-10"))
 chunks = chunk(document, encode, size=4096)
 """
 
@@ -50,20 +50,20 @@ _OPENED = frozenset(("pdf", "html", "email", "zip"))  # another process opens th
 
 
 def read(
-    path: Path | Literal["-"],
+    path: str | Path,
     *,
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
 ) -> Document:
-    """Read a document; InputError says what is wrong with it and what helps.
+    """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin.
 
     `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF.
     """
     if path == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         return read_bytes("-", data, pages=pages, password=password, progress=progress)
-    assert isinstance(path, Path)
+    path = Path(path)
     name = printable(path.name)
     try:
         status = path.stat()

@@ -248,13 +248,18 @@ class Prompts(_Table):
 
 
 class Preset(_Table):
-    """A target, its draft, and what suits them."""
+    """A target, its draft, and what suits them.
+
+    `sentences` of a summary are the target's, "written", or, where it is too small to be believed, the document's own
+    that the target's rest on, "quoted".
+    """
 
     name: str = Field(pattern=rf"^{NAME}$")
     title: str
     description: str
     licence: str
     gated: bool = False
+    sentences: Literal["written", "quoted"] = "written"
     target: Target
     draft: Draft = Draft()
     retrieval: Retrieval = Retrieval()

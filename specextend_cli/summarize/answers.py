@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.weights import weight_files
-from specextend_cli.summarize.events import Event, Noted, Part, Text
+from specextend_cli.summarize.events import Event, Noted, Part, Retried, Text
+from specextend_cli.summarize.flaws import Flaw, flaw
 from specextend_cli.summarize.looks import Look, pack, unpack
 from specextend_cli.summarize.notes import NoteStore, key
 from specextend_cli.summarize.pair import Choices
@@ -17,17 +18,22 @@ from specextend_cli.summarize.prompts import Prompter
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
 
+_TRIES = 3
 _FEW = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
 
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, the part that asks it, the most tokens of its answer, and the marks that part its source."""
+    """A prompt, the part that asks it, the most tokens of its answer, and the marks that part its source.
+
+    An answer that is `shown` while it is written is not taken back.
+    """
 
     part: Part
     prompt: Sequence[int]
     limit: int
     marks: Sequence[int] = ()
+    shown: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,19 +58,42 @@ class Answers:
     def one(self, question: Question) -> Generator[Event | Look, None, Answer]:
         """The answer, told as it comes: the looks of a text before the text."""
         yield question.part
-        known = self._known(question)
+        answer = yield from self._attempt(question)
+        if _flaw(question, answer) is not None:
+            answer = yield from self._again(question, answer)
+        return answer
+
+    def _again(self, question: Question, flawed: Answer) -> Generator[Event | Look, None, Answer]:
+        """Another answer, or the flawed one where none is better."""
+        part, answer = question.part, flawed
+        for attempt in range(1, _TRIES):
+            if (flaw := _flaw(question, answer)) is None:
+                return answer
+            yield Retried(part.number, part.parts, part.level, flaw)
+            answer = yield from self._attempt(question, attempt)
+        return flawed if _flaw(question, answer) else answer
+
+    def _attempt(self, question: Question, attempt: int = 0) -> Generator[Event | Look, None, Answer]:
+        known = self._known(question, attempt)
         if known is not None:
             yield from known.looks
-            yield Text(known.text, question.part.final)
+            yield Text(known.text, question.shown)
             return known
         writer = yield from self.load()
+        if attempt:
+            writer = writer.again(attempt)
         looks: list[Look] = []
-        part, limit = question.part, question.limit
-        for event in writer.write(question.prompt, max_tokens=limit, final=part.final, marks=question.marks):
+        for event in writer.write(
+            question.prompt, max_tokens=question.limit, final=question.shown, marks=question.marks
+        ):
             if isinstance(event, Look):
                 looks.append(event)
             yield event
-        return self._keep(question, writer.text, looks)
+        return self._keep(question, writer.text, looks, attempt)
+
+    def whole(self, question: Question) -> Generator[Event, None, Answer]:
+        """The same for those who only want to know what comes of it."""
+        return (yield from _without_looks(self.one(question)))
 
     def notes(self, questions: Sequence[Question]) -> Generator[Event, None, list[Answer]]:
         """Notes on all parts of a level, in their order; several are written at once where that is faster."""
@@ -74,11 +103,15 @@ class Answers:
         together = writer is not None and writer.together > 1
         for i, question in enumerate(questions):
             if i in known or not together:
-                known[i] = yield from _without_looks(self.one(question))
+                known[i] = yield from self.whole(question)
                 yield _noted(question, known[i])
         if together:
             assert writer is not None
             yield from self._together(writer, questions, waiting, known)
+            for i in waiting:
+                if _flaw(questions[i], known[i]) is not None:
+                    known[i] = yield from _without_looks(self._again(questions[i], known[i]))
+                    yield _noted(questions[i], known[i])
         return [known[i] for i in range(len(questions))]
 
     def _together(
@@ -94,14 +127,15 @@ class Answers:
                 yield questions[i].part
             if isinstance(event, str):
                 known[i] = self._keep(questions[i], event, begun[i])
-                yield _noted(questions[i], known[i])
+                if _flaw(questions[i], known[i]) is None:
+                    yield _noted(questions[i], known[i])
             elif isinstance(event, Look):
                 begun[i].append(event)
             elif not isinstance(event, Text) or i == min(begun.keys() - known.keys()):
                 yield event
 
-    def _known(self, question: Question) -> Answer | None:
-        name = self._key(question)
+    def _known(self, question: Question, attempt: int = 0) -> Answer | None:
+        name = self._key(question, attempt)
         text = self.store.get(name)
         if text is None:
             return None
@@ -109,13 +143,14 @@ class Answers:
         most = len(question.marks) - 1
         return Answer(text, [look for look in looks if max(look.shares, default=0) < most], reused=True)
 
-    def _keep(self, question: Question, text: str, looks: Sequence[Look]) -> Answer:
-        self.store.put(self._key(question), text, pack(looks) if looks else "")
+    def _keep(self, question: Question, text: str, looks: Sequence[Look], attempt: int = 0) -> Answer:
+        self.store.put(self._key(question, attempt), text, pack(looks) if looks else "")
         return Answer(text, looks)
 
-    def _key(self, question: Question) -> str:
+    def _key(self, question: Question, attempt: int) -> str:
         chosen = {field.name: getattr(self.choices, field.name) for field in fields(Choices)}
         settings = [self._identity, chosen, self.preset.decoding.model_dump(), question.limit]
+        settings += [attempt] if attempt else []
         return key(question.prompt, settings)
 
     @property
@@ -135,6 +170,10 @@ def _without_looks(events: Generator[Event | Look, None, Answer]) -> Generator[E
             return answer
         if not isinstance(event, Look):
             yield event
+
+
+def _flaw(question: Question, answer: Answer) -> Flaw | None:
+    return None if question.shown and answer.text else flaw(answer.text, question.limit)
 
 
 def _noted(question: Question, answer: Answer) -> Noted:

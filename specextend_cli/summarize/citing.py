@@ -44,14 +44,14 @@ class Citer:
 
         `looked` is attention by passage, in any unit. What was not `read` for the sentence is no source of it.
         """
-        rest = weights = self._index.weights(sentence)
+        rest = weights = self.index.weights(sentence)
         most = max(looked.values(), default=0.0)
         sure = [i for i, share in looked.items() if share == most > 0 and share >= _SURE * sum(looked.values())]
         trust = self._trust if most > 0 else 0.0
-        whole = self._index.shares(weights)
+        whole = self.index.shares(weights)
         found: list[Evidence] = []
         while len(found) < _MOST:
-            shares = {i: share for i, share in self._index.shares(rest).items() if read is None or i in read}
+            shares = {i: share for i, share in self.index.shares(rest).items() if read is None or i in read}
             seen = {i: looked.get(i, 0.0) / most if most > 0 else 0.0 for i in (*shares, *sure)}
             if found:
                 cited = {self.passages[one.passage].page for one in found}
@@ -66,7 +66,7 @@ class Citer:
             lexical = whole.get(best, 0.0)
             score = (1 - trust) * lexical + trust * seen[best]
             found.append(Evidence(best, lexical, seen[best] if most > 0 else None, score))
-            rest = self._index.missing(rest, best)
+            rest = self.index.missing(rest, best)
         return found
 
     def material(self, note: str, looks: Iterable[Look], source: Material) -> Material:
@@ -79,7 +79,8 @@ class Citer:
         return Material(tuple(origins), source.read)
 
     @cached_property
-    def _index(self) -> Index:
+    def index(self) -> Index:
+        """The passages by their words."""
         return Index([self._text[passage.start : passage.end] for passage in self.passages])
 
 

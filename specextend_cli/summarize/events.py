@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
+from specextend_cli.summarize.flaws import Flaw
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.support import Unsupported
 
@@ -84,7 +85,7 @@ class Sentence:
     """Sentence `number` (1-based) of the summary is written: characters [start, end) of it, and what it rests on.
 
     It follows the `Text` that it is in. `unsupported` is what of it the source does not have, with offsets in the
-    summary.
+    summary. `draft` is what the target wrote, where the document's own sentence stands in its place; else "".
     """
 
     number: int
@@ -93,6 +94,7 @@ class Sentence:
     text: str
     citations: tuple[Citation, ...]
     unsupported: tuple[Unsupported, ...]
+    draft: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,16 @@ class Noted:
     level: int
     text: str
     reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What was written of a part has a `flaw`: it is asked for again, sampled and penalizing repetition."""
+
+    number: int
+    parts: int
+    level: int
+    flaw: Flaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +144,10 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result for one document. `run` is the name under which it was recorded, or ""."""
+    """The result for one document. `run` is the name under which it was recorded, or "".
+
+    `retried` has an entry for every time that something was asked for again.
+    """
 
     document: str
     text: str
@@ -145,6 +160,7 @@ class Summary:
     drafter: str
     request: Request = field(default_factory=Request)
     sentences: tuple[Sentence, ...] = ()
+    retried: tuple[Retried, ...] = ()
     run: str = ""
 
     @property
@@ -160,4 +176,4 @@ class Summarized:
     summary: Summary
 
 
-Event: TypeAlias = Stage | Plan | Part | Text | Sentence | Noted | Warned | Summarized | engine.Event
+Event: TypeAlias = Stage | Plan | Part | Text | Sentence | Noted | Retried | Warned | Summarized | engine.Event

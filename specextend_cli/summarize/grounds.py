@@ -41,6 +41,16 @@ class Grounds:
             yield sentence
         self._length += len(delta)
 
+    def quote(self, delta: str, passage: int, draft: str) -> Iterator[Sentence]:
+        """The next piece of the summary, in which a passage stands in place of the sentence `draft`."""
+        for start, end in spans(delta):
+            citations = tuple(self._citations([Evidence(passage, 1.0, None, 1.0)]))
+            number, place = len(self.sentences) + 1, self._length
+            sentence = Sentence(number, place + start, place + end, delta[start:end], citations, (), draft)
+            self.sentences.append(sentence)
+            yield sentence
+        self._length += len(delta)
+
     def _citations(self, evidence: Iterable[Evidence]) -> Iterator[Citation]:
         for one in evidence:
             passage = self.citer.passages[one.passage]

@@ -6,21 +6,23 @@ prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from specextend_cli.documents.document import Document
 from specextend_cli.models.preset import Preset
-from specextend_cli.summarize.answers import Answers, Question
+from specextend_cli.summarize.answers import Answer, Answers, Question
 from specextend_cli.summarize.events import Event, Part, Text
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.passages import Material, joined, material
 from specextend_cli.summarize.planning import Work, pack
 from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.quoting import Quoter
 from specextend_cli.summarize.request import SLACK, WORDS_PER_TOKEN, Request
-from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.shape import shape
+from specextend_cli.summarize.sentences import spans, split
+from specextend_cli.summarize.shape import Shape, shape
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,21 @@ class Note:
 
 
 @dataclass(frozen=True)
+class _Draft:
+    """What was written of a part of the summary."""
+
+    question: Question
+    source: Note
+    answer: Answer
+
+
+@dataclass(frozen=True)
 class MapReduce:
-    """One document's way through the levels. `notes` receives the first level's, `grounds` what sentences rest on."""
+    """One document's way through the levels. `notes` receives the first level's, `grounds` what sentences rest on.
+
+    Where the preset says "quoted", what is written of the summary is a draft, and sentences of the document stand in
+    its place. Who asks with a template of their own gets what the target makes of it.
+    """
 
     document: Document
     work: Work
@@ -46,6 +61,13 @@ class MapReduce:
     answers: Answers
     grounds: Grounds
     notes: list[Note] = field(default_factory=list)
+
+    @cached_property
+    def quoter(self) -> Quoter | None:
+        """Finds those sentences, where they are wanted."""
+        if self.preset.sentences == "written" or self.request.template is not None:
+            return None
+        return Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the preset's number of parts can be written from what is left."""
@@ -81,10 +103,18 @@ class MapReduce:
             template, level = "merge", level + 1
         template = "single" if level == 1 else "reduce"
         words = self._words(work.plan.tokens)
+        drafts: list[_Draft] = []
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
             question = self._ask_final(template, source, part, max(words // len(sources), 1))
-            yield from self._final(question, source)
+            if self.quoter is None:
+                yield from self._final(question, source)
+            else:
+                question, room = self._for_a_draft(question, source), question.limit
+                drafts.append((yield from self._drafted(self.quoter, question, source, room)))
+        if not self.grounds.sentences:  # a poem, say, or another script: there is nothing that can be quoted
+            for draft in drafts:
+                yield from self._undrafted(draft)
 
     def _ask_note(self, template: str, source: Note, part: Part) -> Question:
         limit = self._limit(self.preset.window.note_tokens, source.tokens)
@@ -93,7 +123,12 @@ class MapReduce:
     def _ask_final(self, template: str, source: Note, part: Part, words: int) -> Question:
         most = self.request.room(self.preset.window.summary_tokens) // part.parts
         limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * SLACK)), source.tokens)
-        return self._ask(template, self._values(source, part, words), source, part, limit)
+        return replace(self._ask(template, self._values(source, part, words), source, part, limit), shown=True)
+
+    def _for_a_draft(self, question: Question, source: Note) -> Question:
+        """A draft of a few words leads nowhere, however short the summary is to be."""
+        least = self._limit(self.preset.window.note_tokens, source.tokens)
+        return replace(question, limit=max(question.limit, least), shown=False)
 
     def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Question:
         prompt = self.prompter.prompt(template, values, source.text)
@@ -102,8 +137,7 @@ class MapReduce:
 
     def _final(self, question: Question, source: Note) -> Iterator[Event]:
         """A part of the summary in its shape: each sentence, then what it rests on."""
-        form = shape(self.request.style, question.part.number, question.part.parts)
-        gap = form.gap if self.grounds.sentences else ""
+        form, gap = self._form(question)
         looks: list[Look] = []
         begin = end = 0  # of what was written since the last sentence in shape
         for event in self.answers.one(question):
@@ -118,6 +152,33 @@ class MapReduce:
                         yield Text(gap + delta, True)
                         yield from self.grounds.add(gap + delta, (begin, end), looks, source.material)
                         gap, begin = "", end
+
+    def _drafted(self, quoter: Quoter, question: Question, source: Note, room: int) -> Generator[Event, None, _Draft]:
+        """The same of the document's own sentences, `room` tokens of them, once the draft is written."""
+        answer = yield from self.answers.whole(question)
+        said = [answer.text[start:end] for start, end in spans(answer.text)]
+        form, gap = self._form(question)
+        for quote in quoter.quotes(said, source.material.read, room, self.prompter.encoder.count):
+            if delta := form.feed(quoter.text(quote)):
+                yield Text(gap + delta, True)
+                yield from self.grounds.quote(gap + delta, quote.passage, said[quote.draft])
+                gap = form.space
+        return _Draft(question, source, answer)
+
+    def _undrafted(self, draft: _Draft) -> Iterator[Event]:
+        """A draft as it is."""
+        form, gap = self._form(draft.question)
+        text, looks = draft.answer.text, draft.answer.looks
+        for start, end in spans(text):
+            if delta := form.feed(text[start:end]):
+                yield Text(gap + delta, True)
+                yield from self.grounds.add(gap + delta, (start, end), looks, draft.source.material)
+                gap = form.space
+
+    def _form(self, question: Question) -> tuple[Shape, str]:
+        """The shape of a part, and what stands before its text."""
+        form = shape(self.request.style, question.part.number, question.part.parts)
+        return form, form.gap if self.grounds.sentences else ""
 
     @property
     def _note_words(self) -> int:

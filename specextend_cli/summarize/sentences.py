@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from specextend_cli.summarize.flaws import idle
+
 _END = re.compile(
     r"(?:[.!?…][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]*(?=\s)|[。！？][」』”]*|\n)\s*"
 )
@@ -40,7 +42,7 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 
 class Sentences:
-    """Takes deltas, gives whole sentences; drops one that repeats an earlier one, and counts what it dropped."""
+    """Takes deltas, gives whole sentences; drops one that repeats an earlier one or is idle, and counts those."""
 
     def __init__(self) -> None:
         self.dropped = 0
@@ -76,6 +78,9 @@ class Sentences:
         words = tuple(_WORD.findall(sentence.lower()))
         if not words:
             return True
+        if idle(sentence):
+            self.dropped += 1
+            return False
         if words in self._seen:
             self.dropped += 1
             self._in_a_row += 1

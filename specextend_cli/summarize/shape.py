@@ -20,6 +20,8 @@ class Shape(Protocol):
 
     gap: str
     """What stands between this part and the one before."""
+    space: str
+    """What stands between sentences that come without white space around them."""
 
     def feed(self, delta: str) -> str:
         """The next of the text."""
@@ -29,6 +31,7 @@ class Prose:
     """As it is."""
 
     gap = "\n\n"
+    space = " "
 
     def feed(self, delta: str) -> str:
         """The same."""
@@ -38,7 +41,7 @@ class Prose:
 class Brief:
     """Its first two sentences."""
 
-    gap = " "
+    gap = space = " "
 
     def __init__(self) -> None:
         self._left = _BRIEF
@@ -56,7 +59,7 @@ class Items:
     A sentence that announces others, with a colon, waits for one: where the text ends there, it says nothing.
     """
 
-    gap = "\n"
+    gap, space = "\n", ""  # its lines begin with their breaks
 
     def __init__(self, first: str, others: str) -> None:
         self._marks = [others, first]

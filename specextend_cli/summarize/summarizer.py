@@ -22,7 +22,18 @@ from specextend_cli.summarize.answers import Answers
 from specextend_cli.summarize.background import drained, stages
 from specextend_cli.summarize.compiling import compiling
 from specextend_cli.summarize.eagle import with_head
-from specextend_cli.summarize.events import Coverage, Event, Part, Plan, Stage, Summarized, Summary, Text, Warned
+from specextend_cli.summarize.events import (
+    Coverage,
+    Event,
+    Part,
+    Plan,
+    Retried,
+    Stage,
+    Summarized,
+    Summary,
+    Text,
+    Warned,
+)
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.notes import NoteStore
@@ -116,6 +127,7 @@ class Summarizer:
         work = yield from self._planned(document)
         yield work.plan
         text, read = "", 0
+        retried: list[Retried] = []
         grounds = Grounds(document, passages(document, work.chunks))
         mapreduce = MapReduce(
             document,
@@ -134,6 +146,8 @@ class Summarizer:
                 text += event.delta
             elif isinstance(event, Part) and event.level == 1:
                 read += event.tokens
+            elif isinstance(event, Retried):
+                retried.append(event)
             yield event
         if not text.strip():
             yield Warned("the model wrote no summary: another --model may")
@@ -154,6 +168,7 @@ class Summarizer:
             drafter=self._drafter_name,
             sentences=tuple(grounds.sentences),
             request=self.request,
+            retried=tuple(retried),
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document)))
 

@@ -50,14 +50,15 @@ class Source:
     def unsupported(self, text: str) -> list[Unsupported]:
         """What of `text`, one or more sentences, the source does not have; in order."""
         said = dates(text)
-        starts = {start + _item(text[start:end]) for start, end in spans(text)}
+        items = {start: start + _item(text[start:end]) for start, end in spans(text)}
+        starts = set(items.values())
         found = [
             Unsupported(text[date.start : date.end], "date", date.start, date.end)
             for date in said
             if not self._has_date(date)
         ]
         for number in numbers(text):
-            counts = any(start > number.start >= start - 6 for start in starts)  # "2. " before an item
+            counts = any(start <= number.start < body for start, body in items.items())  # "2. " before an item
             if not (counts or _within(number.start, said) or self._has_number(number)):
                 found.append(Unsupported(text[number.start : number.end], "number", number.start, number.end))
         if self._names_can_be_told:

@@ -23,6 +23,8 @@ from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.looks import Look, Watch
 from specextend_cli.summarize.stream import TextStream
 
+_WARM, _LIKELY, _STRICTER = 0.7, 0.9, 0.1  # of another try: temperature, top p, and what each adds to the penalty
+
 
 @dataclass
 class Writer:
@@ -110,6 +112,18 @@ class Writer:
                     yield number, Text(fresh, False)
                 if isinstance(event, Finished):
                     yield number, stream.text
+
+    def again(self, attempt: int) -> Writer:
+        """The same for another try: sampled, penalizing repetition more, by the seed and `attempt` alone."""
+        old = self.sampling
+        new = replace(
+            old,
+            temperature=max(old.temperature, _WARM),
+            top_p=min(old.top_p, _LIKELY),
+            repetition_penalty=max(old.repetition_penalty, 1.0) + attempt * _STRICTER,
+            seed=old.seed + attempt,
+        )
+        return replace(self, sampling=new)
 
     def plainly(self) -> Writer:
         """The same without drafts, its clock included."""

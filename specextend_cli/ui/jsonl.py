@@ -37,6 +37,7 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "request": _record(summary.request),
         "sentences": [_record(sentence) for sentence in summary.sentences],
         "unsupported": [_record(one) for one in summary.unsupported],
+        "retried": [_record(one) for one in summary.retried],
         "run": summary.run,
         "preset": summary.preset,
         "drafter": summary.drafter,

@@ -16,10 +16,11 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>#|])")
 def format_footer(summary: Summary, span: tuple[int, int] | None = None) -> str:
     """A rule and two lines: the source with its coverage, and the preset with its drafter."""
     coverage = format_coverage(summary.coverage, span)
+    made = "Sentences of the source, chosen by" if any(one.draft for one in summary.sentences) else "Written by"
     return (
         "\n---\n\n"
         f"*Source: {escape(summary.document)}, {format_count(summary.coverage.tokens)} tokens; {coverage}.*\n"
-        f"*Written by {escape(summary.preset)} (drafter: {escape(summary.drafter)}) with specextend {__version__}.*\n"
+        f"*{made} {escape(summary.preset)} (drafter: {escape(summary.drafter)}) with specextend {__version__}.*\n"
     )
 
 

@@ -8,9 +8,17 @@ from types import TracebackType
 
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.figures import format_count, format_many, format_seconds
-from specextend_cli.summarize.events import Event, Noted, Part, Plan, Stage, Warned
+from specextend_cli.summarize.events import Event, Noted, Part, Plan, Retried, Stage, Warned
 from specextend_cli.ui.marks import warn_unsupported
-from specextend_cli.ui.progress import Progress, format_done, format_part, format_prefill, format_speed, format_stage
+from specextend_cli.ui.progress import (
+    Progress,
+    format_done,
+    format_flaw,
+    format_part,
+    format_prefill,
+    format_speed,
+    format_stage,
+)
 from specextend_cli.ui.streams import Output
 
 EVERY = 10.0
@@ -44,6 +52,8 @@ class Plain:
                 self._say(format_part(event, self.progress.unit))
             case Noted() if event.reused:
                 self._say(f"part {event.number}/{event.parts} was already written")
+            case Retried():
+                self._say(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
             case Prefilled():
                 self._say(f"prefill {format_count(event.tokens)} tokens in {format_seconds(event.seconds)}")
             case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY and not self._in_the_way:

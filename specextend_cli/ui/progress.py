@@ -26,6 +26,7 @@ from specextend_cli.summarize.events import (
     Noted,
     Part,
     Plan,
+    Retried,
     Sentence,
     Stage,
     Summarized,
@@ -33,6 +34,7 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
+from specextend_cli.summarize.flaws import Flaw
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64
@@ -84,6 +86,8 @@ class Progress:
                 self.saved += 1
             case Summarized():
                 self.summary = event.summary
+            case Retried():
+                self.prefilling, self.part_tokens, self.tail = None, 0, ""
             case Warned() | Sentence():
                 pass
             case _:
@@ -157,6 +161,11 @@ def format_part(part: Part, unit: str = "page") -> str:
     if part.levels > 1:
         pieces.append(f"level {part.level} of {part.levels}")
     return " · ".join(pieces)
+
+
+def format_flaw(flaw: Flaw) -> str:
+    """What is wrong with an answer, in words."""
+    return {"no answer": "there was no answer in it", "in circles": "it went in circles"}[flaw]
 
 
 def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> str:

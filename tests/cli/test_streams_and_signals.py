@@ -315,7 +315,11 @@ def test_two_inputs_of_one_name_do_not_share_a_file(document, tmp_path):
     folder = tmp_path / "b"
     folder.mkdir()
     (folder / document.name).write_text("Other words.\n")
-    done = run("summarize", document, folder / document.name, "-o", tmp_path / "out")
+    out = tmp_path / "out"
+    assert run("summarize", document, folder / document.name, "-o", out).returncode == 0
+    written = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.txt"))
+    assert written == ["b/harbour.txt.txt", "harbour.txt.txt"]
+    done = run("summarize", document, folder / ".." / document.name, "-o", out)
     assert done.returncode == 2
     assert "two of the inputs are named harbour.txt" in done.stderr
 

@@ -51,7 +51,7 @@ def test_pdf_becomes_pages_and_blocks(report: Callable[[int], Path]) -> None:
 
 
 def test_pages_asked_for(report: Callable[[int], Path]) -> None:
-    document = read(report(6), pages=parse_pages("2,4-5"))
+    document = read(str(report(6)), pages=parse_pages("2,4-5"))
     assert [page.number for page in document.pages] == [2, 4, 5]
     assert document.extraction.pages == 3
     assert "page 3 of the story" not in document.text

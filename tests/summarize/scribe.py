@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache as cached
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from tiny_preset import SENTENCES
 
@@ -44,6 +45,7 @@ class Scribe:
     answer: Answer
     after: int = 1 << 30
     prompts: list[Sequence[int]] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
     text: str = ""
     together: int = 1
     drafter = SimpleNamespace(name="none")
@@ -56,6 +58,10 @@ class Scribe:
         yield Text(self.text, final)
         yield Finished("eos", max_tokens)
 
+    def again(self, attempt: int) -> Scribe:
+        self.attempts.append(attempt)
+        return self
+
     def plainly(self) -> Scribe:
         return self
 
@@ -66,9 +72,11 @@ def full(encoder: TextEncoder) -> Answer:
     return lambda prompt, most: encoder.decode(words[:most])
 
 
-def summarizer(path: Path, scribe: Scribe | None = None, *, cache: bool = False, **window: int) -> Summarizer:
-    """One that writes with `scribe`, by the preset in `path` with other sizes."""
-    made = Summarizer(Options(preset=str(path), cache=cache))
+def summarizer(
+    path: Path, scribe: Scribe | None = None, *, cache: bool = False, asked: dict[str, Any] | None = None, **window: int
+) -> Summarizer:
+    """One that writes with `scribe` what is `asked` for, by the preset in `path` with other sizes."""
+    made = Summarizer(Options(preset=str(path), cache=cache, **(asked or {})))
     preset = load_preset(path)
     made.preset = preset.model_copy(update={"window": preset.window.model_copy(update=window)})
     directory = path.parent / "target"

@@ -64,6 +64,7 @@ def test_what_the_source_says_in_other_words(text: str) -> None:
         ("It lent 4.2 billion.", [("4.2 billion", "number")]),
         ("It took fifteen years.", [("fifteen", "number")]),
         ("It was 13% of it.", [("13", "number")]),
+        ("It closed in 2011. It opened in 2012. The end.", [("2011", "number"), ("2012", "number")]),
         ("That was in the 1950s, in 1951.", [("1950s", "number"), ("1951", "number")]),
         ("It was opened on 13 March 1871.", [("13 March 1871", "date")]),
         ("It was opened on 12 March 1872.", [("12 March 1872", "date")]),
