@@ -11,6 +11,8 @@ from specextend_cli.cli import options, signals
 from specextend_cli.errors import UsageError
 
 TRAINING = "Training"
+_LEADS = (" ", "\n", "\n\n", " The report says: ", ' It states that "', "\nAccording to the text, ", "; ", " ... ")
+"""How quotations begin that the head learns to copy."""
 
 
 def train_draft(
@@ -65,6 +67,16 @@ def train_draft(
         int,
         typer.Option("--unroll", metavar="N", min=1, max=16, help="Steps it drafts ahead.", rich_help_panel=TRAINING),
     ] = 5,
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            "--init",
+            metavar="DIR",
+            help="Go on from this EAGLE-3 head.",
+            rich_help_panel=TRAINING,
+            show_default=False,
+        ),
+    ] = None,
     licences: Annotated[
         str,
         typer.Option("--licences", metavar="TEXT", help="Of the documents, for the card.", rich_help_panel=TRAINING),
@@ -85,6 +97,8 @@ def train_draft(
         raise UsageError(f"there is no corpus at {corpus}", fix="--corpus DIR, or a .jsonl file")
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file", why="the head is a directory", fix="-o DIR")
+    if init is not None and not init.is_dir():
+        raise UsageError(f"there is no directory {init}", why="--init names a directory with an EAGLE-3 head")
     options.go_offline(offline)
 
     from specextend_cli.bench.lengths import parse_lengths
@@ -127,7 +141,8 @@ def train_draft(
         if not quiet:
             console.note(f"reading {corpus}")
         documents = [encoder.encode(text) for text in read_corpus(corpus)]
-        frame = Prompter(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
+        before, after = Prompter(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
+        frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)
         on_gpu = place.type == "cuda"
         plan = Distillation(
@@ -135,7 +150,7 @@ def train_draft(
                 seconds=60 * minutes,
                 unroll=unroll,
                 batch=8 if on_gpu else 2,
-                rows=1024 if on_gpu else 192,
+                rows=1024 if on_gpu else 256,
                 validate=min(180.0, 60 * minutes / 8),
                 seed=seed or 0,
             ),
@@ -149,6 +164,7 @@ def train_draft(
             vocabulary=min(vocabulary, lm.vocabulary),
             held_out=8 if minutes < 30 else 24,
             lengths=sizes,
+            init=init,
         )
         facts = Facts(
             target=preset.name,
@@ -158,6 +174,6 @@ def train_draft(
             machine=machine.device if on_gpu else f"{machine.processor}, {machine.threads} threads",
         )
         with TrainingView(console, quiet=quiet) as view:
-            for event in distill(lm, documents, Frame(*frame), sorted(end_tokens(lm)), plan, output, facts):
+            for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
                 view.add(event)
     console.write(f"{output}\n")

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from transformers import Cache, LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
+from transformers.models.llama.modeling_llama import (
+    LlamaAttention,
+    LlamaMLP,
+    LlamaRMSNorm,
+    LlamaRotaryEmbedding,
+    apply_rotary_pos_emb,
+)
 
 from specextend_cli.engine.attention import NAME, Pass, register
 from specextend_cli.engine.cache import KVCache
@@ -112,16 +118,27 @@ class _Layer(nn.Module):
         self.mlp = LlamaMLP(llama)
 
     def forward(self, states: Tensor, embeddings: Tensor, **attention: Any) -> Tensor:
-        residual = states
-        if self.is_fused:
-            states = self.hidden_norm(states)
-            residual = states if self.norm_before_residual else residual
-            states = torch.cat((self.input_layernorm(embeddings), states), -1)
-        elif hasattr(self, "input_layernorm"):
-            states = self.input_layernorm(states)
-        states = residual + self.self_attn(states, **attention)[0]
+        residual, read = self._read(states, embeddings)
+        states = residual + self.self_attn(read, **attention)[0]
         out: Tensor = states + self.mlp(self.post_attention_layernorm(states))
         return out
+
+    def remember(self, states: Tensor, embeddings: Tensor, rotary: tuple[Tensor, Tensor], cache: Cache) -> None:
+        """Add the keys and values of states whose own output nobody reads."""
+        _, read = self._read(states, embeddings)
+        attention = self.self_attn
+        shape = (*read.shape[:-1], -1, attention.head_dim)
+        keys, values = (project(read).view(shape).transpose(1, 2) for project in (attention.k_proj, attention.v_proj))
+        _, keys = apply_rotary_pos_emb(keys, keys, *rotary)
+        cache.update(keys, values, attention.layer_idx)
+
+    def _read(self, states: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
+        """The residual, and what attention reads."""
+        if self.is_fused:
+            normed = self.hidden_norm(states)
+            residual = normed if self.norm_before_residual else states
+            return residual, torch.cat((self.input_layernorm(embeddings), normed), -1)
+        return states, self.input_layernorm(states) if hasattr(self, "input_layernorm") else states
 
 
 class EagleHead(nn.Module):
@@ -200,15 +217,34 @@ class EagleHead(nn.Module):
 
         States are `fuse`d features of the target, or the head's own output.
         """
+        normed, states = self.advance(tokens, states, positions, cache, this_pass)
+        return HeadOutput(self.lm_head(normed[-logits_to_keep:]), states)
+
+    def advance(
+        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass
+    ) -> tuple[Tensor, Tensor]:
+        """What `lm_head` reads, and what the next step reads, both [n, hidden]."""
+        hidden, embeddings, rotary = self._join(tokens, states, positions)
+        for layer in self.layers:
+            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
+        out = hidden[0]
+        normed: Tensor = self.norm(out)
+        return normed, normed if self.config.feeds_normed else out
+
+    def remember(self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass) -> None:
+        """`advance` for later rows' sake: the last layer makes keys and values only."""
+        hidden, embeddings, rotary = self._join(tokens, states, positions)
+        layers: Any = self.layers
+        *earlier, last = layers
+        for layer in earlier:
+            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
+        last.remember(hidden, embeddings, rotary, cache)
+
+    def _join(self, tokens: Tensor, states: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+        """What the layers read, as a batch of one: states, embeddings and the rotation of their positions."""
         embeddings = self.embedding(tokens).to(states.dtype)
         hidden = states
         if self.config.generation == 1:
             hidden = self.fc(torch.cat((embeddings, states), -1))
-        hidden, embeddings = hidden[None], embeddings[None]
-        rotary = self.rotary(hidden, positions[None])
-        for layer in self.layers:
-            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
-        out = hidden[0]
-        normed = self.norm(out)
-        kept = normed[-logits_to_keep:]
-        return HeadOutput(self.lm_head(kept), normed if self.config.feeds_normed else out)
+        hidden = hidden[None]
+        return hidden, embeddings[None], self.rotary(hidden, positions[None])

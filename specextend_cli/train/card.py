@@ -38,8 +38,9 @@ class Figures:
 def write_card(directory: Path, facts: Facts, plan: Distillation, figures: Figures, curve: Path) -> None:
     """README.md in `directory`, with the curve of validations in `curve` (JSON lines), which may be empty."""
     points = read_lines(curve)
-    best = max(points, key=lambda point: float(point["accepted"]), default=None)
+    best = next((point for point in reversed(points) if point["best"]), None)
     took = f"**Steps** {best['step']:,}, {best['seconds'] / 60:.0f} minutes of training" if best else "**Training**"
+    begun = f"begun from the head in {plan.init.name}; " if plan.init else ""
     text = f"""---
 library_name: transformers
 base_model: {facts.target}
@@ -51,11 +52,11 @@ Proposes tokens that {facts.target} verifies; it cannot change what the target w
 in the published EAGLE-3 layout. The embedding is the target's and is not in the file.
 
 - **Trained on** {figures.answers:,} of the target's own answers about excerpts of {min(plan.lengths):,} to
-  {max(plan.lengths):,} tokens, and on plain text of the same documents ({figures.corpus_tokens:,} tokens):
-  {facts.corpus}.
+  {max(plan.lengths):,} tokens, on passages quoted from excerpts ({100 * plan.quotes:.0f}% of the samples), and on plain
+  text of the same documents ({figures.corpus_tokens:,} tokens): {facts.corpus}.
 - **Licences**: target {facts.target_licence}; documents {facts.corpus_licences}.
 - {took} on {facts.machine};
-  unroll {plan.schedule.unroll}, rate {plan.schedule.rate:g}, {plan.schedule.batch} samples a step.
+  {begun}unroll {plan.schedule.unroll}, rate {plan.schedule.rate:g}, {plan.schedule.batch} samples a step.
 - **Vocabulary** {figures.vocabulary:,} tokens, {100 * figures.coverage:.1f}% of what the target writes in held-out
   answers.
 """
@@ -68,11 +69,15 @@ def _measured(points: list[dict[str, Any]], best: dict[str, Any], measured_on: s
     """The best measurement, and all of them."""
     depth = "".join(f" {share:.2f} |" for share in best["agreement"])
     heads = "".join(f" {k} |" for k in range(1, len(best["agreement"]) + 1))
-    rows = "\n".join(f"| {p['step']} | {p['seconds'] / 60:.1f} | {p['accepted']:.3f} |" for p in points)
+    rows = "\n".join(
+        f"| {point['step']} | {point['seconds'] / 60:.1f} | {point['accepted']:.3f} | {_quoted(point)} |"
+        for point in points
+    )
+    quoted = f", in quotations **{_quoted(best)}**" if best["quoted"] else ""
     return f"""
 On held-out {measured_on}, a chain of {len(best["agreement"])} drafts has an estimated accepted length of
-**{best["accepted"]:.2f}**, bonus included. It is an estimate because it is teacher-forced: every depth is fed the
-text's own tokens, not the head's drafts. `specextend bench` measures what a run accepts.
+**{best["accepted"]:.2f}**{quoted}, bonus included. It is an estimate because it is teacher-forced: every depth
+is fed the text's own tokens, not the head's drafts. `specextend bench` measures what a run accepts.
 Agreement with the target's likeliest token by depth:
 
 | depth |{heads}
@@ -81,7 +86,11 @@ Agreement with the target's likeliest token by depth:
 
 ## Validation
 
-| step | minutes | estimated accepted length |
-|---|---|---|
+| step | minutes | estimated accepted length | in quotations |
+|---|---|---|---|
 {rows}
 """
+
+
+def _quoted(point: dict[str, Any]) -> str:
+    return f"{point['quoted']:.2f}" if point["quoted"] else "–"

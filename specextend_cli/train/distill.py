@@ -7,8 +7,8 @@ vocabulary once chosen, the trainer's checkpoint at every validation.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Generator, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -17,21 +17,27 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.errors import InputError
+from specextend_cli.errors import InputError, ModelError
 from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import save_head
+from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
+from specextend_cli.train.curriculum import held_excerpts, held_quotes, kinds_of, prompts_of
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.identity import claim
+from specextend_cli.train.induction import wire
+from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.newborn import newborn
-from specextend_cli.train.samples import Frame, Sample, cut
+from specextend_cli.train.samples import Frame, Sample
 from specextend_cli.train.states import StateFile
-from specextend_cli.train.trainer import Schedule, state_layers, train
+from specextend_cli.train.teacher import read_states, state_layers
+from specextend_cli.train.trainer import Schedule, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
+_WIRED_ON = 8  # documents whose beginnings, of 512 tokens each, tell what the target's states look like
 _ANSWER_WEIGHT = 20  # how much more an answer's token counts for the vocabulary than a document's
 
 
@@ -41,8 +47,10 @@ class Distillation:
 
     `schedule.seconds` is the whole time; `answering` is the share of it spent on the target's answers, `answers` at
     most, besides `held_out` that are never trained on. `text` is the share of samples that are plain document text,
-    `lengths` the tokens of the excerpts asked about. At most `kept_bytes` of the target's states are kept on disk while
-    training goes on; what is not kept is computed again each time it is learnt from.
+    `quotes` that of `quoted` tokens quoted from excerpts; `lengths` are the tokens of the excerpts asked about. With
+    `init`, training goes on from the head in that directory, whose vocabulary and layers are kept. At most `kept_bytes`
+    of the target's states are kept on disk while training goes on; what is not kept is computed again each time it is
+    learnt from.
     """
 
     schedule: Schedule
@@ -53,7 +61,10 @@ class Distillation:
     answers: int = 100_000
     held_out: int = 16
     text: float = 0.25
+    quotes: float = 0.3
+    quoted: int = 384
     feature_layers: tuple[int, ...] | None = None
+    init: Path | None = None
     kept_bytes: int = 8 << 30
 
 
@@ -80,7 +91,8 @@ def distill(
             why="one is kept for validation, the others are trained on",
             fix="give more or longer documents",
         )
-    layers = plan.feature_layers or default_layers(lm.layers)
+    begun = _begun(plan.init, lm) if plan.init else None
+    layers = begun.config.feature_layers if begun else plan.feature_layers or default_layers(lm.layers)
     claim(work, lm, documents, frame, plan, layers)
     seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)
@@ -90,12 +102,13 @@ def distill(
     reading = state_layers(layers, lm)
     states = StateFile(work / "states.bin", len(reading) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
     if not chosen_file.exists():
-        asked = _prompts(kept, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
+        asked = prompts_of(kept, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
         spent = yield from _answers(lm, asked, held_file, plan, ends, reading, states, seconds=None)
         left = plan.answering * plan.schedule.seconds - spent
-        asked = _prompts(learnt, frame, plan, plan.answers // plan.asking.copies, seed + 2)
+        asked = prompts_of(learnt, frame, plan, plan.answers // plan.asking.copies, seed + 2)
         yield from _answers(lm, asked, file, plan, ends, reading, states, seconds=left)
-        replace_whole(chosen_file, save({"vocabulary": _vocabulary(lm, file.read(), learnt, plan, ends)}))
+        chosen = begun.vocabulary.cpu() if begun else _vocabulary(lm, file.read(), learnt, plan, ends)
+        replace_whole(chosen_file, save({"vocabulary": chosen}))
     vocabulary = load_file(chosen_file)["vocabulary"]
     answers, held_out = file.read(), held_file.read()
     covered = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
@@ -103,20 +116,26 @@ def distill(
     yield VocabularyChosen(len(vocabulary), covered, covered_text)
 
     torch.manual_seed(seed)  # of the weights that start as noise
-    head = newborn(lm, vocabulary, layers, max_position=max(plan.lengths) + plan.asking.new_tokens)
-    samples = _samples(answers, learnt, plan)
+    head = begun
+    if head is None:
+        head = newborn(lm, vocabulary, layers, max_position=max(plan.lengths) + plan.asking.new_tokens)
+        tokens = torch.tensor([token for document in learnt[:_WIRED_ON] for token in document[:512]])
+        features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
+        wire(head, tokens, features.float().cpu())
+    kinds = kinds_of(answers, learnt, frame, plan)
     measured_on = "answers"
     if not any(sample.rows >= plan.schedule.unroll for sample in held_out):
         # A target that answers in a word or two: plain text tells more than no measurement.
-        held_out, measured_on = _held_excerpts(kept, plan), "excerpts of documents"
+        held_out, measured_on = held_excerpts(kept, plan), "excerpts of documents"
+    measured = HeldOut(held_out, held_quotes(kept, frame, plan), plan.quotes)
     figures = Figures(len(vocabulary), covered, len(answers), sum(map(len, learnt)), measured_on)
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops what a killed run left half written
     schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
-    for event in train(lm, head, samples, held_out, schedule, work / "checkpoint.pt", states, plan.asking.sampling):
+    for event in train(lm, head, kinds, measured, schedule, work / "checkpoint.pt", states, plan.asking.sampling):
         if isinstance(event, Validated):
             record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
-            add_lines(curve, [{**record, "agreement": event.agreement}])
+            add_lines(curve, [{**record, "quoted": event.quoted, "agreement": event.agreement, "best": event.best}])
         if isinstance(event, Done) or (isinstance(event, Validated) and event.best):
             # A head is on disk from the first validation on.
             save_head(head, directory, target_layers=lm.layers, dtype=torch.bfloat16)
@@ -126,42 +145,16 @@ def distill(
         yield event
 
 
-def _samples(answers: Sequence[Sample], documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
-    """Answers, and as much plain text beside them as the plan wants; at a share of 1, text in their place.
-
-    Plain text is, first of all, that of the prompts: what the target thought of it is known already.
-    """
-    seed = plan.schedule.seed + 3
-    only_text = plan.text >= 1
-    plain = len(answers) if only_text else round(len(answers) * plan.text / (1 - plan.text))
-    prompts = [_prompt(sample) for sample in answers if sample.states]
-    read = random.Random(seed).sample(prompts, min(plain, len(prompts)))
-    excerpts = [Sample(tokens, 0) for tokens in cut(documents, plan.lengths, plain - len(read), seed)]
-    return [*read, *excerpts] if only_text else [*answers, *read, *excerpts]
-
-
-def _prompt(answer: Sample) -> Sample:
-    """What an answer answers, as text to learn from."""
-    return Sample(answer.tokens[: answer.start + 2], 0, answer.states[:1])
-
-
-def _held_excerpts(documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
-    """Plain text that is never trained on, no more rows of each than training reads."""
-    excerpts = cut(documents, plan.lengths, plan.held_out, plan.schedule.seed + 4)
-    return [Sample(tokens, max(len(tokens) - 1 - plan.schedule.rows, 0)) for tokens in excerpts]
-
-
-def _prompts(
-    documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation, number: int, seed: int
-) -> list[list[int]]:
-    """Prompts in batches of one length, so that a batch needs no padding."""
-    prompts: list[list[int]] = []
-    for at, length in enumerate(plan.lengths):
-        share = number // len(plan.lengths) + (at < number % len(plan.lengths))
-        fitting = [document for document in documents if len(document) >= length]
-        if fitting and share:
-            prompts += [frame.around(excerpt) for excerpt in cut(fitting, (length,), min(share, 4096), seed + at)]
-    return prompts
+def _begun(directory: Path, lm: LanguageModel) -> EagleHead:
+    """The head in `directory`, to be trained further; ModelError for one of another target, or no EAGLE-3 head."""
+    # A copy: parts of a loaded head may be the target's own.
+    head = deepcopy(load_head(directory, lm).head).float()
+    if head.config.generation != 3:
+        raise ModelError(
+            f"{directory} holds no EAGLE-3 head", why="other heads are not trained here", fix="leave it out"
+        )
+    head.requires_grad_(True).embedding.requires_grad_(False)
+    return head
 
 
 def _answers(

@@ -35,7 +35,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """One optimizer step. `share` of the run is done; `tokens` were read so far."""
+    """One optimizer step, its loss the mean over depths. `share` of the run is done; `tokens` were read so far."""
 
     step: int
     share: float
@@ -48,14 +48,16 @@ class Trained:
 class Validated:
     """On held-out answers: `agreement` with the target's likeliest token by depth, given the answer's own tokens.
 
-    `accepted` estimates the mean accepted length of a chain as deep as the unroll, bonus included. It is
-    teacher-forced: every depth is fed the answer's own tokens, where drafting would be fed what the head drafted
-    before; and a run grows trees. What it accepts is near the estimate, not equal to it.
+    `quoted` is on held-out quotes, where there are some, what `accepted` is on answers: it estimates the mean accepted
+    length of a chain as deep as the unroll, bonus included. It is teacher-forced: every depth is fed the answer's own
+    tokens, where drafting would be fed what the head drafted before; and a run grows trees. What it accepts is near the
+    estimate, not equal to it.
     """
 
     step: int
     agreement: tuple[float, ...]
     accepted: float
+    quoted: float | None
     seconds: float
     best: bool
 

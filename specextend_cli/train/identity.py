@@ -43,6 +43,7 @@ def claim(
         "vocabulary": plan.vocabulary,
         "unroll": plan.schedule.unroll,  # measurements of chains of two depths do not compare
         "feature layers": list(feature_layers),
+        "begun from": _weights(plan.init),
     }
     if not path.exists():
         replace_whole(path, json.dumps(now, indent=2) + "\n")
@@ -79,6 +80,14 @@ def _digest(documents: Sequence[Sequence[int]]) -> dict[str, Any]:
         opening = np.asarray(document[:_OPENING], dtype="<i8")
         openings.update(len(opening).to_bytes(8, "little") + opening.tobytes())
     return {"number": len(documents), "tokens": sum(map(len, documents)), "openings": openings.hexdigest()}
+
+
+def _weights(directory: Path | None) -> str | None:
+    """Of the head that training goes on from."""
+    if directory is None:
+        return None
+    files = sorted(file for file in directory.iterdir() if file.suffix in (".safetensors", ".bin"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 
+_THETA = 1e6  # RoPE's base, at least: half of the dimensions then match contents over a thousand tokens
 _ATTENTION = {f"self_attn.{part}_proj.weight" for part in "qkvo"}
 
 
@@ -47,7 +48,7 @@ def newborn(lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ..
         draft_vocabulary=len(vocabulary),
         feature_layers=feature_layers,
         eps=float(target.rms_norm_eps),
-        rope={"rope_type": "default", "rope_theta": float(target.rope_parameters["rope_theta"])},
+        rope={"rope_type": "default", "rope_theta": max(float(target.rope_parameters["rope_theta"]), _THETA)},
         max_position=max_position,
     )
     head = EagleHead(config)

@@ -34,14 +34,35 @@ class Sample:
 
 @dataclass(frozen=True)
 class Frame:
-    """The prompt around a document, as token ids: what the target is asked when it is used."""
+    """The prompt around a document, as token ids: what the target is asked when it is used.
+
+    `leads` are ways to introduce a quotation.
+    """
 
     before: list[int]
     after: list[int]
+    leads: tuple[list[int], ...] = ()
 
     def around(self, document: Sequence[int]) -> list[int]:
         """The whole prompt."""
         return [*self.before, *document, *self.after]
+
+
+class Mixture:
+    """Samples of several kinds: a share of the draws is of each, and of each kind all come before one comes again."""
+
+    def __init__(self, kinds: Sequence[tuple[float, Sequence[Sample]]], order: random.Random) -> None:
+        self.kinds = [(share, kind) for share, kind in kinds if share > 0 and kind]
+        self._order = order
+        self._left: list[list[Sample]] = [[] for _ in self.kinds]
+
+    def draw(self) -> Sample:
+        """One sample."""
+        (at,) = self._order.choices(range(len(self.kinds)), [share for share, _ in self.kinds])
+        if not self._left[at]:
+            kind = self.kinds[at][1]
+            self._left[at] = self._order.sample(kind, len(kind))
+        return self._left[at].pop()
 
 
 def read_corpus(path: Path) -> Iterator[str]:

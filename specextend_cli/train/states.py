@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,12 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specextend_cli.train.files import add_lines, read_lines
+
 Span: TypeAlias = tuple[int, int]
 """First row and number of rows."""
 
 
 class StateFile:
-    """Rows [width] of one dtype, grown at the end to at most `limit` bytes; a killed run's torn row is dropped."""
+    """Rows [width] of one dtype, grown at the end to at most `limit` bytes; a killed run's torn row is dropped.
+
+    Who keeps a span of it knows what it is of; of `texts` that nobody else notes, the file beside it does.
+    """
 
     def __init__(self, path: Path, width: int, dtype: torch.dtype, *, limit: int) -> None:
         self.path = path
@@ -25,6 +31,13 @@ class StateFile:
         self.rows = path.stat().st_size // self.row_bytes
         with path.open("ab") as file:
             file.truncate(self.rows * self.row_bytes)
+        self._texts_path = path.with_suffix(".texts.jsonl")
+        lines = read_lines(self._texts_path)
+        whole = [line for line in lines if self.holds([line[1:]])]
+        if len(whole) < len(lines):  # or rows yet to come would be taken for those that are lost
+            self._texts_path.unlink()
+            add_lines(self._texts_path, whole)
+        self._texts: dict[str, Span] = {text: (first, count) for text, first, count in whole}
 
     def has_room(self, rows: int) -> bool:
         """Whether so many rows more may be kept."""
@@ -34,9 +47,23 @@ class StateFile:
         """Whether the rows of all spans are there: a finished run has removed them."""
         return all(first + count <= self.rows for first, count in spans)
 
+    def find(self, tokens: Sequence[int]) -> Span | None:
+        """Where the states of this text lie, if `keep` kept them."""
+        span = self._texts.get(_name(tokens))
+        return span if span is not None and self.holds([span]) else None
+
+    def keep(self, tokens: Sequence[int], states: Tensor) -> None:
+        """Keep the states of a text while there is room, to be found by its tokens."""
+        if self.has_room(len(states)):
+            span = self.append(states)
+            self._texts[_name(tokens)] = span
+            add_lines(self._texts_path, [[_name(tokens), *span]])
+
     def remove(self) -> None:
         """Give the space back."""
         self.path.unlink(missing_ok=True)
+        self._texts_path.unlink(missing_ok=True)
+        self._texts = {}
         self.rows = 0
 
     def append(self, states: Tensor) -> Span:
@@ -55,3 +82,7 @@ class StateFile:
             raw = np.fromfile(self.path, np.uint8, count * self.row_bytes, offset=first * self.row_bytes)
             parts.append(torch.from_numpy(raw).view(self.dtype).view(count, self.width))
         return torch.cat(parts)
+
+
+def _name(tokens: Sequence[int]) -> str:
+    return sha256(np.asarray(tokens, dtype="<i8").tobytes()).hexdigest()[:32]

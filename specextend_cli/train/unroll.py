@@ -20,37 +20,34 @@ from specextend_cli.engine.head import EagleHead
 
 
 def unroll(head: EagleHead, tokens: Tensor, features: Tensor, start: int, steps: int) -> list[Tensor]:
-    """Logits of every step, each [rows, draft vocabulary]: step k has rows start + k to the last, rows = n - 1.
+    """What `head.lm_head` reads in every step, each [rows, hidden]: step k has rows start + k to the last, n - 2.
 
     tokens [n] with the target's features [n, layers * hidden]; gradients reach every parameter of the head that is not
-    the target's. ValueError when a step would have no row.
+    the target's. Rows before `start` make keys and values only. ValueError when a step would have no row.
     """
     rows = len(tokens) - 1
     if not 0 <= start < rows - steps + 1:
         raise ValueError(f"{steps} steps from row {start} do not fit into {rows} rows")
     cache = _Kept(head.config.layers)
     positions = torch.arange(rows, device=tokens.device)
-    every = head(tokens[1:], head.fuse(features[:-1]), positions, cache, Pass(_attend), logits_to_keep=rows - start)
-    logits, states = [every.logits], every.states[start:]
-    spans = [(0, rows)]
-    for step in range(1, steps):
+    fused = head.fuse(features[:-1])
+    if start:
+        head.remember(tokens[1 : 1 + start], fused[:start], positions[:start], cache, Pass(_attend))
+    states, outputs = fused[start:], []
+    for step in range(steps):
         first = start + step
-        spans.append((first, rows))
-        this_pass = Pass(_attend, tree_mask=_mask(spans, tokens.device))
-        out = head(tokens[1 + first :], states[:-1], positions[first:], cache, this_pass)
-        logits.append(out.logits)
-        states = out.states
-    return logits
+        this_pass = Pass(_attend, tree_mask=_mask(start, rows, step, tokens.device))
+        normed, states = head.advance(tokens[1 + first :], states, positions[first:], cache, this_pass)
+        outputs.append(normed)
+        states = states[:-1]
+    return outputs
 
 
-def _mask(spans: list[tuple[int, int]], device: torch.device) -> Tensor:
-    """Which of all rows so far the last span's rows see, [rows of the last span, sum of all spans]."""
-    step = len(spans) - 1
-    mine = torch.arange(*spans[-1], device=device)[:, None]
-    blocks = []
-    for m, span in enumerate(spans):
-        other = torch.arange(*span, device=device)[None]
-        blocks.append(other <= mine - step if m == 0 else other == mine - step + m)
+def _mask(start: int, rows: int, step: int, device: torch.device) -> Tensor:
+    """Which of all rows so far the rows of `step` see, [rows - start - step, sum of all steps' rows]."""
+    mine = torch.arange(start + step, rows, device=device)[:, None]
+    blocks = [torch.arange(rows, device=device)[None] <= mine - step]
+    blocks += [torch.arange(start + m, rows, device=device)[None] == mine - step + m for m in range(1, step + 1)]
     return torch.cat(blocks, 1)
 
 

@@ -60,7 +60,8 @@ class TrainingView:
                 depths = " ".join(f"{share:.2f}" for share in event.agreement)
                 best = ", the best so far" if event.best else ""
                 step = f"step {format_count(event.step)}"
-                self._line(f"{step}: accepted length {event.accepted:.2f}, agreement by depth {depths}{best}")
+                quoted = "" if event.quoted is None else f" ({event.quoted:.2f} in quotes)"
+                self._line(f"{step}: accepted length {event.accepted:.2f}{quoted}, agreement by depth {depths}{best}")
             case Done():
                 step = f"step {format_count(event.step)}"
                 self._line(f"{event.reason} after {step}: accepted length {event.accepted:.2f}")

@@ -14,7 +14,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.answers import Asking, answer, unanswered
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.states import StateFile
-from specextend_cli.train.trainer import _bound, read_states
+from specextend_cli.train.teacher import bound, read_states
 
 GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
 
@@ -97,7 +97,28 @@ def test_an_answer_is_learnt_as_it_is_chosen() -> None:
     states = read_states(lm, torch.tensor(sample.tokens), (1,))
     logits = lm.model.get_output_embeddings()(states[sample.start + 1 :, -64:])
     written = sample.tokens[sample.start + 2 :]
-    assert _bound(logits, sample, sampling).argmax(-1).tolist()[:-1] == written
+    assert bound(logits, sample, sampling).argmax(-1).tolist()[:-1] == written
     assert logits.argmax(-1).tolist()[:-1] != written
     later = replace(sample, start=sample.start + 7)  # a block of the answer, behind what it does not count
-    assert torch.equal(_bound(logits[7:], later, sampling), _bound(logits, sample, sampling)[7:])
+    assert torch.equal(bound(logits[7:], later, sampling), bound(logits, sample, sampling)[7:])
+
+
+def test_states_of_a_text_are_found_again_by_its_tokens(tmp_path: Path) -> None:
+    file = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=2 * 4 * 5)
+    first = torch.arange(6.0).view(3, 2)
+    file.keep([7, 8, 9], first)
+    file.keep([7, 8, 9, 9, 9], torch.zeros(5, 2))  # no room
+    file.keep([5, 5], torch.ones(2, 2))
+    again = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=0)
+    found = again.find([7, 8, 9])
+    assert found == (0, 3)
+    assert torch.equal(again.read([found]), first)
+    assert again.find([5, 5]) == (3, 2)
+    assert again.find([7, 8, 9, 9, 9]) is again.find([7, 8]) is None
+    with (tmp_path / "states.bin").open("ab") as raw:
+        raw.truncate(2 * 4 * 4)  # what a kill left of the second
+    again = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=1000)
+    again.keep([1, 2], first[:2])
+    again = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=0)
+    assert again.find([5, 5]) is None
+    assert again.find([1, 2]) == (4, 2)

@@ -27,8 +27,9 @@ from specextend_cli.train.answers import AnswerFile, Asking
 from specextend_cli.train.card import Facts
 from specextend_cli.train.distill import Distillation, distill
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, Validated, VocabularyChosen
+from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
-from specextend_cli.train.trainer import Schedule, train
+from specextend_cli.train.trainer import Schedule, _depth, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
 FACTS = Facts("a tiny target", "none", "random tokens", "none", "a machine")
@@ -50,6 +51,7 @@ def plan(steps: int, **changes: object) -> Distillation:
         "vocabulary": 60,
         "lengths": (32, 48),
         "answers": 160,
+        "quoted": 32,
     }
     return Distillation(schedule, **{**settings, **changes})
 
@@ -71,13 +73,25 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
     assert covered.size == 60
     assert 0.5 < covered.answers <= 1.0
 
+    assert all(event.quoted and event.quoted >= 1.0 for event in validations)
+
     assert not (tmp_path / "training" / "states.bin").exists()
+    assert not (tmp_path / "training" / "states.texts.jsonl").exists()
     card = (tmp_path / "README.md").read_text()
     longer = list(distill(lm, documents(), FRAME, [0], plan(161), tmp_path, FACTS))
     assert isinstance(longer[-1], Done)  # without the states that the first run removed
 
     assert f"**{events[-1].accepted:.2f}**" in card
     assert "**Vocabulary** 60 tokens" in card
+    begun = replace(plan(1), init=tmp_path, vocabulary=33)
+    on = list(distill(lm, documents(), FRAME, [0], begun, tmp_path / "on", FACTS))
+    assert isinstance(on[-1], Done)
+    assert on[-1].accepted > 1.0 + 0.8 * (events[-1].accepted - 1.0)  # after one step
+    assert torch.equal(load_head(tmp_path / "on", lm).head.vocabulary, load_head(tmp_path, lm).head.vocabulary)
+    assert f"begun from the head in {tmp_path.name}" in (tmp_path / "on" / "README.md").read_text()
+    with pytest.raises(UsageError, match="another head"):
+        next(distill(lm, documents(), FRAME, [0], replace(begun, init=None), tmp_path / "on", FACTS))
+
     loaded = load_head(tmp_path, lm).head
     target = Target(lm)
     retrieval = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=16, sinks=2)
@@ -166,7 +180,7 @@ def test_a_target_of_few_words_is_measured_on_text(tmp_path: Path) -> None:
 
 
 def test_text_alone(tmp_path: Path) -> None:
-    few = plan(2, answers=6, held_out=2, text=1.0)
+    few = plan(2, answers=6, held_out=2, text=1.0, quotes=0.0)
     assert isinstance(list(distill(LanguageModel(tiny()), documents(), FRAME, [], few, tmp_path, FACTS))[-1], Done)
 
 
@@ -175,11 +189,19 @@ def test_nothing_to_train_on_or_measure_is_said(tmp_path: Path) -> None:
     long, short = Sample(prompt(40), 20), Sample(prompt(40), 36)
     for samples, held_out, what in (([short], [long], "train on"), ([], [long], "train on"), ([long], [short], "meas")):
         with pytest.raises(InputError, match=what) as caught:
-            next(train(lm, tiny_head("eagle3"), samples, held_out, schedule, tmp_path / "checkpoint.pt"))
+            next(train(lm, tiny_head(), [(1.0, samples)], HeldOut(held_out), schedule, tmp_path / "checkpoint.pt"))
         assert "--unroll" in caught.value.fix
-    deep = replace(plan(1, answers=6, held_out=2), schedule=replace(schedule, unroll=60))
+    deep = replace(plan(1, answers=6, held_out=2, quotes=0.0), schedule=replace(schedule, unroll=60))
     with pytest.raises(InputError, match="train on"):
         list(distill(lm, documents(), FRAME, [0], deep, tmp_path, FACTS))
+
+
+def test_every_depth_is_reached_as_often_as_it_weighs() -> None:
+    schedule, order = Schedule(seconds=1, unroll=4, decay=0.5), random.Random(0)
+    drawn = [_depth(schedule, order) for _ in range(4000)]
+    for step in range(4):
+        assert sum(depth > step for depth in drawn) / 4000 == pytest.approx(0.5**step, abs=0.03)
+    assert max(drawn) == 4
 
 
 def test_answers_survive_a_torn_line(tmp_path: Path) -> None:

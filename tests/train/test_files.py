@@ -68,13 +68,17 @@ def test_the_card_needs_no_curve_and_says_what_is_estimated(tmp_path: Path) -> N
     card = (tmp_path / "README.md").read_text()
     assert "**Vocabulary** 57 tokens" in card
     assert "Validation" not in card
-    add_lines(curve, [{"step": 3, "seconds": 60.0, "accepted": 1.5, "agreement": [0.4, 0.1]}])
+    add_lines(
+        curve, [{"step": 3, "seconds": 60.0, "accepted": 1.5, "quoted": 2.25, "agreement": [0.4, 0.1], "best": True}]
+    )
+    add_lines(curve, [{"step": 9, "seconds": 90.0, "accepted": 1.6, "quoted": 1.0, "agreement": [0, 0], "best": False}])
     with curve.open("ab") as raw:
         raw.write(b'{"step"')
     write_card(tmp_path, FACTS, PLAN, figures, curve)
     card = (tmp_path / "README.md").read_text()
     assert "On held-out excerpts of documents, a chain of 2 drafts has an estimated accepted length" in card
-    assert "**1.50**" in card
+    assert "**1.50**, in quotations **2.25**" in card
+    assert "| 9 | 1.5 | 1.600 | 1.00 |" in card
     assert "teacher-forced" in card
 
 

@@ -20,7 +20,7 @@ def test_every_step_equals_a_drafted_chain_of_that_depth(name: str) -> None:
     n, start, steps = 24, 9, 4
     tokens, features = torch.tensor(prompt(60)[:n]), torch.randn(n, 3 * 64)
     unrolled = unroll(head, tokens, features, start, steps)
-    assert [len(logits) for logits in unrolled] == [n - 1 - start - k for k in range(steps)]
+    assert [len(states) for states in unrolled] == [n - 1 - start - k for k in range(steps)]
 
     for first in range(start, n - steps):
         cache = head.new_cache(n)
@@ -29,7 +29,7 @@ def test_every_step_equals_a_drafted_chain_of_that_depth(name: str) -> None:
         out = head(tokens[1 : first + 2], fused, torch.arange(first + 1), cache, Pass(lm.backend))
         for step in range(steps):
             row = first + step
-            assert torch.allclose(out.logits[-1], unrolled[step][row - start - step], atol=1e-4)
+            assert torch.allclose(out.logits[-1], head.lm_head(unrolled[step][row - start - step]), atol=1e-4)
             if row + 2 >= n:
                 break
             cache.commit()
@@ -41,7 +41,7 @@ def test_gradients_reach_every_part_of_the_head() -> None:
     head = tiny_head("eagle3.1")
     head.embedding.requires_grad_(False)
     tokens, features = torch.tensor(prompt(60)[:20]), torch.randn(20, 3 * 64)
-    sum(logits.square().mean() for logits in unroll(head, tokens, features, 3, 3)).backward()
+    sum(head.lm_head(read).square().mean() for read in unroll(head, tokens, features, 3, 3)).backward()
     without = [name for name, parameter in head.named_parameters() if parameter.grad is None]
     assert without == ["embedding.weight"]
     assert all(float(p.grad.abs().sum()) > 0 for p in head.parameters() if p.grad is not None)

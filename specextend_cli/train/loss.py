@@ -1,0 +1,55 @@
+"""Cross-entropy to the target's choices over few of the draft's tokens: those that matter, and a sample of the rest.
+
+The output head is most of a small draft, and most of its rows tell a text nothing. So every text is learnt from by the
+tokens that its target thinks of, exactly, and by a few of the others, each standing for many (importance sampling: the
+sum over all others, in softmax and loss, is estimated without bias).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Draft tokens [c] that the loss is computed over; each counts as `weights` [c] tokens."""
+
+    tokens: Tensor
+    weights: Tensor
+
+
+def candidates(wanted: Tensor, likely: int, others: int) -> Candidates:
+    """The `likely` tokens of most probability in wanted [rows, draft vocabulary], and `others` of the rest at random.
+
+    All tokens where there are no more.
+    """
+    size = wanted.shape[1]
+    if size <= likely + others:
+        return Candidates(torch.arange(size, device=wanted.device), wanted.new_ones(size))
+    order = wanted.sum(0).argsort(descending=True)
+    drawn = order[likely:][torch.randperm(size - likely)[:others].to(wanted.device)]
+    weights = wanted.new_ones(likely + others)
+    weights[likely:] = (size - likely) / others
+    return Candidates(torch.cat((order[:likely], drawn)), weights)
+
+
+def cross_entropy(states: Sequence[Tensor], output: Tensor, wanted: Tensor, chosen: Candidates) -> list[Tensor]:
+    """By step, the mean over its rows of the cross-entropy to wanted [rows, draft vocabulary].
+
+    `states` are what the output head, of weights [draft vocabulary, hidden], reads in every step (see `unroll`): each
+    step has lost one row more at the left. Mass that `wanted` has outside the draft's vocabulary counts nothing.
+    """
+    rows = output[chosen.tokens]
+    shift = chosen.weights.log()
+    wanted = wanted[:, chosen.tokens] * chosen.weights
+    losses = []
+    for step, read in enumerate(states):
+        logits = linear(read, rows).float()
+        mine = wanted[step:]
+        losses.append((mine.sum(-1) * (logits + shift).logsumexp(-1) - (mine * logits).sum(-1)).mean())
+    return losses
