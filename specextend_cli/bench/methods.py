@@ -74,6 +74,12 @@ def parse(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((PLAIN, *wanted)))
 
 
+def have_attention_of_their_own(wanted: Iterable[str]) -> bool:
+    """Whether the parts of SpecExtend are among them: compared with compiled layers, which have none but one attention,
+    they would show what a compiler gains."""
+    return any(name == "naive" or name.startswith("+") for name in wanted)
+
+
 def build(wanted: Iterable[str], models: Models) -> tuple[dict[str, Method], dict[str, str]]:
     """The methods that can run here, and why the others cannot."""
     able: dict[str, Method] = {}

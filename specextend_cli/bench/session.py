@@ -81,6 +81,8 @@ def run(options: Options) -> Iterator[Event]:
 
     Records are kept on disk as they come, until `Finished.forget` is called.
     """
+    if methods.have_attention_of_their_own(options.methods):
+        options = replace(options, compile=False)
     prepared = yield from _prepared(options)
 
     from specextend_cli.bench.partial import Partial
@@ -109,6 +111,8 @@ def run(options: Options) -> Iterator[Event]:
 
 def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
     """Run experiments one after the other; the last event is `Explored`. Otherwise as `run`."""
+    if "ablation" in names:
+        options = replace(options, compile=False)
     prepared = yield from _prepared(options)
 
     from specextend_cli.bench import experiments
@@ -122,8 +126,11 @@ def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
 
 
 def profile(options: Options, directory: Path | None = None) -> Iterator[Event]:
-    """Where a step's time goes; traces go to `directory`. The last event is `Explored`. Otherwise as `run`."""
-    prepared = yield from _prepared(options)
+    """Where a step's time goes; traces go to `directory`. The last event is `Explored`. Otherwise as `run`.
+
+    The layers are not compiled: a profiler sees operations, and a compiled layer is one.
+    """
+    prepared = yield from _prepared(replace(options, compile=False))
 
     from specextend_cli.bench import profiling
 

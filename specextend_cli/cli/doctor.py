@@ -75,11 +75,23 @@ def _software() -> Iterator[Check]:
     else:
         fix = "pip install 'specextend-cli[flash]' --no-build-isolation" if gpu else ""
         yield Check("flash-attn", "not installed; PyTorch's own kernels are used", "poor" if gpu else "ok", fix)
+    if not gpu:
+        yield _compiler()
     cpu_only = "+cpu" in (_version("torch") or "")
     if gpu and cpu_only:
         yield Check("gpu", f"{gpu}, but torch is built without CUDA", "bad", "pip install --force-reinstall torch")
     else:
         yield Check("gpu", gpu or "none found")
+
+
+def _compiler() -> Check:
+    from specextend_cli.ui.tables import Check
+
+    for name in (os.environ.get("CXX"), "g++", "clang++"):
+        if name and shutil.which(name):
+            return Check("compiler", name)
+    fix = "sudo apt install g++ (macOS: xcode-select --install)"
+    return Check("compiler", "no C++; decoding takes about twice as long", "poor", fix)
 
 
 def _hardware() -> Iterator[Check]:

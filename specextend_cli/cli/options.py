@@ -44,6 +44,13 @@ class Style(str, Enum):
     outline = "outline"
 
 
+class Sentences(str, Enum):
+    """Whose sentences a summary has."""
+
+    quoted = "quoted"
+    written = "written"
+
+
 class Draft(str, Enum):
     """What proposes tokens."""
 
@@ -145,6 +152,15 @@ Template: TypeAlias = Annotated[
         "-t",
         metavar="FILE",
         help="A prompt of your own for the summary; {document} is where the text goes.",
+        rich_help_panel=STYLE,
+    ),
+]
+SentencesOption: TypeAlias = Annotated[
+    Sentences | None,
+    typer.Option(
+        "--sentences",
+        metavar="NAME",
+        help="quoted: the document's own, which the model chooses; written: the model's. Default: the preset's.",
         rich_help_panel=STYLE,
     ),
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.events import Stage
 
@@ -21,11 +23,15 @@ def compiling(lm: LanguageModel) -> Iterator[Stage]:
 
     if lm.device.type != "cpu" or sum(weight.numel() for weight in lm.model.parameters()) < _WORTH:
         return
+    directory = cache_root() / "programs"
     try:
-        programs = programs_for(lm, cache_root() / "programs")
-        missing = len(programs.missing)
-        for done, _ in enumerate(programs.make()):
-            yield Stage("compiling the decoder's layers, once for this machine", done, missing)
+        programs = programs_for(lm, directory)
+        if missing := len(programs.missing):
+            yield Stage("compiling the decoder's layers, once for this machine", 0, missing)
+            directory.mkdir(parents=True, exist_ok=True)
+            with FileLock(directory / ".lock"):  # a second process waits, and finds them made
+                for done, _ in enumerate(programs.make()):
+                    yield Stage("compiling the decoder's layers, once for this machine", done, missing)
         programs.use(lm)
-    except CannotCompileError as error:
+    except (CannotCompileError, OSError) as error:
         yield Stage(f"the decoder's layers are not compiled: {error}")

@@ -65,7 +65,7 @@ class MapReduce:
     @cached_property
     def quoter(self) -> Quoter | None:
         """Finds those sentences, where they are wanted."""
-        if self.preset.sentences == "written" or self.request.template is not None:
+        if self.preset.sentences == "written":
             return None
         return Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
 

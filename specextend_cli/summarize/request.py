@@ -47,7 +47,8 @@ class Request:
     """None asks for what the preset does by itself.
 
     `length` is about how many words, or a share of the preset's own length; `focus` a question; `language` its name in
-    English; `template` stands in for the prompts that write the summary, with their placeholders.
+    English; `template` stands in for the prompts that write the summary, with their placeholders; `sentences` whether
+    the summary's are the document's own or the target's, who alone can write in another language or by a template.
     """
 
     length: int | Length | None = None
@@ -55,6 +56,7 @@ class Request:
     focus: str | None = None
     language: str | None = None
     template: str | None = None
+    sentences: Literal["quoted", "written"] | None = None
 
     def check(self, preset: Preset) -> None:
         """UsageError where something cannot be asked, or `preset` has no place for it."""
@@ -64,6 +66,12 @@ class Request:
             raise UsageError(f"--style {self.style}: no such style", fix=_or(FORMS))
         for name, most in MOST_CHARACTERS.items():
             self._bounded(name, most)
+        if self.sentences == "quoted" and self._own_words:
+            flag = "--template" if self.template is not None else "--lang"
+            why = "a document's own sentences follow no template, and stay in its language"
+            raise UsageError(
+                f"--sentences quoted and {flag} contradict each other", why=why, fix="leave one of them out"
+            )
         if self.template is not None:
             try:
                 check_prompt(self.template)
@@ -119,10 +127,16 @@ class Request:
         return spell_out(words, sentences)
 
     def fitted(self, preset: Preset) -> Preset:
-        """The preset, with one prompt for a style that only one can write."""
-        if not FORMS[self.style].whole:
-            return preset
-        return preset.model_copy(update={"window": preset.window.model_copy(update={"summary_parts": 1})})
+        """The preset, with the sentences that are wanted, and one prompt for a style that only one can write."""
+        sentences = "written" if self._own_words else self.sentences or preset.sentences
+        window = preset.window
+        if FORMS[self.style].whole:
+            window = window.model_copy(update={"summary_parts": 1})
+        return preset.model_copy(update={"window": window, "sentences": sentences})
+
+    @property
+    def _own_words(self) -> bool:
+        return self.template is not None or self.language is not None
 
     def room(self, tokens: int) -> int:
         """Most tokens of the summary, where the preset has room for `tokens`."""

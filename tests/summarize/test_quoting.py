@@ -8,6 +8,7 @@ import pytest
 from scribe import Scribe, document, run, summarizer
 from tiny_preset import write
 
+from specextend_cli.errors import UsageError
 from specextend_cli.summarize.events import Noted, Sentence, Text
 from specextend_cli.summarize.lexical import Index
 from specextend_cli.summarize.passages import Passage
@@ -123,10 +124,22 @@ def test_a_style_has_its_shape(preset) -> None:
     assert summary.text == f"- {SENTENCES[0]}\n- {SENTENCES[3]}"
 
 
-def test_who_brings_a_template_gets_what_the_model_makes_of_it(preset) -> None:
+@pytest.mark.parametrize("asked", [{"template": "A haiku on {document}"}, {"sentences": "written"}])
+def test_who_wants_the_models_words_gets_them(preset, asked) -> None:
     scribe = wrong("Wool is sold on the market on Saturdays.")
-    summary, _ = run(summarizer(preset, scribe, asked={"template": "A haiku on {document}"}), document(TEXT))
+    summary, _ = run(summarizer(preset, scribe, asked=asked), document(TEXT))
     assert summary.text == scribe.text
+
+
+def test_quotes_may_be_asked_of_any_preset(presets) -> None:
+    scribe = wrong("Wool is sold on the market on Saturdays.")
+    summary, _ = run(summarizer(presets["one"], scribe, asked={"sentences": "quoted"}), document(TEXT))
+    assert summary.text == SENTENCES[3]
+
+
+def test_quotes_follow_no_template(preset) -> None:
+    with pytest.raises(UsageError, match="--sentences quoted and --template"):
+        summarizer(preset, wrong(""), asked={"sentences": "quoted", "template": "A haiku on {document}"})
 
 
 def test_room_is_shared_by_all_drafts() -> None:
