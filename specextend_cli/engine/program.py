@@ -36,7 +36,7 @@ Run: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 `beside`'s mask, `attend_beside`'s hidden, weights...)
 -> states, own keys and values [2, b, H_kv, n, d], queries [b, H, n, d]."""
 
-_VERSION = 1  # of what is written here: programs of another are not read
+_VERSION = 2  # of what is written here: programs of another are not read
 _EXAMPLE = 300  # tokens seen, while tracing
 
 
@@ -141,7 +141,8 @@ class _Traced(nn.Module):
         weights: Sequence[Tensor],
     ) -> tuple[Tensor, ...]:
         (layer,) = self._layer
-        beside = _Beside((keys, values), seen.shape[0], mask, hidden if self.kind == "batch" else None, self.parts)
+        hides = hidden if self.kind == "batch" else None
+        beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=self.kind != "tree")
         written = _Written()
         out = functional_call(
             layer.module,
@@ -206,14 +207,17 @@ class _Beside:
     """A `Backend` over cached keys and the layer's own, as inputs of the program."""
 
     def __init__(
-        self, cached: tuple[Tensor, Tensor], seen: int, mask: Tensor, hidden: Tensor | None, parts: int
+        self, cached: tuple[Tensor, Tensor], seen: int, mask: Tensor, hidden: Tensor | None, parts: int, *, looped: bool
     ) -> None:
         self.cached, self.seen, self.mask, self.hidden, self.parts = cached, seen, mask, hidden, parts
+        self.looped = looped
         self.queries: Tensor | None = None
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
         self.queries = q
-        return attend_beside(q, (k, v), self.cached, self.seen, scale, self.mask, self.parts, self.hidden)
+        return attend_beside(
+            q, (k, v), self.cached, self.seen, scale, self.mask, self.parts, self.hidden, looped=self.looped
+        )
 
 
 def _tensor(module: nn.Module, name: str) -> Tensor:

@@ -74,10 +74,11 @@ def compiled(made: tuple[LanguageModel, Programs]) -> Iterator[Compiled]:
     programs.drop()
 
 
+@pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize(
     ("seen", "parts", "nodes", "batch"), [(301, 1, 1, 3), (300, 2, 1, 1), (301, 2, 5, 1), (303, 4, 3, 1)]
 )
-def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: int) -> None:
+def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: int, looped: bool) -> None:
     """The reference's attention over the cache and the own keys joined."""
     torch.manual_seed(0)
     keys, values = torch.randn(2, batch, 3, 400, 16)
@@ -85,7 +86,7 @@ def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: in
     q = torch.randn(batch, 9, nodes, 16)
     tree = from_lists(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes, "cpu")
     mask = tree.mask if nodes > 1 else None
-    out = attend_beside(q, (k, v), (keys, values), seen, 0.25, beside(mask, seen, parts), parts)
+    out = attend_beside(q, (k, v), (keys, values), seen, 0.25, beside(mask, seen, parts), parts, looped=looped)
     for i in range(batch):
         own = slice(i, i + 1)
         joined = (torch.cat((cached[own, :, :seen], new[own]), 2) for cached, new in ((keys, k), (values, v)))

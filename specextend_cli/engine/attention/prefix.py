@@ -23,18 +23,22 @@ def attend_beside(
     mask: Tensor,
     parts: int,
     hidden: Tensor | None = None,
+    *,
+    looped: bool = False,
 ) -> Tensor:
     """Queries q [b, H, n, d] over the first `seen` of `cached` [b, H_kv, capacity, d], and `own` [b, H_kv, n, d].
 
     `mask` [n, parts - 1 + n] is added to the scores of the keys beside the prefix (see `beside`), `hidden`
-    [b, 1, 1, seen], where `parts` is 1, to those of the prefix. `seen` is at least `parts`.
+    [b, 1, 1, seen], where `parts` is 1, to those of the prefix. `seen` is at least `parts`. `looped`: by `loops`, which
+    is faster than torch's flash kernel where a compiler makes loops of it and rows are very few.
     """
     b, heads, n, d = own[0].shape
     groups = q.shape[1] // heads
     folded = q.reshape(b, heads, groups * n, d)
     step, rest = seen // parts, seen - (parts - 1)
     keys, values = (x[:, :, : step * parts].unflatten(2, (parts, step)).movedim(2, 0).flatten(0, 1) for x in cached)
-    out, lse = flash(folded.expand(parts, b, -1, -1, -1).flatten(0, 1), keys, values, scale, mask=hidden)
+    attend = loops if looped else flash
+    out, lse = attend(folded.expand(parts, b, -1, -1, -1).flatten(0, 1), keys, values, scale, mask=hidden)
     out, lse = out.float().unflatten(0, (parts, b)), lse.unflatten(0, (parts, b))
     k, v = (torch.cat((c[:, :, rest:seen], o), 2).float() for c, o in zip(cached, own, strict=True))
     scores = torch.matmul(folded.float(), k.transpose(2, 3)) * scale
@@ -44,6 +48,18 @@ def attend_beside(
     total = weights.sum(-1) + prefix.sum(0)
     joined: Tensor = (torch.matmul(weights, v) + (out * prefix[..., None]).sum(0)) / total[..., None]
     return joined.to(q.dtype).reshape(q.shape)
+
+
+def loops(q: Tensor, k: Tensor, v: Tensor, scale: float, *, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The same as `flash`, in the plainest operations."""
+    scores = (q[:, :, :, None].float() * k[:, :, None].float()).sum(-1) * scale
+    if mask is not None:
+        scores = scores + mask
+    top = scores.amax(-1, keepdim=True)
+    weights = (scores - top).exp()
+    total = weights.sum(-1)
+    out = (weights[..., None] * v[:, :, None].float()).sum(-2) / total[..., None]
+    return out, top[..., 0] + total.log()
 
 
 def beside(tree_mask: Tensor | None, seen: int, parts: int) -> Tensor:
