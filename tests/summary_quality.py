@@ -31,6 +31,7 @@ from typing import Any
 from specextend_cli.bench.statistics import Interval, bootstrap_interval, mean, median, repeated_ngrams
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.background import drained
 from specextend_cli.summarize.events import Summarized
 from specextend_cli.summarize.sentences import split
@@ -110,7 +111,8 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
 def ours(summarizer: Summarizer, document: Document) -> tuple[str, dict[str, object]]:
     """The summary, and what this program says about it."""
     summary = next(event.summary for event in summarizer.run(document) if isinstance(event, Summarized))
-    return summary.text, {"notes": list(summary.notes), "tokens": summary.meter.tokens}
+    told = {"notes": list(summary.notes), "tokens": summary.meter.tokens, "retried": len(summary.retried)}
+    return summary.text, told
 
 
 def write(summarizer: Summarizer, document: Document, method: str) -> Row:
@@ -263,25 +265,27 @@ def main() -> None:
                     file.flush()
                     known[row.key] = row
                     print(f"{id} {row.preset} {method}: {row.seconds:.0f} s, {len(row.text.split())} words", flush=True)
-    print("\n".join(report(list(known.values()), documents, given.methods)))
+    first = load_preset(given.model[0]).name
+    print("\n".join(report(list(known.values()), documents, given.methods, first)))
 
 
-def report(known: Sequence[Row], documents: dict[str, dict[str, str]], methods: Sequence[str]) -> Iterator[str]:
-    """Both tables over what is there."""
+def report(
+    known: Sequence[Row], documents: dict[str, dict[str, str]], methods: Sequence[str], first: str
+) -> Iterator[str]:
+    """Both tables over what is there; rows of the preset `first` come first, and `lead` is as long as they are."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(_ROUGE.values()), use_stemmer=True)
     many = len({row.preset for row in known}) > 1
     found = [row for row in known if row.method in methods]
     if "lead" in methods:
-        first = next((row.preset for row in known), "")
         found += [
             Row(row.document, "lead", first, lead(documents[row.document]["text"], len(row.text.split())), 0.0, {})
             for row in known
             if row.method == "specextend" and row.preset == first
         ]
     measured: dict[str, dict[str, dict[str, float | None]]] = {}
-    for row in found:
+    for row in sorted(found, key=lambda row: (METHODS.index(row.method), row.preset != first)):
         name = f"{row.method} ({row.preset})" if many else row.method
         record = documents[row.document]
         measured.setdefault(name, {})[row.document] = figures(row, record["text"], record["summary"], scorer)

@@ -87,5 +87,7 @@ def stands_alone(sentence: str) -> bool:
     """Whether it is a whole sentence of a length to be read, says more than whom to call, and begins by itself."""
     if not _SHORT <= len(sentence.split()) <= _LONG or _LEANS.match(sentence) or _CONTACT.search(sentence):
         return False
+    if sentence.count("(") != sentence.count(")") or sentence.count('"') % 2:
+        return False  # cut at "(see fig. 2)", or in the middle of what somebody said
     first = next((character for character in sentence if character.isalnum()), "")
     return first.isupper() and _WHOLE.fullmatch(sentence) is not None

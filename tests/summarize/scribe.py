@@ -13,7 +13,6 @@ from tiny_preset import SENTENCES
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
-from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
 from specextend_cli.summarize.prompts import Prompter
@@ -77,8 +76,7 @@ def summarizer(
 ) -> Summarizer:
     """One that writes with `scribe` what is `asked` for, by the preset in `path` with other sizes."""
     made = Summarizer(Options(preset=str(path), cache=cache, **(asked or {})))
-    preset = load_preset(path)
-    made.preset = preset.model_copy(update={"window": preset.window.model_copy(update=window)})
+    made.preset = made.preset.model_copy(update={"window": made.preset.window.model_copy(update=window)})
     directory = path.parent / "target"
     encoder = _encoder(directory)
     made._prompter = Recorder(made.preset, encoder, directory)

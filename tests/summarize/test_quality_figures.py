@@ -59,8 +59,8 @@ def test_what_the_tables_say() -> None:
         row("naive", "Spain joined NATO in 2011. Spain joined NATO in 2011."),
         row("specextend", "Spain joined NATO in 1982.", "b", seconds=5.0),
     ]
-    lines = list(report(known, {"a": RECORD, "b": RECORD}, ["specextend", "lead", "naive"]))
-    heads, ours, naive, beginning = (lines[at].strip("| ").split(" | ") for at in (0, 2, 3, 4))
+    lines = list(report(known, {"a": RECORD, "b": RECORD}, ["specextend", "lead", "naive"], "tiny"))
+    heads, ours, beginning, naive = (lines[at].strip("| ").split(" | ") for at in (0, 2, 3, 4))
     assert heads[:3] == ["method", "documents", "ROUGE-1"]
     assert ours[:3] == ["specextend", "2", "1.000 (1.000 to 1.000)"]
     assert (ours[-2], ours[-1]) == ("5", "4")

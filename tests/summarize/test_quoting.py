@@ -70,6 +70,8 @@ def test_nothing_is_quoted_that_was_not_read_or_has_no_room() -> None:
         ("However, the storm did not reach the harbour.", False),
         ("Because of these storms, the harbour was closed.", False),
         ("Orders may be placed by calling (202) 512-6000 or by fax.", False),
+        ("The Congress passed the Harbour Act of 1871 (Pub.", False),
+        ('Nobody knows, he said, "why the keeper left.', False),
         ("Table 2 has the ships that were lost.", False),
         ("Italy and Thusnelda joined the others in the harbour.", True),
         ("the rest of a line that was cut in two.", False),
