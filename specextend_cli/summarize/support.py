@@ -71,8 +71,8 @@ class Source:
     def _has_number(self, number: Number) -> bool:
         if number.spelt and number.readings <= {"0", "1", "100", "1000", "1000000"}:
             return True  # "one of them", "hundreds": hardly ever a figure
-        if number.decade:
-            return any(value[:-1] == reading[:-1] for reading in number.readings for value in self._years)
+        if number.decade and any(value[:-1] == said[:-1] for said in number.readings for value in self._years):
+            return True
         return not number.readings.isdisjoint(self._values)
 
     def _has_date(self, date: Date) -> bool:

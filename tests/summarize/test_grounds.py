@@ -44,7 +44,8 @@ def test_a_sentence_is_told_right_after_its_text(presets, name: str, length: int
 
 
 def test_a_batch_of_notes_leads_to_the_same_citations(presets) -> None:
-    one, many = (summarize(presets["one"], text(30), batch=batch)[-1].summary for batch in (1, 4))
+    # Without drafts: which tokens are watched would otherwise depend on what the gate, by the clock, lets pass.
+    one, many = (summarize(presets["one"], text(30), batch=batch, draft="none")[-1].summary for batch in (1, 4))
     assert one.text == many.text
     for a, b in zip(one.sentences, many.sentences, strict=True):
         assert [(c.page, c.start) for c in a.citations] == [(c.page, c.start) for c in b.citations]

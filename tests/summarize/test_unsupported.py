@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specextend_cli.summarize.quantities import dates, numbers, values
@@ -96,6 +96,7 @@ def test_a_number_is_read_alike_with_and_without_separators(n: int) -> None:
     assert found(f"About {n} crowns.", f"about {n:,} crowns") == []
 
 
+@example("0S", "")
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_text_can_be_checked_and_supports_itself(text: str, other: str) -> None:
     assert [one for one in Source(text).unsupported(text) if one.kind != "name"] == []
