@@ -18,7 +18,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_SLOPE = 0.02  # a node's share of a plain step's cost, assumed until measured
+_SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
 _MARGIN = 1.04  # a tree must promise this much more than plain decoding: clocks and promises are noisy
 _TUITION = 0.02  # share of the time that may be lost to trying drafts that did not pay
 _FIRST = 2  # plain steps before the first draft, at every new context length
@@ -67,7 +67,7 @@ class CostModel:
         return self._costs[_context(length)][1].seconds if self.known(length) else 0.0
 
     def seconds(self, nodes: int, length: int) -> float:
-        """Seconds of a verification: between measured sizes by a straight line, beyond them by the assumed slope."""
+        """Seconds of a verification: between measured sizes by a straight line, beyond them by a node's usual share."""
         costs = sorted(self._costs.get(_context(length), {}).values())
         if not costs:
             return 0.0
@@ -77,7 +77,16 @@ class CostModel:
             if nodes <= high.nodes:
                 return low.seconds + (high.seconds - low.seconds) * (nodes - low.nodes) / (high.nodes - low.nodes)
         last = costs[-1]
-        return last.seconds + (nodes - last.nodes) * _SLOPE * costs[0].seconds
+        return last.seconds + (nodes - last.nodes) * self._share(length) * costs[0].seconds
+
+    def _share(self, length: int) -> float:
+        """What a node costs of a plain step: as measured at the nearest length where trees were, or as assumed."""
+        measured = [context for context, costs in self._costs.items() if 1 in costs and len(costs) > 1]
+        if not measured:
+            return _SLOPE
+        costs = self._costs[min(measured, key=lambda context: abs(context - _context(length)))]
+        plain, largest = costs[1], costs[max(costs)]
+        return max(largest.seconds / plain.seconds - 1, 0.0) / (largest.nodes - plain.nodes)
 
 
 @dataclass

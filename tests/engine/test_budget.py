@@ -94,3 +94,15 @@ def test_a_slow_moment_is_not_mistaken_for_a_slow_machine() -> None:
         costs.learn(1, 1000, 0.04)
     costs.learn(1, 1000, 10.0)
     assert costs.plain(1000) < 0.05
+
+
+def test_what_a_node_costs_is_remembered_at_other_lengths() -> None:
+    costs = CostModel()
+    for _ in range(3):
+        costs.learn(1, 1000, 0.010)
+        costs.learn(1, 8000, 0.030)
+    assert costs.seconds(5, 8000) == pytest.approx(0.030 * 1.4)  # nothing but plain steps was measured anywhere
+    for _ in range(3):
+        costs.learn(8, 1000, 0.024)  # 7 nodes more: 1.4 plain steps
+    assert costs.seconds(6, 8000) == pytest.approx(0.030 * 2.0)
+    assert costs.seconds(13, 1000) == pytest.approx(0.010 * 3.4)
