@@ -87,6 +87,9 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """The console script."""
+    from specextend_cli.models import lean
+
+    lean.own_process = True
     try:
         with signals.handled():
             code = run(sys.argv[1:])

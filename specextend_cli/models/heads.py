@@ -53,13 +53,11 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
 
     ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
     """
-    from specextend_cli.engine.head import EagleHead
-
     settings = read_settings(directory)
     tensors = _read_tensors(directory, name)
     try:
         config, other = configure(settings, tensors, target, directory)
-        head = EagleHead(config)
+        head = _empty(config)
         _share(head, tensors, target, settings, directory)
         wrong = head.load_state_dict(tensors, strict=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
@@ -157,6 +155,19 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
             key = pattern.sub(new, key)
         named[key] = tensor
     return named
+
+
+def _empty(config: HeadConfig) -> EagleHead:
+    """A head whose weights are not there yet: to draw random ones takes seconds for a large vocabulary."""
+    import torch
+
+    from specextend_cli.engine.head import EagleHead
+
+    with torch.device("meta"):
+        head = EagleHead(config)
+    head.to_empty(device="cpu")
+    head.draft_to_target.zero_()  # what a checkpoint of the whole vocabulary leaves out
+    return head
 
 
 def _share(

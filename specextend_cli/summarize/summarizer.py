@@ -13,6 +13,7 @@ from specextend_cli.documents.read import read
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
+from specextend_cli.models.lean import import_transformers
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import Pair, fetch, fetch_pair
@@ -43,6 +44,7 @@ from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.runs import RunStore
+from specextend_cli.summarize.threads import fit_threads
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
@@ -220,6 +222,8 @@ class Summarizer:
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
             )
             yield Stage(f"loading {preset.title}")
+            import_transformers()
+            fit_threads()
             self._writer = load_writer(preset, pair, options)
             if options.compile:
                 yield from compiling(self._writer.target.lm)

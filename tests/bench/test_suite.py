@@ -23,7 +23,8 @@ for name in ("typer", "rich", "pydantic", "pypdf", "pypdfium2", "platformdirs", 
     sys.modules[name] = None
 runpy.run_module("specextend_cli.bench.suite", run_name="__main__")
 """
-WITHOUT_TRITON = gpu.find_spec("triton") is None
+TRITON = gpu._version("triton")
+WITHOUT_TRITON = TRITON == "not installed" or tuple(map(int, TRITON.split(".")[:2])) < (3, 7)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -247,6 +248,8 @@ def _no_triton(sizes: Sizes) -> str:
     """Why Triton's kernels cannot run, "" where they can."""
     if find_spec("triton") is None:
         return "triton is not installed"
+    if not sizes.is_gpu and tuple(map(int, re.findall(r"\d+", version("triton"))[:2])) < (3, 7):
+        return "its interpreter works with today's numpy from triton 3.7 on"
     from specextend_cli.engine.attention.triton_kernels import attend_split
 
     if not sizes.is_gpu and type(attend_split).__name__ != "InterpretedFunction":
