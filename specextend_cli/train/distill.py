@@ -101,6 +101,8 @@ def distill(
     chosen_file = work / "vocabulary.safetensors"
     reading = state_layers(layers, lm)
     states = StateFile(work / "states.bin", len(reading) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
+    for known in (held_file, file):
+        known.forget_lost(states)
     if not chosen_file.exists():
         asked = prompts_of(kept, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
         spent = yield from _answers(lm, asked, held_file, plan, ends, reading, states, seconds=None)
@@ -118,7 +120,8 @@ def distill(
     torch.manual_seed(seed)  # of the weights that start as noise
     head = begun
     if head is None:
-        head = newborn(lm, vocabulary, layers, max_position=max(plan.lengths) + plan.asking.new_tokens)
+        longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
+        head = newborn(lm, vocabulary, layers, max_position=longest)
         tokens = torch.tensor([token for document in learnt[:_WIRED_ON] for token in document[:512]])
         features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
         wire(head, tokens, features.float().cpu())
