@@ -47,10 +47,10 @@ class Distillation:
 
     `schedule.seconds` is the whole time; `answering` is the share of it spent on the target's answers, `answers` at
     most, besides `held_out` that are never trained on. `text` is the share of samples that are plain document text,
-    `quotes` that of `quoted` tokens quoted from excerpts; `lengths` are the tokens of the excerpts asked about. With
-    `init`, training goes on from the head in that directory, whose vocabulary and layers are kept. At most `kept_bytes`
-    of the target's states are kept on disk while training goes on; what is not kept is computed again each time it is
-    learnt from.
+    `quotes` that of `quotations` different answers of `quoted` tokens quoted from excerpts, which the target has to
+    read; `lengths` are the tokens of the excerpts asked about. With `init`, training goes on from the head in that
+    directory, whose vocabulary and layers are kept. At most `kept_bytes` of the target's states are kept on disk while
+    training goes on; what is not kept is computed again each time it is learnt from.
     """
 
     schedule: Schedule
@@ -62,6 +62,7 @@ class Distillation:
     held_out: int = 16
     text: float = 0.25
     quotes: float = 0.3
+    quotations: int = 512
     quoted: int = 384
     feature_layers: tuple[int, ...] | None = None
     init: Path | None = None
