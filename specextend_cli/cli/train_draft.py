@@ -150,7 +150,7 @@ def train_draft(
                 seconds=60 * minutes,
                 unroll=unroll,
                 batch=8 if on_gpu else 2,
-                rows=1024 if on_gpu else 256,
+                rows=1024 if on_gpu else 384,
                 validate=min(180.0, 60 * minutes / 8),
                 seed=seed or 0,
             ),
@@ -163,6 +163,7 @@ def train_draft(
             ),
             vocabulary=min(vocabulary, lm.vocabulary),
             held_out=8 if minutes < 30 else 24,
+            quotations=8192 if on_gpu else 512,
             lengths=sizes,
             init=init,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +16,7 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
-from specextend_cli.train.files import add_lines, read_lines
+from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.states import Span, StateFile
 
@@ -50,8 +52,18 @@ class AnswerFile:
 
     def append(self, samples: Sequence[Sample]) -> None:
         """Add and flush."""
-        records = ({"tokens": sample.tokens, "start": sample.start, "states": sample.states} for sample in samples)
-        add_lines(self.path, records)
+        add_lines(self.path, map(_record, samples))
+
+    def forget_lost(self, states: StateFile) -> None:
+        """Where states lay that `states` no longer holds, others may lie soon: note that there are none."""
+        samples = self.read()
+        if not all(states.holds(sample.states) for sample in samples):
+            kept = [sample if states.holds(sample.states) else replace(sample, states=()) for sample in samples]
+            replace_whole(self.path, "".join(json.dumps(_record(sample)) + "\n" for sample in kept))
+
+
+def _record(sample: Sample) -> dict[str, Any]:
+    return {"tokens": sample.tokens, "start": sample.start, "states": sample.states}
 
 
 def answer(

@@ -11,7 +11,6 @@ from specextend_cli.train.samples import Frame, Sample, cut
 if TYPE_CHECKING:
     from specextend_cli.train.distill import Distillation
 
-_QUOTES = 2048  # different quotes to learn from; more than an hour of two cores sees once
 _HELD_QUOTES = 8
 _TEXTS = 64  # plain texts, at least
 
@@ -30,7 +29,7 @@ def kinds_of(
     return [
         (max(1 - plan.text - plan.quotes, 0.0), list(answers)),
         (plan.text, [*prompts, *(Sample(tokens, 0) for tokens in excerpts)]),
-        (plan.quotes, _quoting(documents, frame, plan, _QUOTES, seed + 3)),
+        (plan.quotes, _quoting(documents, frame, plan, plan.quotations, seed + 3)),
     ]
 
 

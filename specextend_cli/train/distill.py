@@ -47,10 +47,10 @@ class Distillation:
 
     `schedule.seconds` is the whole time; `answering` is the share of it spent on the target's answers, `answers` at
     most, besides `held_out` that are never trained on. `text` is the share of samples that are plain document text,
-    `quotes` that of `quoted` tokens quoted from excerpts; `lengths` are the tokens of the excerpts asked about. With
-    `init`, training goes on from the head in that directory, whose vocabulary and layers are kept. At most `kept_bytes`
-    of the target's states are kept on disk while training goes on; what is not kept is computed again each time it is
-    learnt from.
+    `quotes` that of `quotations` different answers of `quoted` tokens quoted from excerpts, which the target has to
+    read; `lengths` are the tokens of the excerpts asked about. With `init`, training goes on from the head in that
+    directory, whose vocabulary and layers are kept. At most `kept_bytes` of the target's states are kept on disk while
+    training goes on; what is not kept is computed again each time it is learnt from.
     """
 
     schedule: Schedule
@@ -62,6 +62,7 @@ class Distillation:
     held_out: int = 16
     text: float = 0.25
     quotes: float = 0.3
+    quotations: int = 512
     quoted: int = 384
     feature_layers: tuple[int, ...] | None = None
     init: Path | None = None
@@ -101,6 +102,8 @@ def distill(
     chosen_file = work / "vocabulary.safetensors"
     reading = state_layers(layers, lm)
     states = StateFile(work / "states.bin", len(reading) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
+    for known in (held_file, file):
+        known.forget_lost(states)
     if not chosen_file.exists():
         asked = prompts_of(kept, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
         spent = yield from _answers(lm, asked, held_file, plan, ends, reading, states, seconds=None)
@@ -118,7 +121,8 @@ def distill(
     torch.manual_seed(seed)  # of the weights that start as noise
     head = begun
     if head is None:
-        head = newborn(lm, vocabulary, layers, max_position=max(plan.lengths) + plan.asking.new_tokens)
+        longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
+        head = newborn(lm, vocabulary, layers, max_position=longest)
         tokens = torch.tensor([token for document in learnt[:_WIRED_ON] for token in document[:512]])
         features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
         wire(head, tokens, features.float().cpu())

@@ -1,8 +1,8 @@
 """Cross-entropy to the target's choices over few of the draft's tokens: those that matter, and a sample of the rest.
 
 The output head is most of a small draft, and most of its rows tell a text nothing. So every text is learnt from by the
-tokens that its target thinks of, exactly, and by a few of the others, each standing for many (importance sampling: the
-sum over all others, in softmax and loss, is estimated without bias).
+tokens that its target thinks of, exactly, and by a few of the others, each standing for many: importance sampling,
+which estimates their sum without bias, and its logarithm a little low.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import Asking, answer, unanswered
+from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.states import StateFile
 from specextend_cli.train.teacher import bound, read_states
@@ -57,6 +57,21 @@ def test_states_on_disk_are_those_of_the_answer(tmp_path: Path) -> None:
     for sample in samples:
         kept = file.read(sample.states)
         torch.testing.assert_close(kept, read_states(lm, torch.tensor(sample.tokens), (1, 2)), atol=1e-4, rtol=1e-4)
+
+
+def test_states_that_are_gone_are_not_sought_among_others(tmp_path: Path) -> None:
+    """A finished run removes them; the next one keeps others in their place."""
+    states = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=1000)
+    answers = AnswerFile(tmp_path / "answers.jsonl")
+    answers.append([Sample([1, 2, 3], 0, ((0, 2), (2, 1)), output=2), Sample([1, 2, 4], 0, ((0, 2), (3, 1)), output=2)])
+    states.append(torch.zeros(3, 2))
+    answers.forget_lost(states)
+    assert [sample.states for sample in answers.read()] == [((0, 2), (2, 1)), ()]
+    states.remove()
+    answers.forget_lost(states)
+    states.append(torch.ones(9, 2))
+    assert [sample.states for sample in answers.read()] == [(), ()]
+    assert [sample.tokens for sample in answers.read()] == [[1, 2, 3], [1, 2, 4]]
 
 
 def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
