@@ -40,6 +40,7 @@ class Options:
     focus: str | None = None
     language: str | None = None
     template: str | None = None
+    sentences: str | None = None
     max_tokens: int | None = None
     draft: str | None = None
     policy: str | None = None
@@ -48,6 +49,7 @@ class Options:
     device: str = "auto"
     dtype: str = "auto"
     offline: bool = False
+    compile: bool = True
     strict: bool = False
     cache: bool = True
 

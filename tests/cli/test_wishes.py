@@ -22,6 +22,7 @@ def test_they_arrive(cli, source, tmp_path):
     mine = tmp_path / "mine.txt"
     mine.write_text("{document} In {words} words, in {language}: {style} {focus}")
     wishes = ("--length", "short", "--style", "bullets", "--focus", "Who?", "--lang", "French", "-t", mine)
+    wishes += ("--sentences", "written")
     done = cli("summarize", source, "--json", "-q", *wishes)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
@@ -31,6 +32,7 @@ def test_they_arrive(cli, source, tmp_path):
         "focus": "Who?",
         "language": "French",
         "template": mine.read_text(),
+        "sentences": "written",
     }
     assert all(line.startswith("- ") for line in record["text"].splitlines())
     assert json.loads(cli("summarize", source, "--json", "-q", "--length", 20).stdout)["request"]["length"] == 20
