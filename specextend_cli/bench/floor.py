@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from specextend_cli.bench.ceilings import Ceilings
-from specextend_cli.engine.four_bit import GROUP, FourBitLinear
+from specextend_cli.engine.four_bit import FourBitLinear, Packed
 from specextend_cli.engine.lm import LanguageModel
 
 
@@ -53,10 +53,8 @@ def work(lm: LanguageModel, length: int, nodes: int) -> Work:
 
 def _bytes(module: nn.Module) -> int:
     """What a step of few nodes reads of a module's own weights: of an embedding a few rows, next to nothing."""
-    if isinstance(module, nn.Embedding):
+    if isinstance(module, nn.Embedding | FourBitLinear):  # whose packed weights are modules of their own
         return 0
-    if isinstance(module, FourBitLinear):
-        # Four bits a weight and two numbers of two bytes a group; joined layers have handed over their one part.
-        weights = module.in_features * module.out_features
-        return max(len(module.parts), 1) * (weights // 2 + weights // GROUP * 4)
+    if isinstance(module, Packed):
+        return sum(buffer.nbytes for buffer in module.buffers())
     return sum(parameter.nbytes for parameter in module.parameters(recurse=False))

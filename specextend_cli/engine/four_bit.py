@@ -42,7 +42,7 @@ class FourBitLinear(nn.Linear):
             full = sum(_full(codes, scales) for codes, (_, scales) in zip(unpacked, parts, strict=True))
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
         self.parts = nn.ModuleList(
-            _Packed(
+            Packed(
                 torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1),
                 scales.to(self.weight.dtype).transpose(0, 1).contiguous(),
             )
@@ -68,7 +68,7 @@ class FourBitLinear(nn.Linear):
         return out.reshape(*x.shape[:-1], self.out_features)
 
 
-class _Packed(nn.Module):
+class Packed(nn.Module):
     """A matrix of four bits a weight as the kernel wants it: blocks of rows; scales [columns / 32, rows, 2]."""
 
     codes: Tensor
@@ -80,6 +80,7 @@ class _Packed(nn.Module):
         self.register_buffer("scales", scales, persistent=False)
 
     def forward(self, rows: Tensor) -> Tensor:
+        """Rows [n, columns] -> [n, rows]."""
         out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.codes, GROUP, self.scales)
         return out
 
@@ -96,7 +97,7 @@ class Together(nn.Module):
         super().__init__()
         self._sizes = [layer.out_features for layer in layers]
         codes, scales = zip(*(layer.parts[0].buffers() for layer in layers), strict=True)
-        self._matrix = _Packed(torch.cat(codes), torch.cat(scales, 1))
+        self._matrix = Packed(torch.cat(codes), torch.cat(scales, 1))
         self._input: Tensor | None = None
         self._computed: list[Tensor | None] = []
         for place, layer in enumerate(layers):
