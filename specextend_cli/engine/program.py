@@ -11,11 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -72,7 +74,7 @@ def key_of(layer: Layer, config: dict[str, Any], kind: Kind, parts: int) -> str:
     """A name for the program of such a layer on this machine: equal where it is the same program."""
     facts = {
         "version": (_VERSION, torch.__version__, transformers.__version__),
-        "machine": (torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), parts),
+        "machine": (*_processor(), torch.get_num_threads(), parts),
         "layer": (type(layer.module).__name__, layer.width, layer.kv_heads, layer.head_dim, layer.rotated),
         "weights": [(name, list(w.shape), str(w.dtype)) for name, w in zip(layer.names, layer.weights, strict=True)],
         "config": config,
@@ -224,6 +226,16 @@ def _tensor(module: nn.Module, name: str) -> Tensor:
     *path, last = name.split(".")
     tensor: Tensor = getattr(module.get_submodule(".".join(path)), last)
     return tensor
+
+
+@cache
+def _processor() -> tuple[str, ...]:
+    """What machine code is made for: homes are shared by machines, and one may lack another's instructions."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next((line for line in lines if line.startswith(("flags", "Features"))), ""), platform.machine()
+    except OSError:  # no Linux
+        return platform.processor(), platform.machine()
 
 
 def _first_line(error: Exception) -> str:
