@@ -60,21 +60,16 @@ class Programs:
     def make(self) -> Iterator[Kind]:
         """Compile what is missing, some ten seconds each; yields what comes next. CannotCompileError."""
         for kind in self.missing:
-            failed = self.files[kind].with_suffix(".failed")
-            if failed.exists():
-                raise CannotCompileError(f"{failed.read_text()} (to try again, remove {failed})")
             check_compiler()
             yield kind
-            try:
-                compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
-            except CannotCompileError as error:
-                if isinstance(error.__cause__, RuntimeError | AssertionError | NotImplementedError):
-                    failed.write_text(str(error))  # it would fail again; no disk, or no compiler, may be mended
-                raise
+            compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
 
     def use(self, lm: LanguageModel) -> None:
-        """Let `lm`, whose layers these are, run the programs. CannotCompileError where they do not compute the same."""
-        runs = {kind: load_program(file) for kind, file in self.files.items()}
+        """Let `lm`, whose layers these are, run the programs.
+
+        CannotCompileError where one does not load, whose file is removed, or they do not compute the same.
+        """
+        runs = {kind: self._load(kind) for kind in self.files}
         dispatch = _Dispatch(runs, self.parts)
         before = _trial(lm)
         for index, (layer, scale) in enumerate(zip(self.layers, self.scales, strict=True)):
@@ -93,6 +88,13 @@ class Programs:
         """The layers as they were."""
         for layer in self.layers:
             layer.module.__dict__.pop("forward", None)
+
+    def _load(self, kind: Kind) -> Run:
+        try:
+            return load_program(self.files[kind])
+        except CannotCompileError:
+            self.files[kind].unlink(missing_ok=True)  # damaged: the next run makes another
+            raise
 
     def _parts(self, kind: Kind) -> int:
         return 1 if kind == "batch" else self.parts

@@ -179,8 +179,11 @@ def test_a_damaged_program_is_refused(made: tuple[LanguageModel, Programs], tmp_
     lm, programs = made
     torn = tmp_path / "torn.pt2"
     torn.write_bytes(programs.files["token"].read_bytes()[:1000])
+    damaged = Programs(programs.layers, programs.scales, programs.parts, {**programs.files, "token": torn})
+    assert not damaged.missing
     with pytest.raises(CannotCompileError):
-        Programs(programs.layers, programs.scales, programs.parts, {**programs.files, "token": torn}).use(lm)
+        damaged.use(lm)
+    assert damaged.missing == ["token"]  # and so it is made again
 
 
 def test_a_program_is_of_one_kind_of_layer_and_machine(made: tuple[LanguageModel, Programs]) -> None:
