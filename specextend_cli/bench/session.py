@@ -16,10 +16,10 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.background import stages
-from specextend_cli.summarize.compiling import compiling
+from specextend_cli.summarize.compiling import compiling, kernels
 from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.summarize.pair import Choices
+from specextend_cli.summarize.pair import Choices, device_of
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.threads import fit_threads
 
@@ -210,6 +210,8 @@ def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
 
     fit_threads()
     longest = max(prompt.length for prompt in prompts) + options.limit
+    if options.compile:
+        yield from kernels(pair.target, device_of(options.device))
     models = Models(preset, pair, options, context=longest)
     if options.compile:
         yield from compiling(models.lm)

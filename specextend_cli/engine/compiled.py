@@ -22,13 +22,12 @@ from specextend_cli.engine.attention.prefix import beside
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native.compiler import CannotCompileError, compiler
 from specextend_cli.engine.program import (
     MOST,
-    CannotCompileError,
     Kind,
     Layer,
     Run,
-    check_compiler,
     compile_program,
     key_of,
     layer_of,
@@ -60,7 +59,7 @@ class Programs:
     def make(self) -> Iterator[Kind]:
         """Compile what is missing, some ten seconds each; yields what comes next. CannotCompileError."""
         for kind in self.missing:
-            check_compiler()
+            compiler()
             yield kind
             compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
 
@@ -123,7 +122,7 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     if len(shapes) > 1 or len({type(module) for module in stock}) > 1:
         raise CannotCompileError("its layers differ from each other")
     threads = torch.get_num_threads()
-    parts = max(min(threads // gcd(kv_heads, threads), _PARTS), 1)
+    parts = 1 if layers[0].by_kernel else max(min(threads // gcd(kv_heads, threads), _PARTS), 1)
     config = {name: value for name, value in lm.config.to_dict().items() if not name.startswith("_")}
     files = {
         kind: directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2" for kind in KINDS

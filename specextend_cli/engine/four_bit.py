@@ -15,11 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from specextend_cli.engine import native
+
 GROUP = 32
 _FEW = 16  # rows; about here, two cores of a processor with bfloat16 products are as fast with the full weights
 _FEW_OF_EIGHT = 4  # of eight bits, in two halves
-_ROWS = 16  # what the kernel wants the number of rows to be a multiple of
-_BLOCK = 64  # rows that are packed together, at most: only whole blocks of several matrices can be joined
+_FEW_OF_OURS = 32  # with our own kernels
+_ROWS = 16  # what kernels want the number of rows to be a multiple of
+_BLOCK = 64  # rows that torch's kernel packs together, at most: only whole blocks of several matrices can be joined
 _KERNEL = "_weight_int4pack_mm_for_cpu"
 _SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # as transformers' models call them
 
@@ -35,19 +38,13 @@ class FourBitLinear(nn.Linear):
         nn.Module.__init__(self)
         self.in_features, self.out_features = stock.in_features, stock.out_features
         self.weight, self.bias = stock.weight, stock.bias
-        self.limit = _FEW if len(parts) == 1 else _FEW_OF_EIGHT
-        self.few = self.limit
-        unpacked = [torch.stack((codes & 15, codes >> 4), -1).flatten(1) for codes, _ in parts]
         if self.weight.dtype != torch.bfloat16 and not keep:
-            full = sum(_full(codes, scales) for codes, (_, scales) in zip(unpacked, parts, strict=True))
+            full = sum(_full(codes, scales) for codes, scales in parts)
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
-        self.parts = nn.ModuleList(
-            Packed(
-                torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1),
-                scales.to(self.weight.dtype).transpose(0, 1).contiguous(),
-            )
-            for codes, (_, scales) in zip(unpacked, parts, strict=True)
-        )
+        kind = Tiles if native.is_loaded() else Blocks
+        self.packed: Packed | None = kind.of(parts, self.weight.dtype)
+        self.limit = kind.limit(len(parts))
+        self.few = self.limit
         self.together: Together | None = None
         """Computes this layer and its siblings, of which `place` is this one."""
         self.place = 0
@@ -56,33 +53,109 @@ class FourBitLinear(nn.Linear):
         """x [.., columns] -> [.., rows]."""
         if x.numel() > self.few * self.in_features:
             return linear(x, self.weight, self.bias)
-        if self.together is not None:
+        if self.packed is None:
+            assert self.together is not None
             out = self.together.part(x, self.place)
-            return out if self.bias is None else out + self.bias
-        rows = x.reshape(-1, self.in_features)
-        out = self.bias
-        for packed in self.parts:
-            part = packed(rows)
-            out = part if out is None else out + part
-        assert out is not None
-        return out.reshape(*x.shape[:-1], self.out_features)
+        else:
+            out = self.packed(x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
+        return out if self.bias is None else out + self.bias
 
 
 class Packed(nn.Module):
-    """A matrix of four bits a weight as the kernel wants it: blocks of rows; scales [columns / 32, rows, 2]."""
+    """A matrix of four bits a weight, or the sum of two, as a kernel wants it. Buffers: a program can be given them."""
 
     codes: Tensor
     scales: Tensor
 
     def __init__(self, codes: Tensor, scales: Tensor) -> None:
         super().__init__()
-        self.register_buffer("codes", codes, persistent=False)  # a module's, so that a program can be given them
+        self.register_buffer("codes", codes, persistent=False)
         self.register_buffer("scales", scales, persistent=False)
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Packed:
+        """Of `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
+        raise NotImplementedError
+
+    @classmethod
+    def joined(cls, matrices: Sequence[Packed]) -> Packed | None:
+        """One matrix of the rows of all; None where they cannot be joined."""
+        raise NotImplementedError
+
+    @staticmethod
+    def limit(parts: int) -> int:
+        """Rows of an input up to which this is faster than the full weights."""
+        raise NotImplementedError
+
+
+class Tiles(Packed):
+    """For our own kernel (`native/four_bit.h`): tiles of sixteen rows.
+
+    Codes [rows / 16, columns / 8, 64], of eight columns of every row; scales [rows / 16, columns / 32, 2, 16]. Two
+    parts lie side by side, as twice as many columns.
+    """
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Tiles:
+        """See `Packed`."""
+        codes, scales = (torch.cat(tensors, 1) for tensors in zip(*parts, strict=True))
+        lanes = codes.contiguous().view(torch.int32)  # a lane holds eight columns
+        tiles = lanes.unflatten(0, (-1, _ROWS)).transpose(1, 2).contiguous().view(torch.uint8).flatten(2)
+        return cls(tiles, scales.to(torch.bfloat16).unflatten(0, (-1, _ROWS)).permute(0, 2, 3, 1).contiguous())
+
+    @classmethod
+    def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
+        """See `Packed`."""
+        codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
+        return cls(torch.cat(codes), torch.cat(scales))
+
+    @staticmethod
+    def limit(parts: int) -> int:
+        """See `Packed`."""
+        return _FEW_OF_OURS
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Rows [n, columns] -> [n, rows]."""
+        if rows.shape[1] < self.codes.shape[1] * 8:
+            rows = torch.cat((rows, rows), 1)
+        out: Tensor = torch.ops.specextend.few_rows(rows, self.codes, self.scales)
+        return out
+
+
+class Blocks(Packed):
+    """For torch's kernel: blocks of up to 64 rows; codes and scales [columns / 32, rows, 2] as it wants them."""
+
+    def __init__(self, codes: Tensor, scales: Tensor, second: Blocks | None = None) -> None:
+        super().__init__(codes, scales)
+        self.second = second
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Blocks:
+        """See `Packed`."""
+        (codes, scales), *others = parts
+        return cls(
+            torch.ops.aten._convert_weight_to_int4pack_for_cpu(_unpacked(codes).int(), 1),
+            scales.to(dtype).transpose(0, 1).contiguous(),
+            cls.of(others, dtype) if others else None,
+        )
+
+    @classmethod
+    def joined(cls, matrices: Sequence[Packed]) -> Blocks | None:
+        """See `Packed`."""
+        if any(matrix.scales.shape[1] % _BLOCK or matrix.second for matrix in matrices):
+            return None
+        codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
+        return cls(torch.cat(codes), torch.cat(scales, 1))
+
+    @staticmethod
+    def limit(parts: int) -> int:
+        """See `Packed`."""
+        return _FEW if parts == 1 else _FEW_OF_EIGHT
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
         out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.codes, GROUP, self.scales)
-        return out
+        return out if self.second is None else out + self.second(rows)
 
 
 class Together(nn.Module):
@@ -92,16 +165,15 @@ class Together(nn.Module):
     part is given once: when all have theirs, nothing is kept. Until then the tensor must stay as it is.
     """
 
-    def __init__(self, layers: Sequence[FourBitLinear]) -> None:
-        """The layers have one part each, which is the shared matrix's from now on."""
+    def __init__(self, layers: Sequence[FourBitLinear], matrix: Packed) -> None:
+        """The layers have no packed weights of their own from now on."""
         super().__init__()
         self._sizes = [layer.out_features for layer in layers]
-        codes, scales = zip(*(layer.parts[0].buffers() for layer in layers), strict=True)
-        self._matrix = Packed(torch.cat(codes), torch.cat(scales, 1))
+        self._matrix = matrix
         self._input: Tensor | None = None
         self._computed: list[Tensor | None] = []
         for place, layer in enumerate(layers):
-            layer.together, layer.place, layer.parts = self, place, nn.ModuleList()
+            layer.together, layer.place, layer.packed = self, place, None
 
     def part(self, x: Tensor, place: int) -> Tensor:
         """x [.., columns] -> [.., rows of the layer at `place`]."""
@@ -150,18 +222,20 @@ def _join(model: nn.Module) -> None:
     for module in list(model.modules()):
         for names in _SIBLINGS:
             layers = [getattr(module, name, None) for name in names]
-            if all(_can_join(layer) for layer in layers):
-                Together(layers)  # type: ignore[arg-type]
-
-
-def _can_join(layer: object) -> bool:
-    return isinstance(layer, FourBitLinear) and len(layer.parts) == 1 and layer.out_features % _BLOCK == 0
+            packed = [layer.packed if isinstance(layer, FourBitLinear) else None for layer in layers]
+            matrices = [matrix for matrix in packed if matrix is not None]
+            if len(matrices) == len(layers) and (matrix := type(matrices[0]).joined(matrices)):
+                Together(layers, matrix)  # type: ignore[arg-type]
 
 
 def _is_able(model: nn.Module) -> bool:
     parameter = next(model.parameters())
-    able = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and hasattr(torch.ops.aten, _KERNEL)
-    return able and parameter.device.type == "cpu" and parameter.dtype in (torch.bfloat16, torch.float32)
+    stock = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and hasattr(torch.ops.aten, _KERNEL)
+    return (
+        (stock or native.is_loaded())
+        and parameter.device.type == "cpu"
+        and parameter.dtype in (torch.bfloat16, torch.float32)
+    )
 
 
 @contextmanager
@@ -177,8 +251,12 @@ def full_weights(model: nn.Module) -> Iterator[None]:
             layer.few = layer.limit
 
 
+def _unpacked(codes: Tensor) -> Tensor:
+    return torch.stack((codes & 15, codes >> 4), -1).flatten(1)
+
+
 def _full(codes: Tensor, scales: Tensor) -> Tensor:
-    grouped = codes.reshape(*scales.shape[:2], GROUP).float() - 8
+    grouped = _unpacked(codes).reshape(*scales.shape[:2], GROUP).float() - 8
     return (grouped * scales[..., :1].float() + scales[..., 1:].float()).flatten(1)
 
 

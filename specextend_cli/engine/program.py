@@ -11,13 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -27,7 +25,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from specextend_cli.engine.attention.function import Pass
+from specextend_cli.engine.attention.native import attend, fits
 from specextend_cli.engine.attention.prefix import attend_beside
+from specextend_cli.engine.native.compiler import CannotCompileError, first_line, processor
 
 MOST = 16
 """Rows of a program: more are a prompt's, which larger matrix products serve."""
@@ -38,12 +38,8 @@ Run: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 `beside`'s mask, `attend_beside`'s hidden, weights...)
 -> states, own keys and values [2, b, H_kv, n, d], queries [b, H, n, d]."""
 
-_VERSION = 2  # of what is written here: programs of another are not read
+_VERSION = 3  # of what is written here: programs of another are not read
 _EXAMPLE = 300  # tokens seen, while tracing
-
-
-class CannotCompileError(Exception):
-    """This layer, or this machine, is not one for which a program can be made; in words."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,11 @@ class Layer:
     head_dim: int
     rotated: int
     dtype: torch.dtype
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether its programs attend by our own kernel, or by torch's operations."""
+        return fits(MOST, self.head_dim, self.dtype, torch.device("cpu"))
 
     @property
     def weights(self) -> list[Tensor]:
@@ -74,23 +75,14 @@ def key_of(layer: Layer, config: dict[str, Any], kind: Kind, parts: int) -> str:
     """A name for the program of such a layer on this machine: equal where it is the same program."""
     facts = {
         "version": (_VERSION, torch.__version__, transformers.__version__),
-        "machine": (*_processor(), torch.get_num_threads(), parts),
+        "machine": (*processor(), torch.get_num_threads(), parts),
+        "attention": "our kernel" if layer.by_kernel else "torch's",
         "layer": (type(layer.module).__name__, layer.width, layer.kv_heads, layer.head_dim, layer.rotated),
         "weights": [(name, list(w.shape), str(w.dtype)) for name, w in zip(layer.names, layer.weights, strict=True)],
         "config": config,
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
     return f"{kind}-{digest[:16]}"
-
-
-def check_compiler() -> None:
-    """CannotCompileError where there is no C++ compiler."""
-    from torch._inductor.cpp_builder import get_cpp_compiler
-
-    try:
-        get_cpp_compiler()
-    except RuntimeError as error:
-        raise CannotCompileError("there is no C++ compiler (g++ or clang++)") from error
 
 
 def compile_program(layer: Layer, kind: Kind, parts: int, file: Path) -> None:
@@ -110,7 +102,7 @@ def compile_program(layer: Layer, kind: Kind, parts: int, file: Path) -> None:
             whole.write_bytes(package.read_bytes())
             whole.replace(file)
     except Exception as error:  # whatever a tracer, a code generator or a C++ compiler may raise: we go without
-        raise CannotCompileError(_first_line(error)) from error
+        raise CannotCompileError(first_line(error)) from error
 
 
 def load_program(file: Path) -> Run:
@@ -119,7 +111,7 @@ def load_program(file: Path) -> Run:
         run: Run = torch._inductor.aoti_load_package(str(file)).loader.run
         return run
     except Exception as error:  # a torn archive, a library that does not link: all of them RuntimeErrors and OSErrors
-        raise CannotCompileError(_first_line(error)) from error
+        raise CannotCompileError(first_line(error)) from error
 
 
 class _Traced(nn.Module):
@@ -144,7 +136,8 @@ class _Traced(nn.Module):
     ) -> tuple[Tensor, ...]:
         (layer,) = self._layer
         hides = hidden if self.kind == "batch" else None
-        beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=self.kind != "tree")
+        looped = None if layer.by_kernel else self.kind != "tree"
+        beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=looped)
         written = _Written()
         out = functional_call(
             layer.module,
@@ -206,10 +199,17 @@ class _Written:
 
 
 class _Beside:
-    """A `Backend` over cached keys and the layer's own, as inputs of the program."""
+    """A `Backend` over cached keys and the layer's own, as inputs of the program; `looped` None is our kernel."""
 
     def __init__(
-        self, cached: tuple[Tensor, Tensor], seen: int, mask: Tensor, hidden: Tensor | None, parts: int, *, looped: bool
+        self,
+        cached: tuple[Tensor, Tensor],
+        seen: int,
+        mask: Tensor,
+        hidden: Tensor | None,
+        parts: int,
+        *,
+        looped: bool | None,
     ) -> None:
         self.cached, self.seen, self.mask, self.hidden, self.parts = cached, seen, mask, hidden, parts
         self.looped = looped
@@ -217,6 +217,9 @@ class _Beside:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
         self.queries = q
+        if self.looped is None:
+            keys, values = (x[:, :, : self.seen] for x in self.cached)
+            return attend(q, (k, v), (keys, values), scale, self.mask, self.hidden)
         return attend_beside(
             q, (k, v), self.cached, self.seen, scale, self.mask, self.parts, self.hidden, looped=self.looped
         )
@@ -226,20 +229,6 @@ def _tensor(module: nn.Module, name: str) -> Tensor:
     *path, last = name.split(".")
     tensor: Tensor = getattr(module.get_submodule(".".join(path)), last)
     return tensor
-
-
-@cache
-def _processor() -> tuple[str, ...]:
-    """What machine code is made for: homes are shared by machines, and one may lack another's instructions."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next((line for line in lines if line.startswith(("flags", "Features"))), ""), platform.machine()
-    except OSError:  # no Linux
-        return platform.processor(), platform.machine()
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]
 
 
 def _own_cache() -> Any:

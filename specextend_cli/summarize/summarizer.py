@@ -21,7 +21,7 @@ from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.answers import Answers
 from specextend_cli.summarize.background import drained, stages
-from specextend_cli.summarize.compiling import compiling
+from specextend_cli.summarize.compiling import compiling, kernels
 from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import (
     Coverage,
@@ -38,7 +38,7 @@ from specextend_cli.summarize.events import (
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.notes import NoteStore
-from specextend_cli.summarize.pair import Choices, describe, load_writer
+from specextend_cli.summarize.pair import Choices, describe, device_of, load_writer
 from specextend_cli.summarize.passages import passages
 from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
@@ -224,6 +224,8 @@ class Summarizer:
             yield Stage(f"loading {preset.title}")
             import_transformers()
             fit_threads()
+            if options.compile:
+                yield from kernels(pair.target, device_of(options.device))
             self._writer = load_writer(preset, pair, options)
             if options.compile:
                 yield from compiling(self._writer.target.lm)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_four_bit import four_bit
+from test_four_bit import broad, four_bit
 from test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tiny_models import ARCHITECTURES, generate, prompt, tiny
 from torch import Tensor
@@ -24,7 +24,7 @@ from specextend_cli.engine.compiled import KINDS, Programs, programs_for
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.events import Looked, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.program import CannotCompileError
+from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
@@ -48,9 +48,9 @@ class Compiled:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[LanguageModel, Programs]:
+def made(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> tuple[LanguageModel, Programs]:
     """A tiny model of four bits a weight, merged, in float32, and its programs; not in use yet."""
-    lm = LanguageModel(four_bit())
+    lm = LanguageModel(four_bit(made=broad))
     programs = programs_for(lm, tmp_path_factory.mktemp("programs"))
     assert list(programs.make()) == list(KINDS)
     assert not programs.missing
@@ -96,7 +96,7 @@ def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: in
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_drafter_and_policy(compiled: Compiled, drafter: str, policy: str) -> None:
-    expected = generate(four_bit(), LONG, NEW)
+    expected = generate(four_bit(made=broad), LONG, NEW)
     target = Target(compiled.lm)
     retrieval = small(policy)
     assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == expected
@@ -189,7 +189,7 @@ def test_a_damaged_program_is_refused(made: tuple[LanguageModel, Programs], tmp_
 def test_a_program_is_of_one_kind_of_layer_and_machine(made: tuple[LanguageModel, Programs]) -> None:
     _, programs = made
     directory = programs.files["token"].parent
-    assert programs_for(LanguageModel(four_bit()), directory).files == programs.files
+    assert programs_for(LanguageModel(four_bit(made=broad)), directory).files == programs.files
     others = [
         programs_for(LanguageModel(model), directory).files for model in (tiny(), tiny("llama-mha"), tiny("qwen2"))
     ]

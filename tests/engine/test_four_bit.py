@@ -40,8 +40,13 @@ def random_weights(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
     return weights
 
 
-def four_bit(dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    model = tiny().to(dtype)
+def broad() -> PreTrainedModel:
+    """Heads as broad as our attention kernel wants them, states as the heads that draft know them."""
+    return make(Qwen2Config(**{**COMMON, "num_attention_heads": 2, "num_key_value_heads": 1}), 0)
+
+
+def four_bit(dtype: torch.dtype = torch.float32, made: Callable[[], PreTrainedModel] = tiny) -> PreTrainedModel:
+    model = made().to(dtype)
     assert use_four_bit(model, random_weights(model))
     return model
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.kernels import flash
+from specextend_cli.engine.attention.native import additive, attend, fits
 from specextend_cli.engine.attention.tiled import tiled
 
 _SHORTEST = 128  # keys of a part; below, a split costs more than it saves
@@ -35,6 +36,8 @@ class SplitKV:
         if q.device.type != "cpu" or (tree_mask is None and n > 1):
             narrow = q.device.type == "cpu" and q.dtype == torch.bfloat16
             return tiled(q, k, v, scale) if narrow and tree_mask is None else hybrid(q, k, v, scale, tree_mask)
+        if fits(n, q.shape[3], q.dtype, q.device):
+            return self._by_kernel(q, k, v, scale, tree_mask)
         tree = 0 if tree_mask is None else tree_mask.shape[1]
         heads = k.shape[1]
         parts = _parts(heads, total, tree)
@@ -48,6 +51,13 @@ class SplitKV:
             weights = lse.softmax(0)[..., None]
             out = (out * weights).sum(0)
         return out.reshape(q.shape).to(q.dtype)
+
+    def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+        if self._mask is None or self._shape or self._tree is not tree_mask:
+            self._tree, self._shape, self._mask = tree_mask, (), additive(tree_mask)
+        cached = k.shape[2] - self._mask.shape[1]
+        prefix, own = ((k[:, :, part], v[:, :, part]) for part in (slice(cached), slice(cached, None)))
+        return attend(q, own, prefix, scale, self._mask)
 
     def _masked(
         self, tree_mask: Tensor | None, n: int, groups: int, parts: int, step: int, length: int, dtype: torch.dtype

@@ -1,0 +1,40 @@
+"""Attention by our own kernel for processors (`native/attention.h`): a token, a tree, or a batch of tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine import native
+
+MOST = 64
+"""Queries; more are a prompt's, which `tiled` is for."""
+
+
+def fits(n: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the kernel is there, and for such queries."""
+    known = dtype in (torch.bfloat16, torch.float32) and head_dim % 32 == 0
+    return known and n <= MOST and device.type == "cpu" and native.is_loaded()
+
+
+def attend(
+    q: Tensor,
+    own: tuple[Tensor, Tensor],
+    cached: tuple[Tensor, Tensor],
+    scale: float,
+    mask: Tensor,
+    hidden: Tensor | None = None,
+) -> Tensor:
+    """Queries q [b, H, n, d] over `cached` [b, H_kv, seen, d] and `own` [b, H_kv, m, d] keys and values.
+
+    `mask` [n, m], float32, is added to the scores of own keys, `hidden` [b, 1, 1, seen] to those of cached ones.
+    """
+    out: Tensor = torch.ops.specextend.attend(q, *own, *cached, mask, hidden, scale)
+    return out
+
+
+def additive(tree_mask: Tensor | None) -> Tensor:
+    """What a tree's queries see of its keys [n, m], as `attend` wants it; None for one that sees itself."""
+    if tree_mask is None:
+        return torch.zeros(1, 1)
+    return torch.zeros(tree_mask.shape).masked_fill_(~tree_mask, -torch.inf)

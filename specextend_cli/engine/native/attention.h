@@ -1,0 +1,364 @@
+// Attention of a few queries over many keys: a token's, a tree's, or a batch's of tokens.
+//
+// Queries that share a key head are folded into rows over the same keys (grouped-query attention), and the keys are cut
+// into parts, so that every thread has some (split-KV). A part is read once, in blocks that stay in the first cache:
+// transposed, so that a register holds sixteen keys, they are multiplied with all rows, and so are the values after an
+// online softmax. The tree's own keys are the last block of the last part, under the tree's mask. Sums are float32.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "words.h"
+
+namespace specextend {
+
+constexpr int64_t kBlock = 64;      // keys
+constexpr int64_t kRows = 4;        // that are multiplied at a time
+constexpr int64_t kShortest = 128;  // keys of a part, at least
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// e to the x, for x <= 0, to a few parts in a million.
+inline __m512 exponential(__m512 x) {
+  const __m512 scaled = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-87)), _mm512_set1_ps(1.44269504f));
+  const __m512 whole = _mm512_roundscale_ps(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 rest = _mm512_sub_ps(scaled, whole);
+  __m512 sum = _mm512_set1_ps(1.54035304e-4f);  // of 2^rest, Taylor's
+  for (float term : {1.33335581e-3f, 9.61812911e-3f, 5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f, 1.f})
+    sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(term));
+  return _mm512_scalef_ps(sum, whole);
+}
+
+// Rows of 16 words become columns.
+inline void transpose(__m512i rows[kLanes]) {
+  __m512i half[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; i += 2) {
+    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    half[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
+    half[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
+    half[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
+    half[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0x88);
+    rows[i + 8] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0xdd);
+    rows[i + 4] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0x88);
+    rows[i + 12] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0xdd);
+  }
+}
+
+// For sixteen numbers of two rows, from `first` on: one of the first, one of the second, and so on.
+constexpr std::array<uint16_t, 32> alternating(int first) {
+  std::array<uint16_t, 32> order = {};
+  for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(first + i / 2 + i % 2 * 32);
+  return order;
+}
+
+alignas(64) constexpr std::array<uint16_t, 32> kOrder[2] = {alternating(0), alternating(16)};
+
+// Two rows of 32 numbers of 16 bits become one of pairs: 32 lanes, in two registers.
+inline void interleave(__m512i even, __m512i odd, __m512i pairs[2]) {
+  pairs[0] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[0]), odd);
+  pairs[1] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[1]), odd);
+}
+
+// Keys and values of one head, or some of them.
+template <typename T>
+struct Span {
+  const T *keys, *values;
+  int64_t key_stride, value_stride, count;
+};
+
+// One part of one head: what its rows have gathered so far.
+template <typename T>
+class Part {
+  static constexpr int64_t kNumbers = Word<T>::numbers;
+
+ public:
+  Part(const T* q, int64_t rows, int64_t dim)
+      : q_(reinterpret_cast<const uint32_t*>(q)),
+        rows_(rows),
+        dim_(dim),
+        keys_(dim / kNumbers * kBlock),
+        values_(kBlock / kNumbers * dim),
+        scores_(rows * kBlock),
+        shares_(rows * kBlock),
+        out(rows * dim),
+        top(rows, kNever),
+        total(rows) {}
+
+ private:
+  const uint32_t* q_;
+  int64_t rows_, dim_;
+  std::vector<uint32_t> keys_;    // [dim / numbers, block]
+  std::vector<uint32_t> values_;  // [block / numbers, dim]
+  std::vector<float> scores_;     // [rows, block]
+  std::vector<T> shares_;         // [rows, block]
+
+ public:
+  std::vector<float> out;    // [rows, dim], times `total`
+  std::vector<float> top;    // the largest score
+  std::vector<float> total;  // of exp(score - top)
+
+  // At most a block of keys. `mask(row, column)`: what sixteen scores from there on get added, or nothing.
+  template <typename Mask>
+  void see(const Span<T>& span, float scale, const Mask& mask) {
+    read_keys(span);
+    read_values(span);
+    each_few([&](auto count, int64_t row) { score<count()>(row, span.count); });
+    for (int64_t row = 0; row < rows_; ++row) weigh(row, span.count, scale, mask);
+    each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
+  }
+
+ private:
+  template <typename Work>
+  void each_few(const Work& work) const {
+    int64_t row = 0;
+    for (; row + kRows <= rows_; row += kRows) work(std::integral_constant<int, kRows>(), row);
+    switch (rows_ - row) {
+      case 3:
+        return work(std::integral_constant<int, 3>(), row);
+      case 2:
+        return work(std::integral_constant<int, 2>(), row);
+      case 1:
+        return work(std::integral_constant<int, 1>(), row);
+    }
+  }
+
+  void read_keys(const Span<T>& span) {
+    for (int64_t key = 0; key < span.count; key += kLanes)
+      for (int64_t word = 0; word < dim_ / kNumbers; word += kLanes) {
+        __m512i square[kLanes];
+        for (int64_t i = 0; i < kLanes; ++i) {
+          const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
+          square[i] = key + i < span.count ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
+          _mm_prefetch(from + kBlock * span.key_stride, _MM_HINT_T1);
+        }
+        transpose(square);
+        for (int64_t i = 0; i < kLanes; ++i) _mm512_storeu_si512(&keys_[(word + i) * kBlock + key], square[i]);
+      }
+  }
+
+  void read_values(const Span<T>& span) {
+    for (int64_t key = 0; key < span.count; key += kNumbers) {
+      uint32_t* to = &values_[key / kNumbers * dim_];
+      const T* from = span.values + key * span.value_stride;
+      for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
+        const __m512i row = _mm512_loadu_si512(from + at);
+        for (int64_t i = 0; i < kNumbers; ++i) _mm_prefetch(from + (kBlock + i) * span.value_stride + at, _MM_HINT_T1);
+        if constexpr (kNumbers == 1) {
+          _mm512_storeu_si512(to + at, row);
+        } else {
+          const bool last = key + 1 == span.count;
+          __m512i pairs[2];
+          interleave(row, last ? _mm512_setzero_si512() : _mm512_loadu_si512(from + span.value_stride + at), pairs);
+          _mm512_storeu_si512(to + at, pairs[0]);
+          _mm512_storeu_si512(to + at + kLanes, pairs[1]);
+        }
+      }
+    }
+  }
+
+  // Scores of `Count` rows, 32 keys at a time: as many sums as hide what one of them waits for the one before.
+  template <int Count>
+  void score(int64_t row, int64_t keys) {
+    const int64_t words = dim_ / kNumbers;
+    for (int64_t key = 0; key < keys; key += 2 * kLanes) {
+      __m512 sums[Count][2];
+      for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_ps();
+      for (int64_t word = 0; word < words; ++word) {
+        const uint32_t* column = &keys_[word * kBlock + key];
+        const __m512i left = _mm512_loadu_si512(column), right = _mm512_loadu_si512(column + kLanes);
+#pragma GCC unroll 4
+        for (int i = 0; i < Count; ++i) {
+          const __m512i number = every_lane(q_[(row + i) * words + word]);
+          sums[i][0] = Word<T>::multiply_add(sums[i][0], left, number);
+          sums[i][1] = Word<T>::multiply_add(sums[i][1], right, number);
+        }
+      }
+      for (int i = 0; i < Count; ++i) {
+        _mm512_storeu_ps(&scores_[(row + i) * kBlock + key], sums[i][0]);
+        _mm512_storeu_ps(&scores_[(row + i) * kBlock + key + kLanes], sums[i][1]);
+      }
+    }
+  }
+
+  // Scores to shares; what was gathered before is brought to the same scale.
+  template <typename Mask>
+  void weigh(int64_t row, int64_t keys, float scale, const Mask& mask) {
+    float* scores = &scores_[row * kBlock];
+    T* shares = &shares_[row * kBlock];
+    __m512 highest = _mm512_set1_ps(kNever);
+    for (int64_t key = 0; key < keys; key += kLanes) {
+      const __mmask16 there = static_cast<__mmask16>((1u << std::min(keys - key, kLanes)) - 1);
+      const __m512 masked =
+          _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), mask(row, key, there));
+      const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNever), masked);
+      _mm512_storeu_ps(scores + key, seen);
+      highest = _mm512_max_ps(highest, seen);
+    }
+    const float before = top[row], now = std::max(before, _mm512_reduce_max_ps(highest));
+    const bool nothing = now == kNever;
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t key = 0; key < keys; key += kLanes) {
+      const __m512 seen = _mm512_loadu_ps(scores + key);
+      const __mmask16 hides =
+          nothing ? __mmask16(0xffff) : _mm512_cmp_ps_mask(seen, _mm512_set1_ps(kNever), _CMP_EQ_OQ);
+      const __m512 share =
+          _mm512_mask_blend_ps(hides, exponential(_mm512_sub_ps(seen, _mm512_set1_ps(now))), _mm512_setzero_ps());
+      sum = _mm512_add_ps(sum, share);
+      Word<T>::store(shares + key, share);
+    }
+    if (nothing) return;
+    if (now > before) {
+      const float keep = std::exp(before - now);
+      total[row] *= keep;
+      for (int64_t at = 0; at < dim_; ++at) out[row * dim_ + at] *= keep;
+      top[row] = now;
+    }
+    total[row] += _mm512_reduce_add_ps(sum);
+  }
+
+  // Values by their shares, 64 dimensions at a time where there are as many.
+  template <int Count>
+  void gather(int64_t row, int64_t keys) {
+    int64_t at = 0;
+    for (; at + 4 * kLanes <= dim_; at += 4 * kLanes) gather_at<Count, 4>(row, keys, at);
+    for (; at < dim_; at += kLanes) gather_at<Count, 1>(row, keys, at);
+  }
+
+  template <int Count, int Columns>
+  void gather_at(int64_t row, int64_t keys, int64_t at) {
+    __m512 sums[Count][Columns];
+    for (int i = 0; i < Count; ++i)
+      for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(&out[(row + i) * dim_ + at + c * kLanes]);
+    for (int64_t key = 0; key < keys; key += kNumbers) {
+      const uint32_t* values = &values_[key / kNumbers * dim_ + at];
+      __m512i columns[Columns];
+#pragma GCC unroll 4
+      for (int c = 0; c < Columns; ++c) columns[c] = _mm512_loadu_si512(values + c * kLanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < Count; ++i) {
+        const __m512i share =
+            every_lane(reinterpret_cast<const uint32_t*>(&shares_[(row + i) * kBlock])[key / kNumbers]);
+#pragma GCC unroll 4
+        for (int c = 0; c < Columns; ++c) sums[i][c] = Word<T>::multiply_add(sums[i][c], columns[c], share);
+      }
+    }
+    for (int i = 0; i < Count; ++i)
+      for (int c = 0; c < Columns; ++c) _mm512_storeu_ps(&out[(row + i) * dim_ + at + c * kLanes], sums[i][c]);
+  }
+};
+
+template <typename T>
+at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::Tensor& own_values,
+                     const at::Tensor& keys, const at::Tensor& values, const at::Tensor& tree,
+                     const std::optional<at::Tensor>& hidden, float scale) {
+  const int64_t batch = q.size(0), heads = keys.size(1), nodes = q.size(2), dim = q.size(3);
+  const int64_t seen = keys.size(2), own = own_keys.size(2);
+  const int64_t groups = q.size(1) / heads, rows = groups * nodes, threads = at::get_num_threads();
+  const int64_t even = threads / std::gcd(batch * heads, threads);
+  const int64_t parts = std::max<int64_t>(1, std::min(even, seen / kShortest));
+  const int64_t size = (seen + parts - 1) / parts;
+  const float* tree_mask = tree.const_data_ptr<float>();
+  const T* hidden_mask = hidden ? hidden->const_data_ptr<T>() : nullptr;
+  const at::Tensor folded = q.contiguous();  // [batch, heads, groups, nodes, dim]: rows of a head side by side
+  std::vector<std::optional<Part<T>>> done(batch * heads * parts);
+
+  const auto head_of = [](const at::Tensor& k, const at::Tensor& v, int64_t b, int64_t h, int64_t first,
+                          int64_t count) {
+    return Span<T>{k.const_data_ptr<T>() + b * k.stride(0) + h * k.stride(1) + first * k.stride(2),
+                   v.const_data_ptr<T>() + b * v.stride(0) + h * v.stride(1) + first * v.stride(2), k.stride(2),
+                   v.stride(2), count};
+  };
+  at::parallel_for(0, batch * heads * parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t b = task / (heads * parts), h = task / parts % heads, part = task % parts;
+      Part<T>& here = done[task].emplace(folded.const_data_ptr<T>() + (b * heads + h) * rows * dim, rows, dim);
+      const int64_t last = std::min(seen, (part + 1) * size);
+      for (int64_t first = part * size; first < last; first += kBlock) {
+        const int64_t count = std::min(kBlock, last - first);
+        const T* hides = hidden_mask ? hidden_mask + b * seen + first : nullptr;
+        if (hides && std::all_of(hides, hides + count, [](T x) { return static_cast<float>(x) == kNever; })) continue;
+        here.see(head_of(keys, values, b, h, first, count), scale, [&](int64_t, int64_t key, __mmask16 there) {
+          return hides ? Word<T>::load_some(hides + key, there) : _mm512_setzero_ps();
+        });
+      }
+      if (part + 1 < parts) continue;
+      for (int64_t first = 0; first < own; first += kBlock)
+        here.see(head_of(own_keys, own_values, b, h, first, std::min(kBlock, own - first)), scale,
+                 [&](int64_t row, int64_t key, __mmask16 there) {
+                   return Word<float>::load_some(tree_mask + row % nodes * own + first + key, there);
+                 });
+    }
+  });
+
+  at::Tensor out = at::empty(q.sizes(), q.options());
+  T* to = out.mutable_data_ptr<T>();
+  std::vector<float> joined(dim);
+  for (int64_t head = 0; head < batch * heads; ++head)
+    for (int64_t row = 0; row < rows; ++row, to += dim) {
+      float top = kNever, total = 0;
+      for (int64_t part = 0; part < parts; ++part) top = std::max(top, done[head * parts + part]->top[row]);
+      std::fill(joined.begin(), joined.end(), 0.f);
+      for (int64_t part = 0; part < parts; ++part) {
+        const Part<T>& one = *done[head * parts + part];
+        const float share = std::exp(one.top[row] - top);
+        total += share * one.total[row];
+        for (int64_t at = 0; at < dim; ++at) joined[at] += share * one.out[row * dim + at];
+      }
+      for (int64_t at = 0; at < dim; ++at) to[at] = joined[at] / total;
+    }
+  return out;
+}
+
+// q [b, H, n, d] over the cached keys and values [b, H_kv, seen, d] and the tree's own [b, H_kv, m, d] -> [b, H, n, d].
+// `tree` [n, m] float32 is added to the scores of own keys, `hidden` [b, 1, 1, seen] to those of the cached ones. d is
+// a multiple of 32. A row sees one key at least.
+inline at::Tensor attend(const at::Tensor& q, const at::Tensor& own_keys, const at::Tensor& own_values,
+                         const at::Tensor& keys, const at::Tensor& values, const at::Tensor& tree,
+                         const std::optional<at::Tensor>& hidden, double scale) {
+  TORCH_CHECK(q.dim() == 4 && q.size(3) % 32 == 0, "attend: q is [b, H, n, d], d a multiple of 32");
+  const int64_t batch = q.size(0), heads = keys.size(1), dim = q.size(3), seen = keys.size(2);
+  for (const at::Tensor* x : {&own_keys, &own_values, &keys, &values})
+    TORCH_CHECK(x->dim() == 4 && x->size(0) == batch && x->size(1) == heads && x->size(3) == dim && x->stride(3) == 1 &&
+                    x->scalar_type() == q.scalar_type(),
+                "attend: keys and values are [b, H_kv, .., d] of the queries' type");
+  TORCH_CHECK(heads > 0 && q.size(1) % heads == 0 && values.size(2) == seen && own_values.size(2) == own_keys.size(2),
+              "attend: as many values as keys");
+  TORCH_CHECK(tree.scalar_type() == at::kFloat && tree.is_contiguous() && tree.dim() == 2 &&
+                  tree.size(0) == q.size(2) && tree.size(1) == own_keys.size(2),
+              "attend: the tree's mask is float32 [n, m]");
+  TORCH_CHECK(!hidden || (hidden->is_contiguous() && hidden->numel() == batch * seen &&
+                          hidden->scalar_type() == q.scalar_type()),
+              "attend: what is hidden is [b, 1, 1, seen]");
+  const auto scaled = static_cast<float>(scale);
+  if (q.scalar_type() == at::kBFloat16)
+    return attend_of<c10::BFloat16>(q, own_keys, own_values, keys, values, tree, hidden, scaled);
+  TORCH_CHECK(q.scalar_type() == at::kFloat, "attend: bfloat16 or float32");
+  return attend_of<float>(q, own_keys, own_values, keys, values, tree, hidden, scaled);
+}
+
+}  // namespace specextend

@@ -1,0 +1,36 @@
+"""The C++ compiler, and the processor that it compiles for."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+
+
+class CannotCompileError(Exception):
+    """Nothing can be compiled of this, or on this machine; in words."""
+
+
+def compiler() -> str:
+    """The command of a C++ compiler. CannotCompileError where there is none."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        return str(get_cpp_compiler())
+    except RuntimeError as error:
+        raise CannotCompileError("there is no C++ compiler (g++ or clang++)") from error
+
+
+@cache
+def processor() -> tuple[str, ...]:
+    """What machine code is made for: homes are shared by machines, and one may lack another's instructions."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next((line for line in lines if line.startswith(("flags", "Features"))), ""), platform.machine()
+    except OSError:  # no Linux
+        return platform.processor(), platform.machine()
+
+
+def first_line(error: Exception) -> str:
+    """Of an error's message, which may be a compiler's whole output."""
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]

@@ -1,0 +1,92 @@
+"""The kernels as a library of operators, `torch.ops.specextend`: made by the user's own compiler, loaded into torch.
+
+A wheel for every processor and version of torch is what libraries of kernels are made of. Ours is three headers, and a
+machine that can compile decoder layers (`program.py`) can compile these for its own instructions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.native.compiler import CannotCompileError, compiler, first_line, processor
+
+_HERE = Path(__file__).parent
+SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
+_NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16"}
+_FLAGS = ("-O3", "-march=native", "-std=c++20", "-fPIC", "-shared", "-fopenmp")  # threads are torch's, by its OpenMP
+_LONGEST = 300  # seconds
+
+
+@dataclass(frozen=True)
+class Library:
+    """The file that holds, or is to hold, the kernels of this version on this machine."""
+
+    file: Path
+
+    @classmethod
+    def within(cls, directory: Path) -> Library:
+        """CannotCompileError: this processor has not the instructions that they are written in."""
+        if not set(processor()[0].split()) >= _NEEDED:
+            raise CannotCompileError("the processor lacks AVX-512 with bfloat16 products")
+        facts = (torch.__version__, processor(), _FLAGS, [source.read_text() for source in SOURCES])
+        return cls(directory / f"kernels-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so")
+
+    def make(self) -> None:
+        """Compile; takes half a minute. CannotCompileError, with nothing left in `file`."""
+        root = Path(torch.__file__).parent
+        include = (root / "include", root / "include" / "torch" / "csrc" / "api" / "include")
+        made = self.file.with_name(f"{self.file.name}.{os.getpid()}")
+        command = [
+            *(compiler(), *_FLAGS, str(SOURCES[-1]), "-o", str(made)),
+            *(f"-I{folder}" for folder in include),
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+            *(f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu"),
+        ]
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_LONGEST)
+            if done.returncode:
+                raise CannotCompileError(f"the C++ compiler failed: {_first_error(done.stderr)}")
+            made.replace(self.file)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CannotCompileError(first_line(error)) from error
+        finally:
+            made.unlink(missing_ok=True)
+
+    def load(self) -> None:
+        """Into this process, for good. CannotCompileError where the file is damaged, which is then removed."""
+        if is_loaded():
+            return
+        try:
+            torch.ops.load_library(str(self.file))
+        except OSError as error:
+            self.file.unlink(missing_ok=True)
+            raise CannotCompileError(first_line(error)) from error
+        torch.library.register_fake("specextend::few_rows", _few_rows)
+        torch.library.register_fake("specextend::attend", _attend)
+
+
+def is_loaded() -> bool:
+    """Whether `torch.ops.specextend` can be called."""
+    return hasattr(torch.ops.specextend, "few_rows")
+
+
+def _few_rows(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
+    return x.new_empty(x.shape[0], codes.shape[0] * 16)
+
+
+def _attend(q: Tensor, *args: object) -> Tensor:
+    return torch.empty_like(q, memory_format=torch.contiguous_format)
+
+
+def _first_error(output: str) -> str:
+    lines = output.strip().splitlines() or ["it said nothing"]
+    return next((line for line in lines if "error" in line), lines[-1])[:200]

@@ -1,0 +1,39 @@
+"""Which kernels a test runs with: torch's own, unless it asks for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from specextend_cli.engine import native
+from specextend_cli.engine.native import CannotCompileError, Library
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Our kernels, compiled."""
+    try:
+        library = Library.within(tmp_path_factory.mktemp("kernels"))
+        library.make()
+    except CannotCompileError as error:
+        pytest.skip(str(error))
+    return library
+
+
+@pytest.fixture(scope="module", params=["torch", "ours"])
+def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kernels that a model made in the test will use."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ours":
+            request.getfixturevalue("library").load()
+        else:
+            patch.setattr(native, "is_loaded", lambda: False)
+        yield request.param
+
+
+@pytest.fixture(autouse=True)
+def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another test has loaded stays loaded; those that do not ask for it do not see it."""
+    if "kernels" not in request.fixturenames:
+        monkeypatch.setattr(native, "is_loaded", lambda: False)

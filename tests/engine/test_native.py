@@ -1,0 +1,204 @@
+"""Our own kernels compute what they stand for, row by row the same, and write the same tokens."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import torch
+from test_four_bit import broad, random_weights
+from test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tiny_models import generate, prompt
+from torch import Tensor
+
+from specextend_cli.engine import native
+from specextend_cli.engine.attention.native import additive, attend, fits
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.four_bit import Tiles, use_four_bit
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.native import library as module
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import from_lists
+
+TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
+
+ours = pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module")
+
+
+def matrix(rows: int, columns: int, seed: int = 0) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Codes and scales, and what they mean."""
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.randint(0, 256, (rows, columns // 2), generator=generator, dtype=torch.uint8)
+    scales = torch.randn(rows, columns // 32, 2, generator=generator).bfloat16()
+    unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).double() - 8
+    return (codes, scales), (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
+
+
+def distance(ours: Tensor, expected: Tensor) -> float:
+    return float((ours.double() - expected).norm() / expected.norm())
+
+
+@ours
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
+@pytest.mark.parametrize(("rows", "columns"), [(16, 32), (48, 96), (576, 576), (208, 1536)])
+def test_products(kernels: str, rows: int, columns: int, dtype: torch.dtype, tolerance: float) -> None:
+    """Every count of rows has its own loop; what a row gets is the same to the bit in all of them."""
+    part, full = matrix(rows, columns)
+    packed = Tiles.of([part], dtype)
+    x = torch.randn(33, columns, generator=torch.Generator().manual_seed(1)).to(dtype)
+    whole = packed(x)
+    assert whole.dtype == dtype
+    assert distance(whole, x.double() @ full.T) < tolerance
+    for count in range(1, 33):
+        assert torch.equal(packed(x[:count]), whole[:count])
+
+
+@ours
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
+def test_eight_bits_are_two_matrices_side_by_side(kernels: str, dtype: torch.dtype, tolerance: float) -> None:
+    (high, first), (low, second) = matrix(64, 96), matrix(64, 96, seed=1)
+    x = torch.randn(5, 96, generator=torch.Generator().manual_seed(1)).to(dtype)
+    assert distance(Tiles.of([high, low], dtype)(x), x.double() @ (first + second).T) < tolerance
+
+
+@ours
+def test_products_of_what_does_not_fit_are_refused(kernels: str) -> None:
+    (codes, scales) = Tiles.of([matrix(32, 64)[0]], torch.float32).buffers()
+    few_rows = torch.ops.specextend.few_rows
+    x = torch.randn(2, 64)
+    for wrong in (
+        (x[:, :32], codes, scales),
+        (x[:, :40], codes, scales),
+        (x[0], codes, scales),
+        (x[:0], codes, scales),
+    ):
+        with pytest.raises(RuntimeError, match="few_rows"):
+            few_rows(*wrong)
+    for wrong in (
+        (x.double(), codes, scales),
+        (x, codes, scales.float()),
+        (x, codes[:1], scales),
+        (x, codes.int(), scales),
+    ):
+        with pytest.raises(RuntimeError, match="few_rows"):
+            few_rows(*wrong)
+
+
+@ours
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("dim", [32, 64, 96, 128])
+@pytest.mark.parametrize("seen", [0, 1, 17, 63, 64, 65, 129, 1000])
+def test_attention(kernels: str, seen: int, dim: int, dtype: torch.dtype, tolerance: float) -> None:
+    torch.manual_seed(0)
+    for nodes, groups, batch in ((1, 3, 1), (1, 1, 3), (2, 3, 1), (5, 3, 2), (12, 4, 1), (40, 1, 1)):
+        q = torch.randn(batch, nodes, 3 * groups, dim).to(dtype).transpose(1, 2)
+        keys, values = torch.randn(2, batch, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
+        k, v = torch.randn(2, batch, nodes, 3, dim).to(dtype).transpose(2, 3)
+        tree = from_lists(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes, "cpu")
+        mask = tree.mask if nodes > 1 else None
+        out = attend(q, (k, v), (keys, values), 0.2, additive(mask))
+        assert out.dtype == dtype
+        joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
+        assert distance(out, reference(q.double(), *joined, 0.2, mask)) < tolerance
+
+
+@ours
+def test_attention_does_not_see_what_is_hidden(kernels: str) -> None:
+    """Of sequences of unequal lengths; what lies behind their ends may be anything."""
+    torch.manual_seed(0)
+    lengths = torch.tensor([300, 200, 5, 128])
+    q, (k, v) = torch.randn(4, 9, 1, 64), torch.randn(2, 4, 3, 1, 64)
+    keys, values = torch.randn(2, 4, 3, 300, 64)
+    behind = torch.arange(300) >= lengths[:, None]
+    for cached in (keys, values):
+        cached.masked_fill_(behind[:, None, :, None], 1e9)
+    hidden = torch.zeros(4, 1, 1, 300).masked_fill_(behind[:, None, None], -torch.inf)
+    out = attend(q, (k, v), (keys, values), 0.2, additive(None), hidden)
+    for i, length in enumerate(lengths.tolist()):
+        one = slice(i, i + 1)
+        joined = (torch.cat((x[one, :, :length], y[one]), 2) for x, y in ((keys, k), (values, v)))
+        torch.testing.assert_close(out[one], reference(q[one], *joined, 0.2, None), rtol=1e-4, atol=1e-5)
+
+
+@ours
+def test_large_scores_and_far_ones(kernels: str) -> None:
+    """The largest score is in the middle, and of others next to nothing is left."""
+    torch.manual_seed(0)
+    q, (k, v), (keys, values) = torch.randn(1, 3, 1, 64), torch.randn(2, 1, 3, 1, 64), torch.randn(2, 1, 3, 200, 64)
+    keys[:, :, 100] = 50 * q[:, :, 0]
+    out = attend(q, (k, v), (keys, values), 1.0, additive(None))
+    torch.testing.assert_close(out[:, :, 0], values[:, :, 100])
+
+
+@ours
+def test_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
+    q, (k, v), (keys, values) = torch.randn(1, 9, 2, 64), torch.randn(2, 1, 3, 2, 64), torch.randn(2, 1, 3, 20, 64)
+    mask = torch.zeros(2, 2)
+    attend(q, (k, v), (keys, values), 1.0, mask)
+    for wrong in (
+        (q[..., :40], (k, v), (keys, values), 1.0, mask),
+        (q[:, :8], (k, v), (keys, values), 1.0, mask),
+        (q, (k, v[:, :, :1]), (keys, values), 1.0, mask),
+        (q, (k, v), (keys, values[:, :, :10]), 1.0, mask),
+        (q, (k, v), (keys.bfloat16(), values), 1.0, mask),
+        (q, (k, v), (keys, values), 1.0, mask[:1]),
+        (q, (k, v), (keys, values), 1.0, mask.double()),
+        (q, (k, v), (keys, values), 1.0, mask, torch.zeros(1, 1, 1, 19)),
+        (q.half(), (k.half(), v.half()), (keys.half(), values.half()), 1.0, mask),
+    ):
+        with pytest.raises(RuntimeError, match="attend"):
+            attend(*wrong)
+
+
+@ours
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_drafter_and_policy(kernels: str, drafter: str, policy: str) -> None:
+    judge, model = broad(), broad()
+    random_weights(judge)
+    assert use_four_bit(model, random_weights(model))
+    lm = LanguageModel(model)
+    head_dim = lm.new_cache(1).buffer.shape[-1]
+    assert fits(12, head_dim, lm.dtype, lm.device)
+    target, retrieval = Target(lm), small(policy)
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == generate(judge, prompt(), NEW)
+
+
+def test_a_processor_without_the_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "processor", lambda: ("flags : sse2 avx2 avx512f", "x86_64"))
+    with pytest.raises(CannotCompileError, match="AVX-512"):
+        Library.within(tmp_path)
+
+
+def fake_compiler(directory: Path, script: str) -> str:
+    file = directory / "compiler"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What went wrong is said, and nothing is left behind."""
+    broken = fake_compiler(tmp_path, "echo half > made; echo 'kernels.cpp:1: error: no such thing' >&2; exit 1")
+    monkeypatch.setattr(module, "compiler", lambda: broken)
+    library = Library(tmp_path / "made" / "kernels.so")
+    with pytest.raises(CannotCompileError, match="no such thing"):
+        library.make()
+    assert not list(library.file.parent.iterdir())
+
+
+def test_a_damaged_library_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = Library(tmp_path / "kernels.so")
+    library.file.write_bytes(os.urandom(1000))
+    monkeypatch.setattr(module, "is_loaded", lambda: False)
+    with pytest.raises(CannotCompileError):
+        library.load()
+    assert not library.file.exists()
+
+
+def test_without_the_library_nothing_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_loaded", lambda: False)
+    assert not fits(1, 64, torch.bfloat16, torch.device("cpu"))
