@@ -91,7 +91,7 @@ void multiply(const Rows<T>& x, int64_t first, const uint8_t* codes, const c10::
       for (int t = 0; t < Tiles; ++t) {
         const uint8_t* from = codes + t * tile_codes + step * 64;
         packed[t] = _mm512_loadu_si512(from);
-        _mm_prefetch(from + kAhead, _MM_HINT_T0);
+        _mm_prefetch(from + kAhead + (step * 64 + kAhead < tile_codes ? 0 : (Tiles - 1) * tile_codes), _MM_HINT_T1);
       }
 #pragma GCC unroll 4
       for (int64_t pair = 0; pair < kStep / 2; ++pair) {
