@@ -1,10 +1,11 @@
 # make demo    install, then summarize a real PDF with the embedded pair
 # make test    install for development, then run the tests
-# make lint    ruff and mypy
+# make lint    ruff, clang-format and mypy
 # make docs    what is generated in docs/: the command reference and the pictures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
 
 .PHONY: demo test test-slow test-oldest lint format docs clean
 
@@ -26,11 +27,13 @@ test-oldest:
 lint: $(VENV)/.developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 
 format: $(VENV)/.developing
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
 
 docs: $(VENV)/.developing
 	$(BIN)/python docs/make_cli.py

@@ -56,5 +56,5 @@ def _bytes(module: nn.Module) -> int:
     if isinstance(module, nn.Embedding | FourBitLinear):  # whose packed weights are modules of their own
         return 0
     if isinstance(module, Packed):
-        return sum(buffer.nbytes for buffer in module.buffers())
+        return sum(buffer.nbytes for buffer in module.buffers(recurse=False))
     return sum(parameter.nbytes for parameter in module.parameters(recurse=False))

@@ -50,7 +50,7 @@ REST = "sampling, acceptance, loop"
 KINDS = (PRODUCTS, ATTENTION, SMALL, CALLS, KEEPING, DRAFTING, CHOOSING, REST)
 _VERIFYING = "verifying"
 _QUIET = "99"
-_PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "_weight_int4pack_mm", "mkldnn", "_scaled_mm")
+_PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "few_rows", "_weight_int4pack_mm", "mkldnn", "_scaled_mm")
 
 _Sums: TypeAlias = "defaultdict[str, float]"
 
@@ -233,7 +233,7 @@ def _kind(name: str) -> str:
     """Of an operation that a layer calls."""
     if name == ATTENTION:
         return ATTENTION
-    return PRODUCTS if name.removeprefix("aten::").startswith(_PRODUCTS) else SMALL
+    return PRODUCTS if name.rpartition("::")[2].startswith(_PRODUCTS) else SMALL
 
 
 def _export(profiler: profile, path: Path) -> None:

@@ -81,9 +81,7 @@ def run(options: Options) -> Iterator[Event]:
 
     Records are kept on disk as they come, until `Finished.forget` is called.
     """
-    if methods.have_attention_of_their_own(options.methods):
-        options = replace(options, compile=False)
-    prepared = yield from _prepared(options)
+    prepared = yield from _prepared(options, layers=not methods.have_attention_of_their_own(options.methods))
 
     from specextend_cli.bench.partial import Partial
     from specextend_cli.bench.records import Benchmark
@@ -111,9 +109,7 @@ def run(options: Options) -> Iterator[Event]:
 
 def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
     """Run experiments one after the other; the last event is `Explored`. Otherwise as `run`."""
-    if "ablation" in names:
-        options = replace(options, compile=False)
-    prepared = yield from _prepared(options)
+    prepared = yield from _prepared(options, layers="ablation" not in names)
 
     from specextend_cli.bench import experiments
 
@@ -130,7 +126,7 @@ def profile(options: Options, directory: Path | None = None) -> Iterator[Event]:
 
     The layers are not compiled: a profiler sees operations, and a compiled layer is one.
     """
-    prepared = yield from _prepared(replace(options, compile=False))
+    prepared = yield from _prepared(options, layers=False)
 
     from specextend_cli.bench import profiling
 
@@ -193,7 +189,8 @@ def _explored(
     yield Explored(tuple(found), provenance(empty), wrong, skipped, prepared.models.exact, forget, preset)
 
 
-def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
+def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None, _Prepared]:
+    """`layers`: whether they may be compiled; with stock ones, `compile` stands for our kernels alone."""
     preset = load_preset(options.preset)
     if options.head is not None:
         preset = with_head(preset, options.head)
@@ -213,10 +210,11 @@ def _prepared(options: Options) -> Generator[Event, None, _Prepared]:
     if options.compile:
         yield from kernels(pair.target, device_of(options.device))
     models = Models(preset, pair, options, context=longest)
-    if options.compile:
+    if options.compile and layers:
         yield from compiling(models.lm)
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
+    settings["compile"] = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
     facts = machine.describe(models.device)
     identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": options.seed or 0}
     return _Prepared(

@@ -91,7 +91,7 @@ def _compiler() -> Check:
         if name and shutil.which(name):
             return Check("compiler", name)
     fix = "sudo apt install g++ (macOS: xcode-select --install)"
-    return Check("compiler", "no C++; decoding takes about twice as long", "poor", fix)
+    return Check("compiler", "no C++; decoding takes more than twice as long", "poor", fix)
 
 
 def _hardware() -> Iterator[Check]:

@@ -230,7 +230,7 @@ Compile: TypeAlias = Annotated[
     typer.Option(
         "--compile/--no-compile",
         envvar="SPECEXTEND_COMPILE",
-        help="On processors, decode with compiled layers; made once, in half a minute.",
+        help="On processors, decode with kernels and layers compiled here, once, in a minute.",
         rich_help_panel=SPEED,
     ),
 ]

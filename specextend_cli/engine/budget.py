@@ -1,9 +1,9 @@
 """The gate: how large a tree pays, and whether drafting pays at all, by this run's own clock.
 
 A verification of n nodes costs c(n) seconds, a draft d; the tree's best n nodes promise 1 + s(n) tokens. The budget
-cuts the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. A model's forwards must beat what
-is to be had without them, plain decoding or n-grams; while they do not, they are tried again only as long as such
-losses stay under a small share of the time spent.
+cuts the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. Promises are held to account twice:
+a model's forwards must beat what is to be had without them, and that, n-grams, must beat plain decoding. While either
+does not, it is tried again only as long as such losses stay under a small share of the time spent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from specextend_cli.engine.tree import DraftTree
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
 _MARGIN = 1.04  # a tree must promise this much more than plain decoding: clocks and promises are noisy
-_TUITION = 0.02  # share of the time that may be lost to trying drafts that did not pay
 _FIRST = 2  # plain steps before the first draft, at every new context length
 _CHEAP_STEPS = 4  # steps without a model's forwards before the first with them
 _WORST = 8  # plain steps; a single step never counts for more
@@ -103,10 +102,8 @@ class Budget:
     _steps: int = field(default=0, init=False)
     _drafts: int = field(default=0, init=False)
     _elapsed: float = field(default=0.0, init=False)
-    _lost: float = field(default=0.0, init=False)
-    _trial_loss: float = field(default=0.0, init=False)
-    _spent: float = field(default=0.0, init=False)
-    _earned: float = field(default=0.0, init=False)
+    _forwards: _Account = field(default_factory=lambda: _Account(0.8, 0.012), init=False)
+    _copies: _Account = field(default_factory=lambda: _Account(0.97, 0.01), init=False)  # pay seldom, then much
     _cheap: _Rate = field(default_factory=lambda: _Rate(), init=False)
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
@@ -118,10 +115,12 @@ class Budget:
         self._steps += 1
         if not self.costs.known(length) or self._steps % _REFRESH == 0:
             return replace(self.shape, nodes=1)
-        pays = self._earned >= self._spent
-        affordable = self._lost + self._trial_loss <= _TUITION * self._elapsed
         measured = self._cheap.samples >= _CHEAP_STEPS and self._steps % _REFRESH > 2
-        return self.shape if measured and (pays or affordable) else replace(self.shape, forwards=0)
+        if measured and self._forwards.may_spend(self._elapsed):
+            return self.shape
+        if self._copies.may_spend(self._elapsed):
+            return replace(self.shape, forwards=0)
+        return replace(self.shape, nodes=1)
 
     def cut(self, tree: DraftTree, draft_seconds: float, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
@@ -156,26 +155,56 @@ class Budget:
         plain = self.costs.plain(length)
         spent = min(draft_seconds + verify_seconds, _WORST * plain) if plain else draft_seconds + verify_seconds
         self._elapsed = _MEMORY * self._elapsed + spent
-        self._lost *= _MEMORY
+        self._forwards.forgive()
+        self._copies.forgive()
         if shape.nodes == 1:
-            return
-        if shape.forwards == 0:
+            if plain and not self._copies.pays:
+                self._cheap.learn(spent, accepted)  # plain decoding is what there is without forwards
+        elif shape.forwards == 0:
             self._cheap.learn(spent, accepted)
-            return
-        self._drafts += 1
-        if self._drafts == 1:
-            return  # warm-up
-        earned = accepted * self._cheap.seconds_per_token
-        self._spent = 0.8 * self._spent + spent
-        self._earned = 0.8 * self._earned + earned
-        if self._earned < self._spent:
-            loss = max(spent - earned, 0.0)
-            self._lost += loss
-            self._trial_loss = max(loss, 0.5 * self._trial_loss)
+            self._copies.settle(spent, accepted * plain)
+        else:
+            self._drafts += 1
+            if self._drafts > 1:  # the first is warm-up
+                self._forwards.settle(spent, accepted * self._cheap.seconds_per_token)
 
     def charge(self, seconds: float) -> None:
         """What drafting costs besides: choosing a working set."""
-        self._spent += seconds
+        self._forwards.spent += seconds
+
+
+@dataclass
+class _Account:
+    """What a way of drafting has cost and brought lately, in seconds, and what was lost on it while it did not pay."""
+
+    memory: float
+    tuition: float
+    """Share of the time that may be lost to trying."""
+    spent: float = 0.0
+    earned: float = 0.0
+    lost: float = 0.0
+    last: float = 0.0
+
+    @property
+    def pays(self) -> bool:
+        return self.earned >= self.spent
+
+    def may_spend(self, elapsed: float) -> bool:
+        """It pays, or another loss like the last one can be borne."""
+        return self.pays or self.lost + self.last <= self.tuition * elapsed
+
+    def settle(self, spent: float, earned: float) -> None:
+        """A step's cost, and what the same tokens would have cost otherwise."""
+        self.spent = self.memory * self.spent + spent
+        self.earned = self.memory * self.earned + earned
+        if not self.pays:
+            loss = max(spent - earned, 0.0)
+            self.lost += loss
+            self.last = max(loss, 0.5 * self.last)
+
+    def forgive(self) -> None:
+        """A step has passed."""
+        self.lost *= _MEMORY
 
 
 @dataclass

@@ -66,14 +66,16 @@ class Programs:
     def use(self, lm: LanguageModel) -> None:
         """Let `lm`, whose layers these are, run the programs.
 
-        CannotCompileError where one does not load, whose file is removed, or they do not compute the same.
+        CannotCompileError where one does not load, whose file is removed, or, the first time, they do not compute the
+        same as the layers.
         """
         runs = {kind: self._load(kind) for kind in self.files}
-        dispatch = _Dispatch(runs, self.parts)
+        checked = self.files["token"].with_suffix(".checked")
+        if checked.exists():
+            self._run(runs)
+            return
         before = _trial(lm)
-        for index, (layer, scale) in enumerate(zip(self.layers, self.scales, strict=True)):
-            forward = partial(dispatch.forward, index, layer.module.forward, layer.weights, scale)
-            layer.module.forward = forward
+        self._run(runs)
         try:
             after = _trial(lm)
             same = float((after - before).norm() / before.norm()) <= _NEAR[lm.dtype]
@@ -82,6 +84,13 @@ class Programs:
         if not same:
             self.drop()
             raise CannotCompileError("the compiled layers compute something else than the layers")
+        checked.touch()
+
+    def _run(self, runs: Mapping[Kind, Run]) -> None:
+        dispatch = _Dispatch(runs, self.parts)
+        for index, (layer, scale) in enumerate(zip(self.layers, self.scales, strict=True)):
+            forward = partial(dispatch.forward, index, layer.module.forward, layer.weights, scale)
+            layer.module.forward = forward
 
     def drop(self) -> None:
         """The layers as they were."""
@@ -92,7 +101,8 @@ class Programs:
         try:
             return load_program(self.files[kind])
         except CannotCompileError:
-            self.files[kind].unlink(missing_ok=True)  # damaged: the next run makes another
+            self.files[kind].unlink(missing_ok=True)  # damaged: the next run makes another, and checks it
+            self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
             raise
 
     def _parts(self, kind: Kind) -> int:
@@ -190,7 +200,7 @@ class _Dispatch:
             rows, mask = cache.length, beside(tree if n > 1 else None, cache.length, parts)
         elif isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
             run, rows, hidden = self.runs["batch"], cache.longest, cache.hidden(states.dtype)
-            mask = torch.zeros(1, 1)
+            mask = torch.zeros(1, 1, dtype=torch.float32)
         else:
             return None
         return _Step(run, torch.empty(rows, 0), mask, hidden, cache)

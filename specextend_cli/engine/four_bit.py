@@ -107,6 +107,8 @@ class Tiles(Packed):
     def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
         """See `Packed`."""
         codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
+        if len({one.shape[1] for one in codes}) > 1:  # of four bits, and of eight
+            return None
         return cls(torch.cat(codes), torch.cat(scales))
 
     @staticmethod

@@ -1,9 +1,9 @@
 """A decoder layer as a compiled program: stock modelling code in, machine code out.
 
 Between its matrix products a decoder layer does some fifty small operations on a few rows, and calling them takes
-longer than computing them. torch.export traces the stock layer once with our attention (`attention/prefix.py`), and
-AOTInductor writes, compiles and packs C++ for it. Weights are arguments, so that one program serves every layer; keys
-and values come from the cache, and the new ones go back to the caller, so that a program changes nothing.
+longer than computing them. torch.export traces the stock layer once with our attention, and AOTInductor writes,
+compiles and packs C++ for it. Weights are arguments, so that one program serves every layer; keys and values come from
+the cache, and the new ones go back to the caller, so that a program changes nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import transformers
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from specextend_cli.engine import native
 from specextend_cli.engine.attention.function import Pass
 from specextend_cli.engine.attention.native import attend, fits
 from specextend_cli.engine.attention.prefix import attend_beside
@@ -76,7 +77,7 @@ def key_of(layer: Layer, config: dict[str, Any], kind: Kind, parts: int) -> str:
     facts = {
         "version": (_VERSION, torch.__version__, transformers.__version__),
         "machine": (*processor(), torch.get_num_threads(), parts),
-        "attention": "our kernel" if layer.by_kernel else "torch's",
+        "kernels": (layer.by_kernel, native.version()),
         "layer": (type(layer.module).__name__, layer.width, layer.kv_heads, layer.head_dim, layer.rotated),
         "weights": [(name, list(w.shape), str(w.dtype)) for name, w in zip(layer.names, layer.weights, strict=True)],
         "config": config,

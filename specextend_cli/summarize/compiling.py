@@ -25,7 +25,8 @@ _LAYERS = "compiling the decoder's layers, once for this machine"
 def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
     """Let models that are loaded from now on use our own kernels; `model` is the target's directory.
 
-    Only on processors; what takes long, and what speaks against it, comes as stages.
+    Only on processors; what takes long, and what went wrong, comes as stages. Those with other instructions than the
+    kernels are written in go without a word. Once loaded, they serve every model of the process.
     """
     from specextend_cli.engine.native import CannotCompileError, Library, is_loaded
 
@@ -33,6 +34,9 @@ def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
         return
     try:
         library = Library.within(_directory())
+    except CannotCompileError:
+        return
+    try:
         if not library.file.exists():
             yield Stage(_KERNELS)
             with _locked():
@@ -40,7 +44,7 @@ def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
                     library.make()
         library.load()
     except (CannotCompileError, OSError) as error:
-        yield Stage(f"torch's own kernels: {error}")
+        yield Stage(f"without kernels of our own: {error}")
 
 
 def compiling(lm: LanguageModel) -> Iterator[Stage]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from tiny_models import COMMON, make, tiny
+from torch import nn
 from transformers import LlamaConfig
 
 from specextend_cli.bench.ceilings import Ceilings, measure
-from specextend_cli.bench.floor import Work, work
+from specextend_cli.bench.floor import Work, _bytes, work
 from specextend_cli.engine.four_bit import GROUP, FourBitLinear, round_to_four_bit
 from specextend_cli.engine.lm import LanguageModel
 
@@ -38,6 +39,13 @@ def test_packed_weights_count_as_they_are_stored() -> None:
     weights = sum(m.in_features * m.out_features for m in layers)
     stored = weights // 2 + weights // GROUP * 4  # half a byte each, and two numbers of two bytes a group
     assert work(LanguageModel(model), 10, 1).weights == stored + norms < full / 3
+
+
+def test_eight_bits_are_counted_once() -> None:
+    layer = nn.Linear(64, 32, bias=False)
+    part = (torch.zeros(32, 32, dtype=torch.uint8), torch.zeros(32, 2, 2))
+    sizes = [sum(map(_bytes, FourBitLinear(layer, *[part] * parts).modules())) for parts in (1, 2)]
+    assert sizes[1] == 2 * sizes[0] > 0
 
 
 def test_the_floor_is_the_longer_of_reading_and_multiplying() -> None:

@@ -21,15 +21,17 @@ def chain(scores: list[float]) -> DraftTree:
     return from_lists(range(len(scores) + 1), [max(i - 1, 0) for i in range(len(scores) + 1)], [1.0, *scores])
 
 
-def simulate(rate: float, promised: float, draft_seconds: float, *, tokens: int = 600, noise: float = 0.0) -> float:
+def simulate(
+    rate: float, promised: float, draft_seconds: float, *, tokens: int = 600, noise: float = 0.0, copies: bool = False
+) -> float:
     """Seconds of plain decoding over seconds behind the gate, when each drafted token is right with probability `rate`
-    and the drafter says `promised`."""
+    and the drafter says `promised`. `copies`: it drafts without forwards."""
     rng = random.Random(0)
     budget = Budget(TreeShape(nodes=8, depth=7))
     emitted, seconds = 0, 0.0
     while emitted < tokens:
         shape = budget.next_shape(1000)
-        drafting = shape.nodes > 1 and shape.forwards > 0
+        drafting = shape.nodes > 1 and (copies or shape.forwards > 0)
         spent = draft_seconds if drafting else 0.0
         tree = chain([promised**i for i in range(1, 8)]) if drafting else root(0)
         tree = budget.cut(tree, spent, 1000)
@@ -50,10 +52,19 @@ def test_a_useless_drafter_costs_almost_nothing(promised: float, draft_seconds: 
     assert simulate(0.0, promised, draft_seconds, noise=noise) > 0.95
 
 
+@pytest.mark.parametrize("promised", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("draft_seconds", [0.0, 0.001, 0.004, 0.02])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_useless_copies_cost_almost_nothing(promised: float, draft_seconds: float, noise: float) -> None:
+    """Nor does looking for them: a tenth of a plain step, on every step."""
+    assert simulate(0.0, promised, draft_seconds, noise=noise, copies=True) > 0.97
+
+
+@pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("promised", [0.6, 0.8, 0.95])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_a_good_drafter_is_used(promised: float, noise: float) -> None:
-    assert simulate(0.8, promised, 0.01, noise=noise) > 1.9
+def test_a_good_drafter_is_used(promised: float, noise: float, copies: bool) -> None:
+    assert simulate(0.8, promised, 0.01, noise=noise, copies=copies) > 1.9
 
 
 def test_a_drafter_dearer_than_it_is_worth_is_left_alone() -> None:

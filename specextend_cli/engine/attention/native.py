@@ -36,5 +36,5 @@ def attend(
 def additive(tree_mask: Tensor | None) -> Tensor:
     """What a tree's queries see of its keys [n, m], as `attend` wants it; None for one that sees itself."""
     if tree_mask is None:
-        return torch.zeros(1, 1)
-    return torch.zeros(tree_mask.shape).masked_fill_(~tree_mask, -torch.inf)
+        return torch.zeros(1, 1, dtype=torch.float32)
+    return torch.zeros(tree_mask.shape, dtype=torch.float32).masked_fill_(~tree_mask, -torch.inf)

@@ -65,7 +65,7 @@ def loops(q: Tensor, k: Tensor, v: Tensor, scale: float, *, mask: Tensor | None 
 def beside(tree_mask: Tensor | None, seen: int, parts: int) -> Tensor:
     """The mask [n, parts - 1 + n] of `attend_beside`: of the parts - 1 newest cached keys, those left over are seen."""
     n = 1 if tree_mask is None else len(tree_mask)
-    mask = torch.zeros(n, parts - 1 + n)
+    mask = torch.zeros(n, parts - 1 + n, dtype=torch.float32)
     mask[:, : parts - 1 - seen % parts] = -torch.inf
     if tree_mask is not None:
         mask[:, parts - 1 :].masked_fill_(~tree_mask, -torch.inf)

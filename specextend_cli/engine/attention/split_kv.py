@@ -4,6 +4,8 @@ A tree's queries meet each key head in one task, and three key heads keep two th
 Cut into parts, the keys make enough tasks for all; the parts' softmaxes merge by their log-sum-exps. The tree's mask is
 an additive one over the last part: a few hundred kilobytes at 8K, and cheaper here than a second softmax over the tree
 (hybrid tree attention), whose many small operations cost more than they compute.
+
+All of that in torch's operations; where our own kernel is loaded (`native.py`), it does the same in one.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class SplitKV:
         if q.device.type != "cpu" or (tree_mask is None and n > 1):
             narrow = q.device.type == "cpu" and q.dtype == torch.bfloat16
             return tiled(q, k, v, scale) if narrow and tree_mask is None else hybrid(q, k, v, scale, tree_mask)
-        if fits(n, q.shape[3], q.dtype, q.device):
+        if fits(n, q.shape[3], q.dtype, q.device) and not q.requires_grad:
             return self._by_kernel(q, k, v, scale, tree_mask)
         tree = 0 if tree_mask is None else tree_mask.shape[1]
         heads = k.shape[1]

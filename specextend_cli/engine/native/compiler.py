@@ -31,6 +31,6 @@ def processor() -> tuple[str, ...]:
         return platform.processor(), platform.machine()
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Of an error's message, which may be a compiler's whole output."""
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]

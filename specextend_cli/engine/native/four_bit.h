@@ -173,7 +173,7 @@ at::Tensor few_rows_of(const at::Tensor& x, const at::Tensor& codes, const at::T
 // rows, eight columns each; scales [rows / 16, columns / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code -
 // 8) + zero.
 inline at::Tensor few_rows(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
-  TORCH_CHECK(x.dim() == 2 && x.size(1) % kGroup == 0 && x.size(0) > 0, "few_rows: x is [n, columns], by groups of 32");
+  TORCH_CHECK(x.dim() == 2 && x.size(1) % kGroup == 0, "few_rows: x is [n, columns], by groups of 32");
   TORCH_CHECK(codes.is_contiguous() && codes.dim() == 3 && codes.size(1) == x.size(1) / kStep && codes.size(2) == 64 &&
                   codes.scalar_type() == at::kByte,
               "few_rows: codes are uint8 [rows / 16, columns / 8, 64]");

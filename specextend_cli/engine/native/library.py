@@ -1,7 +1,7 @@
 """The kernels as a library of operators, `torch.ops.specextend`: made by the user's own compiler, loaded into torch.
 
-A wheel for every processor and version of torch is what libraries of kernels are made of. Ours is three headers, and a
-machine that can compile decoder layers (`program.py`) can compile these for its own instructions.
+Shipped ready-made, they would need a wheel for every processor, system and version of torch. They are three headers,
+and a machine that can compile decoder layers (`program.py`) can compile these, for its own instructions.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -21,7 +22,8 @@ from specextend_cli.engine.native.compiler import CannotCompileError, compiler, 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
 _NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16"}
-_FLAGS = ("-O3", "-march=native", "-std=c++20", "-fPIC", "-shared", "-fopenmp")  # threads are torch's, by its OpenMP
+# Threads are torch's, by its OpenMP; numbers of 16 bits are read by twos, as words.
+_FLAGS = ("-O3", "-march=native", "-std=c++20", "-fno-strict-aliasing", "-fPIC", "-shared", "-fopenmp")
 _LONGEST = 300  # seconds
 
 
@@ -36,7 +38,7 @@ class Library:
         """CannotCompileError: this processor has not the instructions that they are written in."""
         if not set(processor()[0].split()) >= _NEEDED:
             raise CannotCompileError("the processor lacks AVX-512 with bfloat16 products")
-        facts = (torch.__version__, processor(), _FLAGS, [source.read_text() for source in SOURCES])
+        facts = (torch.__version__, torch.compiled_with_cxx11_abi(), processor(), _FLAGS, version())
         return cls(directory / f"kernels-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so")
 
     def make(self) -> None:
@@ -56,22 +58,30 @@ class Library:
             if done.returncode:
                 raise CannotCompileError(f"the C++ compiler failed: {_first_error(done.stderr)}")
             made.replace(self.file)
+        except subprocess.TimeoutExpired as error:
+            raise CannotCompileError(f"the C++ compiler took longer than {_LONGEST} seconds") from error
         except (OSError, subprocess.SubprocessError) as error:
             raise CannotCompileError(first_line(error)) from error
         finally:
             made.unlink(missing_ok=True)
 
     def load(self) -> None:
-        """Into this process, for good. CannotCompileError where the file is damaged, which is then removed."""
+        """Into this process, for good. CannotCompileError: it is damaged, or the system does not let it in."""
         if is_loaded():
             return
         try:
             torch.ops.load_library(str(self.file))
         except OSError as error:
-            self.file.unlink(missing_ok=True)
-            raise CannotCompileError(first_line(error)) from error
+            # Not removed: where nothing can be loaded from, every run would make it again.
+            raise CannotCompileError(f"{first_line(error.__cause__ or error)}; remove {self.file}") from error
         torch.library.register_fake("specextend::few_rows", _few_rows)
         torch.library.register_fake("specextend::attend", _attend)
+
+
+@cache
+def version() -> str:
+    """Of the kernels' sources: programs that call them are of one version."""
+    return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 
 def is_loaded() -> bool:

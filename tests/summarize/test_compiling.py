@@ -1,0 +1,82 @@
+"""Kernels are compiled once for a machine, for models that are worth it, and what speaks against it is said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from specextend_cli.engine import native
+from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.summarize import compiling
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with as many bytes of weights as are worth a compiler's time."""
+    monkeypatch.setattr(native, "is_loaded", lambda: False)
+    monkeypatch.setattr(compiling, "cache_root", lambda: tmp_path / "cache")
+    (tmp_path / "model").mkdir()
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.touch()
+    os.truncate(weights, 50_000_000)
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done with a library that needs no compiler."""
+    done: list[str] = []
+
+    def make(self: Library) -> None:
+        done.append("make")
+        self.file.touch()
+
+    monkeypatch.setattr(Library, "within", lambda directory: Library(directory / "kernels.so"))
+    monkeypatch.setattr(Library, "make", make)
+    monkeypatch.setattr(Library, "load", lambda self: done.append("load"))
+    return done
+
+
+def test_made_once_and_loaded_every_time(model: Path, library: list[str]) -> None:
+    assert [stage.name for stage in compiling.kernels(model, CPU)] == ["compiling kernels, once for this machine"]
+    assert not list(compiling.kernels(model, CPU))
+    assert library == ["make", "load", "load"]
+
+
+def test_not_for_small_models_nor_for_gpus(model: Path, library: list[str]) -> None:
+    assert not list(compiling.kernels(model, torch.device("cuda")))
+    os.truncate(model / "model.safetensors", 30_000_000)
+    assert not list(compiling.kernels(model, CPU))
+    assert not library
+
+
+def test_what_speaks_against_it_is_said(model: Path, library: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Library) -> None:
+        raise CannotCompileError("there is no C++ compiler (g++ or clang++)")
+
+    monkeypatch.setattr(Library, "make", fail)
+    *_, last = compiling.kernels(model, CPU)
+    assert "there is no C++ compiler" in last.name
+    assert not library
+
+
+def test_other_processors_go_without_a_word(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(directory: Path) -> Library:
+        raise CannotCompileError("the processor lacks AVX-512 with bfloat16 products")
+
+    monkeypatch.setattr(Library, "within", other)
+    assert not list(compiling.kernels(model, CPU))
+
+
+def test_a_full_disk_is_survived(model: Path, library: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Library) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Library, "make", full)
+    *_, last = compiling.kernels(model, CPU)
+    assert "No space left" in last.name
