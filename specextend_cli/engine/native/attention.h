@@ -94,35 +94,26 @@ struct Span {
 // One part of one head: what its rows have gathered so far.
 template <typename T>
 class Part {
-  static constexpr int64_t kNumbers = Word<T>::numbers;
-
- public:
-  Part(const T* q, int64_t rows, int64_t dim)
-      : q_(reinterpret_cast<const uint32_t*>(q)),
-        rows_(rows),
-        dim_(dim),
-        keys_(dim / kNumbers * kBlock),
-        values_(kBlock / kNumbers * dim),
-        scores_(rows * kBlock),
-        shares_(rows * kBlock),
-        out(rows * dim),
-        top(rows, kNever),
-        total(rows) {}
-
- private:
-  const uint32_t* q_;
-  int64_t rows_, dim_;
-  std::vector<uint32_t> keys_;    // [dim / numbers, block]
-  std::vector<uint32_t> values_;  // [block / numbers, dim]
-  std::vector<float> scores_;     // [rows, block]
-  std::vector<T> shares_;         // [rows, block]
-
  public:
   std::vector<float> out;    // [rows, dim], times `total`
   std::vector<float> top;    // the largest score
   std::vector<float> total;  // of exp(score - top)
 
-  // At most a block of keys. `mask(row, column)`: what sixteen scores from there on get added, or nothing.
+  // q [rows, dim].
+  Part(const T* q, int64_t rows, int64_t dim)
+      : out(rows * dim),
+        top(rows, kNever),
+        total(rows),
+        q_(reinterpret_cast<const uint32_t*>(q)),
+        rows_(rows),
+        dim_(dim),
+        keys_(dim / kNumbers * kBlock),
+        values_(kBlock / kNumbers * dim),
+        scores_(rows * kBlock),
+        shares_(rows * kBlock) {}
+
+  // At most a block of keys. `mask(row, key, there)`: what sixteen scores from `key` on get added, those that are
+  // there.
   template <typename Mask>
   void see(const Span<T>& span, float scale, const Mask& mask) {
     read_keys(span);
@@ -133,6 +124,15 @@ class Part {
   }
 
  private:
+  static constexpr int64_t kNumbers = Word<T>::numbers;
+
+  const uint32_t* q_;
+  int64_t rows_, dim_;
+  std::vector<uint32_t> keys_;    // [dim / numbers, block]
+  std::vector<uint32_t> values_;  // [block / numbers, dim]
+  std::vector<float> scores_;     // [rows, block]
+  std::vector<T> shares_;         // [rows, block]
+
   template <typename Work>
   void each_few(const Work& work) const {
     int64_t row = 0;
@@ -147,6 +147,8 @@ class Part {
     }
   }
 
+  // A block is read in a burst and then worked on, longer than the processor reads ahead by itself: both readers ask
+  // for the block after this one. Asking for what is not there does no harm.
   void read_keys(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kLanes)
       for (int64_t word = 0; word < dim_ / kNumbers; word += kLanes) {
