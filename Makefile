@@ -5,15 +5,19 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+ROOMS := engine $(filter-out engine __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
 
-.PHONY: demo test test-slow test-oldest lint format docs clean
+.PHONY: demo test $(ROOMS:%=test-%) test-slow test-oldest lint format docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
 
-test: $(VENV)/.developing
-	$(BIN)/python -m pytest
+test: $(ROOMS:%=test-%)
+
+# A room at a time, so that `make --jobs` can run several.
+$(ROOMS:%=test-%): test-%: $(VENV)/.developing
+	$(BIN)/python -m pytest tests/$*
 
 test-slow: $(VENV)/.developing
 	$(BIN)/python -m pytest -m slow
