@@ -8,6 +8,7 @@ but for rounding.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -61,7 +62,7 @@ class FourBitLinear(nn.Linear):
         return out if self.bias is None else out + self.bias
 
 
-class Packed(nn.Module):
+class Packed(nn.Module, ABC):
     """A matrix of four bits a weight, or the sum of two, as a kernel wants it. Buffers: a program can be given them."""
 
     codes: Tensor
@@ -73,19 +74,19 @@ class Packed(nn.Module):
         self.register_buffer("scales", scales, persistent=False)
 
     @classmethod
+    @abstractmethod
     def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Packed:
         """Of `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def joined(cls, matrices: Sequence[Packed]) -> Packed | None:
         """One matrix of the rows of all; None where they cannot be joined."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def limit(parts: int) -> int:
         """Rows of an input up to which this is faster than the full weights."""
-        raise NotImplementedError
 
 
 class Tiles(Packed):
