@@ -1,9 +1,10 @@
-"""The gate: how large a tree pays, and whether drafting pays at all, by this run's own clock.
+"""The gate: how far to draft, how large a tree pays, and whether drafting pays at all, by this run's own clock.
 
-A verification of n nodes costs c(n) seconds, a draft d; the tree's best n nodes promise 1 + s(n) tokens. The budget
-cuts the tree where (1 + s(n)) / (d + c(n)) is largest, n = 1 being plain decoding. Promises are held to account twice:
-a model's forwards must beat what is to be had without them, and that, n-grams, must beat plain decoding. While either
-does not, it is tried again only as long as such losses stay under a small share of the time spent.
+A verification of n nodes costs c(n) seconds; the tree's best n nodes promise 1 + s(n) tokens. Tokens per second are most
+where every step makes tokens - rate * seconds largest (Dinkelbach 1967), so the tree is cut where a node promises less
+than its verification costs at the going rate. How many forwards to draft with is learnt: each number has a rate of its
+own, and the best is used. Promises are weighed by what such promises were worth; and what drafting really cost and
+brought is kept in one account, whose losses against plain decoding stay under a small share of the time spent.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from specextend_cli.engine.tree import DraftTree
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
-_MARGIN = 1.04  # a tree must promise this much more than plain decoding: clocks and promises are noisy
+_MARGIN = 0.04  # plain steps that a tree must win by its promise: clocks and promises are noisy
 _FIRST = 2  # plain steps before the first draft, at every new context length
-_CHEAP_STEPS = 4  # steps without a model's forwards before the first with them
+_TRIALS = 4  # steps with so many forwards before their rate is known
+_EVERY = 24  # steps; then another number of forwards is tried
 _WORST = 8  # plain steps; a single step never counts for more
-_MEMORY = 0.998  # a step: how fast losses are forgiven
+_CREDIT = 3.0  # plain steps that may be lost before anything was won
+_TUITION = 0.01  # of the time, that may be lost besides
+_MEMORY = 0.998  # a step: how fast gains and losses are forgotten
 _REFRESH = 96  # steps after which a plain step is measured again
 
 
@@ -76,9 +80,9 @@ class CostModel:
             if nodes <= high.nodes:
                 return low.seconds + (high.seconds - low.seconds) * (nodes - low.nodes) / (high.nodes - low.nodes)
         last = costs[-1]
-        return last.seconds + (nodes - last.nodes) * self._share(length) * costs[0].seconds
+        return last.seconds + (nodes - last.nodes) * self.share(length) * costs[0].seconds
 
-    def _share(self, length: int) -> float:
+    def share(self, length: int) -> float:
         """What a node costs of a plain step: as measured at the nearest length where trees were, or as assumed."""
         measured = [context for context, costs in self._costs.items() if 1 in costs and len(costs) > 1]
         if not measured:
@@ -100,42 +104,45 @@ class Budget:
     gate: bool = True
     costs: CostModel = field(default_factory=CostModel)
     _steps: int = field(default=0, init=False)
-    _drafts: int = field(default=0, init=False)
-    _elapsed: float = field(default=0.0, init=False)
-    _forwards: _Account = field(default_factory=lambda: _Account(0.8, 0.012), init=False)
-    _copies: _Account = field(default_factory=lambda: _Account(0.97, 0.01), init=False)  # pay seldom, then much
-    _cheap: _Rate = field(default_factory=lambda: _Rate(), init=False)
+    _rungs: dict[int, _Rung] = field(init=False)  # by number of forwards, ascending
+    _account: _Account = field(default_factory=lambda: _Account(), init=False)
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
+    _is_warm: bool = field(default=False, init=False)
+    _drawn: _Rung | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        most = min(self.shape.depth, self.shape.forwards)
+        powers = (2**n for n in range(most.bit_length()))
+        self._rungs = {forwards: _Rung() for forwards in sorted({0, *powers, most})}
 
     def next_shape(self, length: int) -> TreeShape:
         """What to ask of the drafter; one node means a plain step and no draft, no forwards a draft without a model."""
         if not self.gate:
             return self.shape
         self._steps += 1
+        plain = replace(self.shape, nodes=1)
         if not self.costs.known(length) or self._steps % _REFRESH == 0:
-            return replace(self.shape, nodes=1)
-        measured = self._cheap.samples >= _CHEAP_STEPS and self._steps % _REFRESH > 2
-        if measured and self._forwards.may_spend(self._elapsed):
-            return self.shape
-        if self._copies.may_spend(self._elapsed):
-            return replace(self.shape, forwards=0)
-        return replace(self.shape, nodes=1)
+            return plain
+        forwards = self._forwards()
+        if forwards is None or not self._account.bears(self._rungs[forwards].loss):
+            return plain
+        # Half of what a node costs: trust may rise, and costs are noisy.
+        return replace(self.shape, forwards=forwards, floor=0.5 * self.costs.share(length))
 
     def cut(self, tree: DraftTree, draft_seconds: float, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
         if not self.gate or len(tree) == 1:
             return tree.best(self.shape.nodes)
         scores = sorted(tree.scores.tolist(), reverse=True)
-        trust = min(self._kept / self._promised, 1.25)
-        best, best_rate = 1, _MARGIN / (draft_seconds + self.costs.seconds(1, length))
-        promised, at = 1.0, 1
+        rate = max(self._rungs[self._best].gain, 1.0) / max(self.costs.plain(length), 1e-9)
+        best, most, worth, at = 1, _MARGIN, 0.0, 1
         for size in (*(size for size in _SIZES[1:] if size < len(scores)), len(scores)):
-            promised += trust * sum(scores[at:size])
+            worth += self._trust * sum(scores[at:size])
             at = size
-            rate = promised / (draft_seconds + self.costs.seconds(size, length))
-            if rate > best_rate:
-                best, best_rate = size, rate
+            profit = worth - rate * (self.costs.seconds(size, length) - self.costs.seconds(1, length))
+            if profit > most:
+                best, most = size, profit
         return tree.best(best)
 
     def learn(
@@ -145,84 +152,100 @@ class Budget:
         self.costs.learn(len(tree), length, verify_seconds)
         if not self.gate:
             return
+        promised = float(tree.scores.sum()) - 1
+        expected = 1 + self._trust * promised
         # Both sums drift back to trust, so that a drafter that failed on one passage is tried again on the next.
-        self._promised = 0.95 * self._promised + 0.05
-        self._kept = 0.95 * self._kept + 0.05
-        if len(tree) > 1:
-            self._promised += float(tree.scores.sum()) - 1
-            self._kept += accepted - 1
-        # A hiccup is not the drafter's doing: nothing counts for more than a few plain steps.
+        self._promised = 0.95 * self._promised + 0.05 + promised
+        self._kept = 0.95 * self._kept + 0.05 + (accepted - 1 if len(tree) > 1 else 0)
         plain = self.costs.plain(length)
-        spent = min(draft_seconds + verify_seconds, _WORST * plain) if plain else draft_seconds + verify_seconds
-        self._elapsed = _MEMORY * self._elapsed + spent
-        self._forwards.forgive()
-        self._copies.forgive()
-        if shape.nodes == 1:
-            if plain and not self._copies.pays:
-                self._cheap.learn(spent, accepted)  # plain decoding is what there is without forwards
-        elif shape.forwards == 0:
-            self._cheap.learn(spent, accepted)
-            self._copies.settle(spent, accepted * plain)
-        else:
-            self._drafts += 1
-            if self._drafts > 1:  # the first is warm-up
-                self._forwards.settle(spent, accepted * self._cheap.seconds_per_token)
+        if not plain:
+            return
+        # A hiccup is not the drafter's doing: nothing counts for more than a few plain steps.
+        drafting = min(draft_seconds / plain, _WORST)
+        spent = min(drafting + verify_seconds / plain, _WORST)
+        self._account.pass_time(spent)
+        rung = self._rungs.get(shape.forwards)
+        if shape.nodes == 1 or rung is None:
+            return
+        rung.tried = self._steps
+        if shape.forwards == 0 or self._is_warm:
+            self._drawn = rung
+            rung.learn(expected, drafting + self.costs.seconds(len(tree), length) / plain)
+            self._account.settle(accepted - spent)
+        self._is_warm = self._is_warm or shape.forwards > 0  # the first draft with a model holds warm-up
 
-    def charge(self, seconds: float) -> None:
-        """What drafting costs besides: choosing a working set."""
-        self._forwards.spent += seconds
+    def charge(self, seconds: float, length: int) -> None:
+        """What the last draft cost besides: choosing a working set."""
+        plain = self.costs.plain(length)
+        if self.gate and plain and self._drawn is not None:
+            spent = min(seconds / plain, _WORST)
+            self._drawn.spent += spent
+            self._account.settle(-spent)
+
+    @property
+    def _trust(self) -> float:
+        """What a promised token is worth."""
+        return min(self._kept / self._promised, 1.25)
+
+    @property
+    def _best(self) -> int:
+        """The number of forwards with the best rate."""
+        return max(self._rungs, key=lambda forwards: self._rungs[forwards].gain)
+
+    def _forwards(self) -> int | None:
+        """How many to draft with now: the best number, in turn its neighbours; None where plain decoding is better."""
+        ladder, best = list(self._rungs), self._best
+        at = ladder.index(best)
+        near = ladder[max(at - 1, 0) : at + 2]
+        unknown = [forwards for forwards in near if self._rungs[forwards].samples < _TRIALS]
+        if unknown:
+            return unknown[0]
+        if self._steps % _EVERY == 0:
+            return min(near, key=lambda forwards: self._rungs[forwards].tried)
+        return best if self._rungs[best].gain >= 1 else None
+
+
+@dataclass
+class _Rung:
+    """Tokens promised and time taken, in plain steps, by drafts of one number of forwards; fading."""
+
+    tokens: float = 0.0
+    spent: float = 0.0
+    samples: int = 0
+    tried: int = 0
+    """The step in which it was last asked for."""
+    loss: float = 0.0
+    """Of the last draft, by its promise."""
+
+    @property
+    def gain(self) -> float:
+        """Times plain decoding; 0.0 where it is not known."""
+        return self.tokens / self.spent if self.samples else 0.0
+
+    def learn(self, tokens: float, spent: float) -> None:
+        self.samples += 1
+        self.loss = max(spent - tokens, 0.0)
+        self.tokens = 0.95 * self.tokens + tokens
+        self.spent = 0.95 * self.spent + spent
 
 
 @dataclass
 class _Account:
-    """What a way of drafting has cost and brought lately, in seconds, and what was lost on it while it did not pay."""
+    """What drafting has really won or lost against plain decoding, in plain steps, fading."""
 
-    memory: float
-    tuition: float
-    """Share of the time that may be lost to trying."""
-    spent: float = 0.0
-    earned: float = 0.0
-    lost: float = 0.0
-    last: float = 0.0
+    balance: float = 0.0
+    elapsed: float = 0.0
 
-    @property
-    def pays(self) -> bool:
-        return self.earned >= self.spent
+    def bears(self, loss: float) -> bool:
+        """Whether so much more may be lost."""
+        return self.balance - loss >= -_CREDIT - _TUITION * self.elapsed
 
-    def may_spend(self, elapsed: float) -> bool:
-        """It pays, or another loss like the last one can be borne."""
-        return self.pays or self.lost + self.last <= self.tuition * elapsed
+    def pass_time(self, steps: float) -> None:
+        self.elapsed = _MEMORY * self.elapsed + steps
+        self.balance *= _MEMORY
 
-    def settle(self, spent: float, earned: float) -> None:
-        """A step's cost, and what the same tokens would have cost otherwise."""
-        self.spent = self.memory * self.spent + spent
-        self.earned = self.memory * self.earned + earned
-        if not self.pays:
-            loss = max(spent - earned, 0.0)
-            self.lost += loss
-            self.last = max(loss, 0.5 * self.last)
-
-    def forgive(self) -> None:
-        """A step has passed."""
-        self.lost *= _MEMORY
-
-
-@dataclass
-class _Rate:
-    """Seconds a token, fading: what a drafter's forwards have to beat."""
-
-    seconds: float = 0.0
-    tokens: float = 0.0
-    samples: int = 0
-
-    def learn(self, seconds: float, tokens: int) -> None:
-        self.seconds = 0.95 * self.seconds + seconds
-        self.tokens = 0.95 * self.tokens + tokens
-        self.samples += 1
-
-    @property
-    def seconds_per_token(self) -> float:
-        return self.seconds / self.tokens
+    def settle(self, won: float) -> None:
+        self.balance += won
 
 
 def _context(length: int) -> int:

@@ -45,7 +45,8 @@ class TreeShape:
 
     `nodes` counts the root; `width` is how many nodes one draft forward expands; growth stops at `depth`, or when
     one more level would raise the expected accepted length by less than `threshold` tokens. At most `forwards` draft
-    forwards are run; with none, only sources that need no model have a say.
+    forwards are run; with none, only sources that need no model have a say. Nodes of a score below `floor` are not worth
+    looking for.
     """
 
     nodes: int = 32
@@ -53,6 +54,7 @@ class TreeShape:
     width: int = 6
     threshold: float = 0.15
     forwards: int = 16
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         if self.forwards < 0 or self.nodes < 1 or self.depth < 0 or self.width < 1:

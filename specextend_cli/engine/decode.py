@@ -99,7 +99,7 @@ def decode(
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)
         if drafted and trigger.due(len(verdict.tokens)) and reason is None:
             choice = _retrieve(target, drafter, verdict.path[-1])
-            budget.charge(choice.seconds)
+            budget.charge(choice.seconds, length)
             yield choice
     yield Finished(reason, stop.count)
 

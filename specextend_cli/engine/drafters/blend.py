@@ -63,6 +63,9 @@ class BlendDrafter:
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`. Sources on a device are read by the host once each, to be merged."""
         trees = [source.propose(shape) for source in self.sources]
+        if all(len(tree) == 1 for tree in trees):
+            self._merged = []
+            return trees[0]
         nodes = self._merged = _merge(trees)
         for node in nodes[1:]:
             above = nodes[node.parent]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.suffix import SuffixAutomaton
-from specextend_cli.engine.tree import DraftTree, from_lists
+from specextend_cli.engine.tree import DraftTree, from_lists, root
 
 Kind: TypeAlias = tuple[int, int]
 """Of a match: its length, long ones taken together, and 0 for the longest there is, 1 for the next shorter one."""
@@ -122,10 +122,14 @@ class NgramDrafter:
                 trust = nodes[index].score * self.reliability.rate(guess.kind)
                 nodes[index].guesses.append(guess)
                 for token, (share, onward) in guess.shares.items():
+                    if trust * share < shape.floor:
+                        continue
                     nodes[index].children[token] = len(nodes)
                     open_nodes.append((len(nodes), onward, length + 1, depth + 1))
                     nodes.append(_Node(token, index, trust * share))
         self._proposed = nodes
+        if len(nodes) == 1:
+            return root(nodes[0].token, self.device)
         tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
         return from_lists(tokens, parents, scores, self.device).best(shape.nodes)
 
