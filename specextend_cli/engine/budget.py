@@ -23,7 +23,8 @@ _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0
 _MARGIN = 0.04  # plain steps that a tree must win by its promise: clocks and promises are noisy
 _FIRST = 2  # plain steps before the first draft, at every new context length
 _TRIALS = 4  # steps with so many forwards before their rate is known
-_EVERY = 24  # steps; then another number of forwards is tried
+_WAIT = 16  # steps until another number of forwards is tried again; twice as many each time it was not better, ...
+_LONGEST_WAIT = 128  # ... up to these
 _WORST = 8  # plain steps; a single step never counts for more
 _CREDIT = 3.0  # plain steps that may be lost before anything was won
 _TUITION = 0.01  # of the time, that may be lost besides
@@ -167,10 +168,11 @@ class Budget:
         rung = self._rungs.get(shape.forwards)
         if shape.nodes == 1 or rung is None:
             return
-        rung.tried = self._steps
         if shape.forwards == 0 or self._is_warm:
             self._drawn = rung
             rung.learn(expected, drafting + self.costs.seconds(len(tree), length) / plain)
+            rung.wait = _WAIT if rung is self._rungs[self._best] and rung.gain >= 1 else min(2 * rung.wait, _LONGEST_WAIT)
+            rung.due = self._steps + rung.wait
             self._account.settle(accepted - spent)
         self._is_warm = self._is_warm or shape.forwards > 0  # the first draft with a model holds warm-up
 
@@ -200,9 +202,11 @@ class Budget:
         unknown = [forwards for forwards in near if self._rungs[forwards].samples < _TRIALS]
         if unknown:
             return unknown[0]
-        if self._steps % _EVERY == 0:
-            return min(near, key=lambda forwards: self._rungs[forwards].tried)
-        return best if self._rungs[best].gain >= 1 else None
+        pays = self._rungs[best].gain >= 1
+        for forwards in near:
+            if self._rungs[forwards].due <= self._steps and not (pays and forwards == best):
+                return forwards
+        return best if pays else None
 
 
 @dataclass
@@ -212,8 +216,9 @@ class _Rung:
     tokens: float = 0.0
     spent: float = 0.0
     samples: int = 0
-    tried: int = 0
-    """The step in which it was last asked for."""
+    wait: int = _WAIT // 2**_TRIALS
+    due: int = 0
+    """The step in which it is to be tried again, though another is better."""
     loss: float = 0.0
     """Of the last draft, by its promise."""
 

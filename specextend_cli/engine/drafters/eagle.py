@@ -16,6 +16,8 @@ from specextend_cli.engine.head import EagleHead, HeadOutput
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
+_FEW = 16  # rows that are run together; of more, the last one's output is all that is wanted
+
 
 class EagleDrafter(ModelDrafter):
     """Row i of its cache joins the target's state at position i with token i + 1, so that rows are positions.
@@ -50,14 +52,25 @@ class EagleDrafter(ModelDrafter):
         self._is_first = False
 
     def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
-        features = torch.cat(self._features)
-        self._features = [features[len(tokens) :].clone()]  # of its own: a view would keep the whole chunk
-        ids = torch.tensor(tokens, device=self.device)
-        states = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
-        cache.reserve(len(tokens))
+        if len(tokens) > _FEW:
+            self._remember(tokens[:-1], positions[:-1], cache)
+            tokens, positions = tokens[-1:], positions[-1:]
+        ids, states = self._join(tokens, cache)
         out: HeadOutput = self.head(ids, states, positions, cache, Pass(self.target.lm.backend), logits_to_keep=1)
         self._states = out.states[-1:]
         return out.logits
+
+    def _remember(self, tokens: list[int], positions: Tensor, cache: KVCache) -> None:
+        ids, states = self._join(tokens, cache)
+        self.head.remember(ids, states, positions, cache, Pass(self.target.lm.backend))
+
+    def _join(self, tokens: list[int], cache: KVCache) -> tuple[Tensor, Tensor]:
+        """What the head reads of pending tokens, which get rows in `cache`: their ids and the states before them."""
+        features = torch.cat(self._features)
+        self._features = [features[len(tokens) :].clone()]  # of its own: a view would keep the whole chunk
+        cache.reserve(len(tokens))
+        fused = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
+        return torch.tensor(tokens, device=self.device), fused
 
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: Pass) -> Tensor:
         cache = self.working.cache

@@ -43,6 +43,10 @@ class ModelDrafter(ABC):
     def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
         """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
 
+    def _remember(self, tokens: list[int], positions: Tensor, cache: KVCache) -> None:
+        """Run the first of the pending tokens for their keys and values alone."""
+        self._forward(tokens, positions, cache)
+
     @abstractmethod
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: Pass) -> Tensor:
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
@@ -63,7 +67,7 @@ class ModelDrafter(ABC):
         self._pending.extend(tokens)
         if len(self._pending) > _CHUNK:
             # The last token stays: it is the root of the next tree.
-            (self._read if self._in_prompt else self._extend)(self._pending[:-1])
+            (self._read if self._in_prompt else self._follow)(self._pending[:-1])
 
     def retrieve(self, scores: Tensor) -> None:
         """See `Drafter`."""
@@ -97,20 +101,28 @@ class ModelDrafter(ABC):
         working = self.working
         if self.window is None:
             positions = torch.arange(working.read, working.read + len(tokens), device=self.device)
-            self._forward(tokens, positions, working.full)
+            self._remember(tokens, positions, working.full)
             working.commit_full(len(tokens))
             del self._pending[: len(tokens)]
             return
         for at in range(0, len(tokens), self.window):
             working.show(torch.arange(max(working.read - self.window, 0), working.read, device=self.device))
-            self._extend(tokens[at : at + self.window])
+            self._follow(tokens[at : at + self.window])
+
+    def _follow(self, tokens: list[int]) -> None:
+        """Read committed tokens over the working set."""
+        self._remember(tokens, self.working.positions(len(tokens)), self.working.cache)
+        self._commit(len(tokens))
 
     def _extend(self, tokens: list[int]) -> Tensor:
-        """Read committed tokens over the working set; logits [1, draft vocabulary] of what follows them."""
+        """`_follow`, and logits [1, draft vocabulary] of what comes next."""
         logits = self._forward(tokens, self.working.positions(len(tokens)), self.working.cache)
-        self.working.commit(len(tokens))
-        del self._pending[: len(tokens)]
+        self._commit(len(tokens))
         return logits
+
+    def _commit(self, tokens: int) -> None:
+        self.working.commit(tokens)
+        del self._pending[:tokens]
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:

@@ -3,7 +3,10 @@
 // Queries that share a key head are folded into rows over the same keys (grouped-query attention), and the keys are cut
 // into parts, so that every thread has some (split-KV). A part is read once, in blocks that stay in the first cache:
 // transposed, so that a register holds sixteen keys, they are multiplied with all rows, and so are the values after an
-// online softmax. The tree's own keys are the last block of the last part, under the tree's mask. Sums are float32.
+// online softmax. Sums are float32.
+//
+// Parts and blocks begin at multiples of their sizes, and a node's own keys, its ancestors' and its, take the lanes
+// that they will have once they are cached. So a node gets, to the bit, what plain decoding gets in its place.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -14,7 +17,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -22,9 +24,9 @@
 
 namespace specextend {
 
-constexpr int64_t kBlock = 64;      // keys
-constexpr int64_t kRows = 4;        // that are multiplied at a time
-constexpr int64_t kShortest = 128;  // keys of a part, at least
+constexpr int64_t kBlock = 64;  // keys
+constexpr int64_t kPart = 256;  // keys
+constexpr int64_t kRows = 4;    // that are multiplied at a time
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // e to the x, for x <= 0, to a few parts in a million.
@@ -91,47 +93,133 @@ struct Span {
   int64_t key_stride, value_stride, count;
 };
 
-// One part of one head: what its rows have gathered so far.
-template <typename T>
-class Part {
- public:
-  std::vector<float> out;    // [rows, dim], times `total`
-  std::vector<float> top;    // the largest score
-  std::vector<float> total;  // of exp(score - top)
+// What the rows of one head have gathered of one part.
+struct Gathered {
+  float* out;    // [rows, dim], times `total`
+  float* top;    // [rows], the largest score
+  float* total;  // [rows], of exp(score - top)
+};
 
-  // q [rows, dim].
-  Part(const T* q, int64_t rows, int64_t dim)
-      : out(rows * dim),
-        top(rows, kNever),
-        total(rows),
-        q_(reinterpret_cast<const uint32_t*>(q)),
-        rows_(rows),
+// The own keys that every node sees, its ancestors' and its, in order.
+class Paths {
+ public:
+  int64_t longest = 0;
+
+  // From a mask [nodes, own] that is added to scores.
+  Paths(const float* mask, int64_t nodes, int64_t own) : starts_{0} {
+    for (int64_t node = 0; node < nodes; ++node) {
+      for (int64_t key = 0; key < own; ++key)
+        if (mask[node * own + key] != kNever) keys_.push_back(key);
+      longest = std::max(longest, static_cast<int64_t>(keys_.size()) - starts_.back());
+      starts_.push_back(static_cast<int64_t>(keys_.size()));
+    }
+  }
+
+  struct Some {
+    const int64_t* keys;
+    int64_t count;
+  };
+
+  int64_t nodes() const { return static_cast<int64_t>(starts_.size()) - 1; }
+
+  // At most `room` keys of a node's, from its `first` on.
+  Some of(int64_t node, int64_t first, int64_t room) const {
+    const int64_t from = starts_[node] + first;
+    return {keys_.data() + from, std::clamp<int64_t>(starts_[node + 1] - from, 0, room)};
+  }
+
+ private:
+  std::vector<int64_t> keys_, starts_;
+};
+
+// Reads keys and values of a head for all of its rows.
+template <typename T>
+class Reader {
+ public:
+  Reader(int64_t rows, int64_t dim, int64_t own)
+      : rows_(rows),
         dim_(dim),
+        own_(own + kBlock - own % kBlock),
         keys_(dim / kNumbers * kBlock),
         values_(kBlock / kNumbers * dim),
         scores_(rows * kBlock),
+        own_scores_(rows * own_),
         shares_(rows * kBlock) {}
 
-  // At most a block of keys. `mask(row, key, there)`: what sixteen scores from `key` on get added, those that are
-  // there.
-  template <typename Mask>
-  void see(const Span<T>& span, float scale, const Mask& mask) {
+  // The head's queries [rows, dim].
+  void ask(const T* q) { q_ = reinterpret_cast<const uint32_t*>(q); }
+
+  // What is seen from now on is gathered there.
+  void gather_in(const Gathered& part) { part_ = part; }
+
+  void clear() const {
+    std::fill_n(part_.out, rows_ * dim_, 0.f);
+    std::fill_n(part_.top, rows_, kNever);
+    std::fill_n(part_.total, rows_, 0.f);
+  }
+
+  // At most a block of keys. `hides`, if there is any, is added to their scores.
+  void see(const Span<T>& span, float scale, const T* hides) {
     read_keys(span);
     read_values(span);
-    each_few([&](auto count, int64_t row) { score<count()>(row, span.count); });
-    for (int64_t row = 0; row < rows_; ++row) weigh(row, span.count, scale, mask);
+    each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
+    for (int64_t row = 0; row < rows_; ++row)
+      weigh(row, span.count, scale, [&](int64_t key, __mmask16 there) {
+        return hides ? Word<T>::load_some(hides + key, there) : _mm512_setzero_ps();
+      });
     each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
+  }
+
+  // The end of a sequence: the cached keys of a block that is not full, `last`, and behind them each node's own, in
+  // this block and further ones. `tree` [nodes, own] is added to the scores of own keys; `part_of` the i-th of these
+  // blocks says where it is gathered.
+  template <typename PartOf>
+  void see_end(const Span<T>& last, const Span<T>& own, const Paths& paths, const float* tree, float scale,
+               const T* hides, const PartOf& part_of) {
+    for (int64_t first = 0; first < own.count; first += kBlock) {
+      const int64_t count = std::min(kBlock, own.count - first);
+      read_keys({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count});
+      each_few([&](auto rows, int64_t row) { score<rows()>(row, count, own_scores_.data() + first, own_); });
+    }
+    read_keys(last);
+    read_values(last);
+    each_few([&](auto rows, int64_t row) { score<rows()>(row, last.count, scores_.data(), kBlock); });
+    int64_t cached = last.count;  // lanes of the present block
+    for (int64_t block = 0, seen = 0; block == 0 || seen < paths.longest; ++block) {
+      gather_in(part_of(block));
+      const int64_t room = kBlock - cached, whole = cached - cached % kNumbers;
+      for (int64_t row = 0; row < rows_; ++row) {
+        const int64_t node = row % paths.nodes();
+        const Paths::Some path = paths.of(node, seen, room);
+        float added[kBlock] = {};
+        for (int64_t key = 0; hides && key < cached; ++key) added[key] = static_cast<float>(hides[key]);
+        for (int64_t i = 0; i < path.count; ++i) {
+          scores_[row * kBlock + cached + i] = own_scores_[row * own_ + path.keys[i]];
+          added[cached + i] = tree[node * own.count + path.keys[i]];
+        }
+        if (cached + path.count > 0)
+          weigh(row, cached + path.count, scale,
+                [&](int64_t key, __mmask16 there) { return _mm512_maskz_loadu_ps(there, added + key); });
+      }
+      if (whole > 0) each_few([&](auto rows, int64_t row) { gather<rows()>(row, whole); });
+      for (int64_t row = 0; row < rows_; ++row)
+        gather_own(row, whole, cached, last, own, paths.of(row % paths.nodes(), seen, room));
+      seen += room;
+      cached = 0;
+    }
   }
 
  private:
   static constexpr int64_t kNumbers = Word<T>::numbers;
 
-  const uint32_t* q_;
-  int64_t rows_, dim_;
-  std::vector<uint32_t> keys_;    // [dim / numbers, block]
-  std::vector<uint32_t> values_;  // [block / numbers, dim]
-  std::vector<float> scores_;     // [rows, block]
-  std::vector<T> shares_;         // [rows, block]
+  int64_t rows_, dim_, own_;
+  const uint32_t* q_ = nullptr;
+  Gathered part_ = {};
+  std::vector<uint32_t> keys_;     // [dim / numbers, block]
+  std::vector<uint32_t> values_;   // [block / numbers, dim]
+  std::vector<float> scores_;      // [rows, block]
+  std::vector<float> own_scores_;  // [rows, own]
+  std::vector<T> shares_;          // [rows, block]
 
   template <typename Work>
   void each_few(const Work& work) const {
@@ -167,25 +255,29 @@ class Part {
     for (int64_t key = 0; key < span.count; key += kNumbers) {
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
+      const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
       for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
-        const __m512i row = _mm512_loadu_si512(from + at);
         for (int64_t i = 0; i < kNumbers; ++i) _mm_prefetch(from + (kBlock + i) * span.value_stride + at, _MM_HINT_T1);
-        if constexpr (kNumbers == 1) {
-          _mm512_storeu_si512(to + at, row);
-        } else {
-          const bool last = key + 1 == span.count;
-          __m512i pairs[2];
-          interleave(row, last ? _mm512_setzero_si512() : _mm512_loadu_si512(from + span.value_stride + at), pairs);
-          _mm512_storeu_si512(to + at, pairs[0]);
-          _mm512_storeu_si512(to + at + kLanes, pairs[1]);
-        }
+        __m512i columns[kNumbers];
+        side_by_side(from, next, at, columns);
+        for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_si512(to + at + c * kLanes, columns[c]);
       }
     }
   }
 
-  // Scores of `Count` rows, 32 keys at a time: as many sums as hide what one of them waits for the one before.
+  // Numbers of a key's values, from `at` on, beside those of the next key's, or zeros: a word for each dimension.
+  static void side_by_side(const T* values, const T* next, int64_t at, __m512i columns[kNumbers]) {
+    const __m512i row = _mm512_loadu_si512(values + at);
+    if constexpr (kNumbers == 1)
+      columns[0] = row;
+    else
+      interleave(row, next ? _mm512_loadu_si512(next + at) : _mm512_setzero_si512(), columns);
+  }
+
+  // Scores of `Count` rows, to [rows, stride], 32 keys at a time: as many sums as hide what one of them waits for the
+  // one before.
   template <int Count>
-  void score(int64_t row, int64_t keys) {
+  void score(int64_t row, int64_t keys, float* scores, int64_t stride) const {
     const int64_t words = dim_ / kNumbers;
     for (int64_t key = 0; key < keys; key += 2 * kLanes) {
       __m512 sums[Count][2];
@@ -201,13 +293,14 @@ class Part {
         }
       }
       for (int i = 0; i < Count; ++i) {
-        _mm512_storeu_ps(&scores_[(row + i) * kBlock + key], sums[i][0]);
-        _mm512_storeu_ps(&scores_[(row + i) * kBlock + key + kLanes], sums[i][1]);
+        _mm512_storeu_ps(scores + (row + i) * stride + key, sums[i][0]);
+        _mm512_storeu_ps(scores + (row + i) * stride + key + kLanes, sums[i][1]);
       }
     }
   }
 
-  // Scores to shares; what was gathered before is brought to the same scale.
+  // Scores to shares; what was gathered before is brought to the same scale. `mask(key, there)`: what sixteen scores
+  // from `key` on get added, those that are there.
   template <typename Mask>
   void weigh(int64_t row, int64_t keys, float scale, const Mask& mask) {
     float* scores = &scores_[row * kBlock];
@@ -215,13 +308,13 @@ class Part {
     __m512 highest = _mm512_set1_ps(kNever);
     for (int64_t key = 0; key < keys; key += kLanes) {
       const __mmask16 there = static_cast<__mmask16>((1u << std::min(keys - key, kLanes)) - 1);
-      const __m512 masked =
-          _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), mask(row, key, there));
+      const __m512 masked = _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), mask(key, there));
       const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNever), masked);
       _mm512_storeu_ps(scores + key, seen);
       highest = _mm512_max_ps(highest, seen);
     }
-    const float before = top[row], now = std::max(before, _mm512_reduce_max_ps(highest));
+    float& top = part_.top[row];
+    const float before = top, now = std::max(before, _mm512_reduce_max_ps(highest));
     const bool nothing = now == kNever;
     __m512 sum = _mm512_setzero_ps();
     for (int64_t key = 0; key < keys; key += kLanes) {
@@ -236,11 +329,11 @@ class Part {
     if (nothing) return;
     if (now > before) {
       const float keep = std::exp(before - now);
-      total[row] *= keep;
-      for (int64_t at = 0; at < dim_; ++at) out[row * dim_ + at] *= keep;
-      top[row] = now;
+      part_.total[row] *= keep;
+      for (int64_t at = 0; at < dim_; ++at) part_.out[row * dim_ + at] *= keep;
+      top = now;
     }
-    total[row] += _mm512_reduce_add_ps(sum);
+    part_.total[row] += _mm512_reduce_add_ps(sum);
   }
 
   // Values by their shares, 64 dimensions at a time where there are as many.
@@ -255,7 +348,7 @@ class Part {
   void gather_at(int64_t row, int64_t keys, int64_t at) {
     __m512 sums[Count][Columns];
     for (int i = 0; i < Count; ++i)
-      for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(&out[(row + i) * dim_ + at + c * kLanes]);
+      for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(part_.out + (row + i) * dim_ + at + c * kLanes);
     for (int64_t key = 0; key < keys; key += kNumbers) {
       const uint32_t* values = &values_[key / kNumbers * dim_ + at];
       __m512i columns[Columns];
@@ -270,7 +363,31 @@ class Part {
       }
     }
     for (int i = 0; i < Count; ++i)
-      for (int c = 0; c < Columns; ++c) _mm512_storeu_ps(&out[(row + i) * dim_ + at + c * kLanes], sums[i][c]);
+      for (int c = 0; c < Columns; ++c) _mm512_storeu_ps(part_.out + (row + i) * dim_ + at + c * kLanes, sums[i][c]);
+  }
+
+  // The lanes from `first` on of one row, of which the first `cached` are cached keys.
+  void gather_own(int64_t row, int64_t first, int64_t cached, const Span<T>& last, const Span<T>& own,
+                  const Paths::Some& path) {
+    const int64_t end = cached + path.count;
+    const auto values = [&](int64_t lane) -> const T* {
+      if (lane >= end) return nullptr;
+      return lane < cached ? last.values + lane * last.value_stride
+                           : own.values + path.keys[lane - cached] * own.value_stride;
+    };
+    const uint32_t* shares = reinterpret_cast<const uint32_t*>(&shares_[row * kBlock]);
+    for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
+      float* out = part_.out + row * dim_ + at;
+      __m512 sums[kNumbers];
+      for (int64_t c = 0; c < kNumbers; ++c) sums[c] = _mm512_loadu_ps(out + c * kLanes);
+      for (int64_t lane = first; lane < end; lane += kNumbers) {
+        __m512i columns[kNumbers];
+        side_by_side(values(lane), values(lane + 1), at, columns);
+        const __m512i share = every_lane(shares[lane / kNumbers]);
+        for (int64_t c = 0; c < kNumbers; ++c) sums[c] = Word<T>::multiply_add(sums[c], columns[c], share);
+      }
+      for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_ps(out + c * kLanes, sums[c]);
+    }
   }
 };
 
@@ -280,59 +397,69 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
                      const std::optional<at::Tensor>& hidden, float scale) {
   const int64_t batch = q.size(0), heads = keys.size(1), nodes = q.size(2), dim = q.size(3);
   const int64_t seen = keys.size(2), own = own_keys.size(2);
-  const int64_t groups = q.size(1) / heads, rows = groups * nodes, threads = at::get_num_threads();
-  const int64_t even = threads / std::gcd(batch * heads, threads);
-  const int64_t parts = std::max<int64_t>(1, std::min(even, seen / kShortest));
-  const int64_t size = (seen + parts - 1) / parts;
+  const int64_t groups = q.size(1) / heads, rows = groups * nodes;
+  const int64_t full = seen / kPart;               // parts of cached keys alone
+  const int64_t parts = (seen + own) / kPart + 1;  // a path may end in another part than it begins in
+  const int64_t each = rows * (dim + 2);
   const float* tree_mask = tree.const_data_ptr<float>();
   const T* hidden_mask = hidden ? hidden->const_data_ptr<T>() : nullptr;
+  const Paths paths(tree_mask, nodes, own);
   const at::Tensor folded = q.contiguous();  // [batch, heads, groups, nodes, dim]: rows of a head side by side
-  std::vector<std::optional<Part<T>>> done(batch * heads * parts);
+  const at::Tensor space = at::empty({batch * heads * parts * each}, q.options().dtype(at::kFloat));
+  float* const all = space.mutable_data_ptr<float>();
 
-  const auto head_of = [](const at::Tensor& k, const at::Tensor& v, int64_t b, int64_t h, int64_t first,
+  const auto gathered = [&](int64_t head, int64_t part) {
+    float* here = all + (head * parts + part) * each;
+    return Gathered{here, here + rows * dim, here + rows * (dim + 1)};
+  };
+  const auto span_of = [](const at::Tensor& k, const at::Tensor& v, int64_t b, int64_t h, int64_t first,
                           int64_t count) {
     return Span<T>{k.const_data_ptr<T>() + b * k.stride(0) + h * k.stride(1) + first * k.stride(2),
                    v.const_data_ptr<T>() + b * v.stride(0) + h * v.stride(1) + first * v.stride(2), k.stride(2),
                    v.stride(2), count};
   };
-  at::parallel_for(0, batch * heads * parts, 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, batch * heads * (full + 1), 1, [&](int64_t begin, int64_t end) {
+    Reader<T> reader(rows, dim, own);
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t b = task / (heads * parts), h = task / parts % heads, part = task % parts;
-      Part<T>& here = done[task].emplace(folded.const_data_ptr<T>() + (b * heads + h) * rows * dim, rows, dim);
-      const int64_t last = std::min(seen, (part + 1) * size);
-      for (int64_t first = part * size; first < last; first += kBlock) {
-        const int64_t count = std::min(kBlock, last - first);
-        const T* hides = hidden_mask ? hidden_mask + b * seen + first : nullptr;
-        if (hides && std::all_of(hides, hides + count, [](T x) { return static_cast<float>(x) == kNever; })) continue;
-        here.see(head_of(keys, values, b, h, first, count), scale, [&](int64_t, int64_t key, __mmask16 there) {
-          return hides ? Word<T>::load_some(hides + key, there) : _mm512_setzero_ps();
-        });
+      const int64_t head = task / (full + 1), part = task % (full + 1), b = head / heads, h = head % heads;
+      const T* hides = hidden_mask ? hidden_mask + b * seen : nullptr;
+      reader.ask(folded.const_data_ptr<T>() + head * rows * dim);
+      for (int64_t later = part < full ? part : parts - 1; later >= part; --later) {
+        reader.gather_in(gathered(head, later));
+        reader.clear();
       }
-      if (part + 1 < parts) continue;
-      for (int64_t first = 0; first < own; first += kBlock)
-        here.see(head_of(own_keys, own_values, b, h, first, std::min(kBlock, own - first)), scale,
-                 [&](int64_t row, int64_t key, __mmask16 there) {
-                   return Word<float>::load_some(tree_mask + row % nodes * own + first + key, there);
-                 });
+      int64_t first = part * kPart;
+      for (const int64_t last = std::min(seen, first + kPart); first + kBlock <= last; first += kBlock) {
+        const T* hides_some = hides ? hides + first : nullptr;
+        if (hides && std::all_of(hides_some, hides_some + kBlock, [](T x) { return static_cast<float>(x) == kNever; }))
+          continue;
+        reader.see(span_of(keys, values, b, h, first, kBlock), scale, hides_some);
+      }
+      if (part < full) continue;
+      reader.see_end(span_of(keys, values, b, h, first, seen - first), span_of(own_keys, own_values, b, h, 0, own),
+                     paths, tree_mask, scale, hides ? hides + first : nullptr,
+                     [&](int64_t block) { return gathered(head, (first / kBlock + block) / (kPart / kBlock)); });
     }
   });
 
   at::Tensor out = at::empty(q.sizes(), q.options());
-  T* to = out.mutable_data_ptr<T>();
-  std::vector<float> joined(dim);
-  for (int64_t head = 0; head < batch * heads; ++head)
-    for (int64_t row = 0; row < rows; ++row, to += dim) {
+  T* const to = out.mutable_data_ptr<T>();
+  at::parallel_for(0, batch * heads * rows, kBlock, [&](int64_t begin, int64_t end) {
+    std::vector<float> joined(dim);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t head = i / rows, row = i % rows;
       float top = kNever, total = 0;
-      for (int64_t part = 0; part < parts; ++part) top = std::max(top, done[head * parts + part]->top[row]);
+      for (int64_t part = 0; part < parts; ++part) top = std::max(top, gathered(head, part).top[row]);
       std::fill(joined.begin(), joined.end(), 0.f);
       for (int64_t part = 0; part < parts; ++part) {
-        const Part<T>& one = *done[head * parts + part];
+        const Gathered one = gathered(head, part);
         const float share = std::exp(one.top[row] - top);
         total += share * one.total[row];
         for (int64_t at = 0; at < dim; ++at) joined[at] += share * one.out[row * dim + at];
       }
-      for (int64_t at = 0; at < dim; ++at) to[at] = joined[at] / total;
+      for (int64_t at = 0; at < dim; ++at) to[i * dim + at] = joined[at] / total;
     }
+  });
   return out;
 }
 
