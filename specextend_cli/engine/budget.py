@@ -1,6 +1,6 @@
 """The gate: how far to draft, how large a tree pays, and whether drafting pays at all, by this run's own clock.
 
-A verification of n nodes costs c(n) seconds; the tree's best n nodes promise 1 + s(n) tokens. Tokens per second are most
+A verification of n nodes costs c(n) seconds; the tree's best n nodes promise 1 + s(n) tokens. Tokens a second are most
 where every step makes tokens - rate * seconds largest (Dinkelbach 1967), so the tree is cut where a node promises less
 than its verification costs at the going rate. How many forwards to draft with is learnt: each number has a rate of its
 own, and the best is used. Promises are weighed by what such promises were worth; and what drafting really cost and
@@ -23,10 +23,9 @@ _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0
 _MARGIN = 0.04  # plain steps that a tree must win by its promise: clocks and promises are noisy
 _FIRST = 2  # plain steps before the first draft, at every new context length
 _TRIALS = 4  # steps with so many forwards before their rate is known
-_WAIT = 16  # steps until another number of forwards is tried again; twice as many each time it was not better, ...
-_LONGEST_WAIT = 128  # ... up to these
 _WORST = 8  # plain steps; a single step never counts for more
-_CREDIT = 3.0  # plain steps that may be lost before anything was won
+_CREDIT = 5.0  # plain steps that may be lost before anything was won, ...
+_RESERVE = 2.0  # ... of which so many not on trials of what is not the best
 _TUITION = 0.01  # of the time, that may be lost besides
 _MEMORY = 0.998  # a step: how fast gains and losses are forgotten
 _REFRESH = 96  # steps after which a plain step is measured again
@@ -110,7 +109,7 @@ class Budget:
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
     _is_warm: bool = field(default=False, init=False)
-    _drawn: _Rung | None = field(default=None, init=False)
+    _drafted: _Rung | None = field(default=None, init=False)  # by the last step
 
     def __post_init__(self) -> None:
         most = min(self.shape.depth, self.shape.forwards)
@@ -126,12 +125,15 @@ class Budget:
         if not self.costs.known(length) or self._steps % _REFRESH == 0:
             return plain
         forwards = self._forwards()
-        if forwards is None or not self._account.bears(self._rungs[forwards].loss):
+        if forwards is None:
+            return plain
+        reserve = 0.0 if forwards == self._best else _RESERVE
+        if not self._account.bears(self._rungs[forwards].loss + reserve):
             return plain
         # Half of what a node costs: trust may rise, and costs are noisy.
         return replace(self.shape, forwards=forwards, floor=0.5 * self.costs.share(length))
 
-    def cut(self, tree: DraftTree, draft_seconds: float, length: int) -> DraftTree:
+    def cut(self, tree: DraftTree, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
         if not self.gate or len(tree) == 1:
             return tree.best(self.shape.nodes)
@@ -165,23 +167,22 @@ class Budget:
         drafting = min(draft_seconds / plain, _WORST)
         spent = min(drafting + verify_seconds / plain, _WORST)
         self._account.pass_time(spent)
-        rung = self._rungs.get(shape.forwards)
-        if shape.nodes == 1 or rung is None:
+        self._drafted = None
+        if shape.nodes == 1:
             return
         if shape.forwards == 0 or self._is_warm:
-            self._drawn = rung
+            self._drafted = rung = self._rungs[shape.forwards]
             rung.learn(expected, drafting + self.costs.seconds(len(tree), length) / plain)
-            rung.wait = _WAIT if rung is self._rungs[self._best] and rung.gain >= 1 else min(2 * rung.wait, _LONGEST_WAIT)
-            rung.due = self._steps + rung.wait
+            rung.due = self._steps + rung.regret(max(self._rungs[self._best].gain, 1.0)) / _TUITION
             self._account.settle(accepted - spent)
         self._is_warm = self._is_warm or shape.forwards > 0  # the first draft with a model holds warm-up
 
     def charge(self, seconds: float, length: int) -> None:
         """What the last draft cost besides: choosing a working set."""
         plain = self.costs.plain(length)
-        if self.gate and plain and self._drawn is not None:
+        if self.gate and plain and self._drafted is not None:
             spent = min(seconds / plain, _WORST)
-            self._drawn.spent += spent
+            self._drafted.spent += spent
             self._account.settle(-spent)
 
     @property
@@ -215,10 +216,10 @@ class _Rung:
 
     tokens: float = 0.0
     spent: float = 0.0
+    weight: float = 0.0
     samples: int = 0
-    wait: int = _WAIT // 2**_TRIALS
-    due: int = 0
-    """The step in which it is to be tried again, though another is better."""
+    due: float = 0.0
+    """The step in which it is to be tried again, though another is better: what that costs is a small share by then."""
     loss: float = 0.0
     """Of the last draft, by its promise."""
 
@@ -227,11 +228,17 @@ class _Rung:
         """Times plain decoding; 0.0 where it is not known."""
         return self.tokens / self.spent if self.samples else 0.0
 
+    def regret(self, rate: float) -> float:
+        """Tokens that a draft falls short of `rate`, in the mean."""
+        return max(self.spent * rate - self.tokens, 0.0) / self.weight
+
     def learn(self, tokens: float, spent: float) -> None:
+        """One draft."""
         self.samples += 1
         self.loss = max(spent - tokens, 0.0)
         self.tokens = 0.95 * self.tokens + tokens
         self.spent = 0.95 * self.spent + spent
+        self.weight = 0.95 * self.weight + 1
 
 
 @dataclass
@@ -246,10 +253,12 @@ class _Account:
         return self.balance - loss >= -_CREDIT - _TUITION * self.elapsed
 
     def pass_time(self, steps: float) -> None:
+        """A step has passed, which took so many plain ones."""
         self.elapsed = _MEMORY * self.elapsed + steps
         self.balance *= _MEMORY
 
     def settle(self, won: float) -> None:
+        """A draft's tokens, less what it took."""
         self.balance += won
 
 

@@ -45,8 +45,8 @@ class TreeShape:
 
     `nodes` counts the root; `width` is how many nodes one draft forward expands; growth stops at `depth`, or when
     one more level would raise the expected accepted length by less than `threshold` tokens. At most `forwards` draft
-    forwards are run; with none, only sources that need no model have a say. Nodes of a score below `floor` are not worth
-    looking for.
+    forwards are run; with none, only sources that need no model have a say. Nodes of a score below `floor` are not
+    worth looking for.
     """
 
     nodes: int = 32

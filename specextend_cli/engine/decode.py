@@ -79,7 +79,7 @@ def decode(
         began = perf_counter()
         shape = budget.next_shape(length)
         tree = drafter.propose(shape) if shape.nodes > 1 else root(last, device)
-        tree = budget.cut(tree, perf_counter() - began, length)
+        tree = budget.cut(tree, length)
         verifying = perf_counter()
         drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
         recorded = drafted and trigger.could_be_due()

@@ -34,7 +34,7 @@ def simulate(
         drafting = shape.nodes > 1 and (copies or shape.forwards > 0)
         spent = draft_seconds if drafting else 0.0
         tree = chain([promised**i for i in range(1, 8)]) if drafting else root(0)
-        tree = budget.cut(tree, spent, 1000)
+        tree = budget.cut(tree, 1000)
         accepted = 1
         while accepted < len(tree) and rng.random() < rate:
             accepted += 1
@@ -71,10 +71,47 @@ def test_a_drafter_dearer_than_it_is_worth_is_left_alone() -> None:
     assert simulate(0.8, 0.8, 0.3) > 0.95
 
 
+@pytest.mark.parametrize(("forward", "rate", "most"), [(0.001, 0.9, 7), (0.012, 0.55, 1), (0.04, 0.2, 0)])
+def test_it_drafts_with_as_many_forwards_as_pay(forward: float, rate: float, most: int) -> None:
+    """A forward costs a fortieth of a plain step, three tenths, or all of one; `rate`: it brings a token so often."""
+    rng = random.Random(0)
+    budget = Budget(TreeShape(nodes=8, depth=7))
+    granted = []
+    for _ in range(400):
+        shape = budget.next_shape(1000)
+        forwards = min(shape.forwards, 7) if shape.nodes > 1 else 0
+        tree = budget.cut(chain([rate**i for i in range(1, forwards + 1)]) if forwards else root(0), 1000)
+        accepted = 1
+        while accepted < len(tree) and rng.random() < rate:
+            accepted += 1
+        budget.learn(tree, shape, accepted, forwards * forward, verification(len(tree)), 1000)
+        granted.append(forwards)
+    late = granted[200:]
+    assert max(set(late), key=late.count) == most
+
+
+def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
+    def gain(charged: float) -> float:
+        budget = Budget(TreeShape(nodes=2, depth=1))
+        tokens = 0
+        for _ in range(300):
+            shape = budget.next_shape(1000)
+            drafts = shape.nodes > 1 and shape.forwards > 0
+            tree = budget.cut(chain([0.9]) if drafts else root(0), 1000)
+            budget.learn(tree, shape, len(tree), 0.001, verification(len(tree)), 1000)
+            if drafts:
+                budget.charge(charged, 1000)
+            tokens += len(tree)
+        return tokens / 300
+
+    assert gain(0.0) > 1.8
+    assert gain(2 * PLAIN) < 1.2
+
+
 def test_without_the_gate_every_step_drafts() -> None:
     budget = Budget(TreeShape(nodes=4), gate=False)
     assert [budget.next_shape(10).nodes for _ in range(3)] == [4, 4, 4]
-    assert len(budget.cut(chain([0.01] * 9), 9.0, 10)) == 4
+    assert len(budget.cut(chain([0.01] * 9), 10)) == 4
 
 
 def test_the_first_steps_are_plain_so_that_speedup_has_a_measure() -> None:

@@ -21,7 +21,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import library as module
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import from_lists, root
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
 
@@ -178,6 +178,58 @@ def test_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
     ):
         with pytest.raises(RuntimeError, match="attend"):
             attend(*wrong)
+
+
+@ours
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("seen", [0, 1, 40, 63, 64, 191, 250, 255, 256, 500])
+def test_a_node_gets_what_plain_decoding_gets_in_its_place(kernels: str, seen: int, dtype: torch.dtype) -> None:
+    """To the bit, wherever blocks and parts of the cache end, in a chain and in a tree with wrong nodes in between."""
+    torch.manual_seed(0)
+    length = 80
+    q = torch.randn(1, 9, length, 64).to(dtype)
+    keys, values = torch.randn(2, 1, 3, seen + length, 64).to(dtype)
+
+    def part(start: int, end: int) -> tuple[Tensor, Tensor]:
+        return keys[:, :, start:end], values[:, :, start:end]
+
+    def one(at: int) -> Tensor:
+        here = seen + at
+        return attend(q[:, :, at : at + 1], part(here, here + 1), part(0, here), 0.2, additive(None))
+
+    plain = torch.cat([one(at) for at in range(length)], 2)
+    for nodes in (2, 7, length):
+        chain = additive(torch.ones(nodes, nodes, dtype=torch.bool).tril())
+        assert torch.equal(
+            attend(q[:, :, :nodes], part(seen, seen + nodes), part(0, seen), 0.2, chain), plain[:, :, :nodes]
+        )
+    right = [0, 2, 5, 6]  # nodes that stand for the first tokens
+    tree = from_lists(range(8), [0, 0, 0, 1, 2, 2, 5, 6], [1.0] * 8).mask
+    mixed, own_keys, own_values = torch.randn(1, 9, 8, 64).to(dtype), *torch.randn(2, 1, 3, 8, 64).to(dtype)
+    mixed[:, :, right] = q[:, :, : len(right)]
+    for own, sequence in zip((own_keys, own_values), part(seen, seen + len(right)), strict=True):
+        own[:, :, right] = sequence
+    out = attend(mixed, (own_keys, own_values), part(0, seen), 0.2, additive(tree))
+    assert torch.equal(out[:, :, right], plain[:, :, : len(right)])
+
+
+@ours
+def test_a_tree_has_the_logits_of_plain_decoding_in_bfloat16(kernels: str) -> None:
+    """So texts are the same token for token there, too, and not up to rounding."""
+    model = broad().to(torch.bfloat16)
+    assert use_four_bit(model, random_weights(model))
+    target = Target(LanguageModel(model))
+    tokens = prompt(90)
+    steps = []
+    with torch.inference_mode():
+        target.begin(len(tokens) + 1)
+        target.prefill(torch.tensor(tokens[:60]))
+        for token in tokens[60:72]:
+            steps.append(target.verify(root(token)).logits)
+            target.keep([0])
+        target.cache.rollback(60)
+        chain = from_lists(tokens[60:72], [0, *range(11)], [1.0] * 12)
+        assert torch.equal(target.verify(chain).logits, torch.cat(steps))
 
 
 @ours

@@ -56,7 +56,10 @@ class EagleDrafter(ModelDrafter):
             self._remember(tokens[:-1], positions[:-1], cache)
             tokens, positions = tokens[-1:], positions[-1:]
         ids, states = self._join(tokens, cache)
-        out: HeadOutput = self.head(ids, states, positions, cache, Pass(self.target.lm.backend), logits_to_keep=1)
+        # A chain is a tree, and what attention is quick at; without a mask it would take the rows for a prompt's.
+        chain = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
+        this_pass = Pass(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
+        out: HeadOutput = self.head(ids, states, positions, cache, this_pass, logits_to_keep=1)
         self._states = out.states[-1:]
         return out.logits
 
