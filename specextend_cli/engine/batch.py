@@ -21,6 +21,7 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.looks import LOOK_EVERY, Gaze, shares
+from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.stop import Stop
@@ -30,13 +31,16 @@ from specextend_cli.engine.stop import Stop
 class Request:
     """One prompt to continue. A prompt equal to that of the request before it is read only once.
 
-    `marks` part it in segments whose shares of attention are told, as in `decode`.
+    Its first `shared` tokens are read by themselves, and not again if the request before begins with the same: what is
+    read together decides how it is rounded, so that has to be the same whether they were read before or not. `marks`
+    part the prompt in segments whose shares of attention are told, as in `decode`.
     """
 
     prompt: Sequence[int]
     stop: Stop
     sampling: Sampling = field(default_factory=Sampling)
     marks: Sequence[int] = ()
+    shared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def decode_batch(
     while waiting or live:
         while waiting and len(live) < slots:
             number, request = waiting.popleft()
-            for event in reader.read(request.prompt):
+            for event in reader.read(request.prompt, request.shared):
                 yield number, event
             began = _Sequence(number, request, lm.device)
             yield number, began.write(reader.logits)
@@ -122,32 +126,46 @@ def slots_for(lm: LanguageModel, tokens: int, memory: int) -> int:
 
 
 class _Reader:
-    """Reads prompts one by one, each in pieces; an equal one is not read again."""
+    """Reads prompts one by one, each in pieces; what it has just read is not read again."""
 
     def __init__(self, lm: LanguageModel, chunk: int, features: Sequence[int]) -> None:
         self.lm, self.chunk, self.features = lm, chunk, features
         self.cache = lm.new_cache(0)
         self.logits = torch.empty(0)
-        self._known: list[int] = []
+        self._known: tuple[list[int], int] = ([], 0)
 
-    def read(self, prompt: Sequence[int]) -> Iterator[BatchEvent]:
-        if self._known == list(prompt):
+    def read(self, prompt: Sequence[int], shared: int) -> Iterator[BatchEvent]:
+        shared = min(shared, len(prompt) - 1)
+        known, self._known = self._known, ([], 0)
+        if known == (list(prompt), shared):
+            self._known = known
             return
-        self._known = []
-        self.cache.begin(len(prompt))
+        # Whoever wants states wants those of the whole prompt.
+        same = known[1] == shared and known[0][:shared] == list(prompt[:shared])
+        kept = shared if same and not self.features and self._has_room(prompt) else 0
+        if kept:
+            self.cache.rollback(kept)
+        else:
+            self.cache.begin(len(prompt))
         started = perf_counter()
         tokens = torch.tensor(prompt, device=self.lm.device)
         positions = torch.arange(len(prompt), device=self.lm.device)
-        for at in range(0, len(prompt), self.chunk):
+        for at, end in pieces(len(prompt), self.chunk, shared):
+            if at < kept:
+                continue
             yield Prefilling(at, len(prompt), perf_counter() - started)
-            piece = slice(at, at + self.chunk)
+            piece = slice(at, end)
             out = self.lm.forward(tokens[piece], positions[piece], self.cache, logits_to_keep=1, features=self.features)
             self.cache.commit()
             if out.features is not None:
                 yield States(out.features)
             self.logits = out.logits
-        self._known = list(prompt)
+        self._known = list(prompt), shared
         yield Prefilled(len(prompt), perf_counter() - started)
+
+    def _has_room(self, prompt: Sequence[int]) -> bool:
+        """Where the cache has to grow, what is in it goes."""
+        return self.cache.capacity >= len(prompt)
 
 
 class _Sequence:

@@ -10,6 +10,7 @@ brought is kept in one account, whose losses against plain decoding stay under a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log2
@@ -22,11 +23,12 @@ _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
 _MARGIN = 0.04  # plain steps that a tree must win by its promise: clocks and promises are noisy
 _FIRST = 2  # plain steps before the first draft, at every new context length
-_TRIALS = 4  # steps with so many forwards before their rate is known
+_TRIALS = 3  # steps with so many forwards before their rate is known
 _WORST = 8  # plain steps; a single step never counts for more
-_CREDIT = 5.0  # plain steps that may be lost before anything was won, ...
-_RESERVE = 2.0  # ... of which so many not on trials of what is not the best
-_TUITION = 0.01  # of the time, that may be lost besides
+_HIGHEST_FLOOR = 0.25  # of a node's score: costs may be mistaken
+_CREDIT = 4.0  # plain steps that may be lost before anything was won, ...
+_RESERVE = 1.5  # ... of which so many not on trials of what is not the best
+_TUITION = 0.008  # of the time, that may be lost besides
 _MEMORY = 0.998  # a step: how fast gains and losses are forgotten
 _REFRESH = 96  # steps after which a plain step is measured again
 
@@ -71,7 +73,7 @@ class CostModel:
 
     def seconds(self, nodes: int, length: int) -> float:
         """Seconds of a verification: between measured sizes by a straight line, beyond them by a node's usual share."""
-        costs = sorted(self._costs.get(_context(length), {}).values())
+        costs = sorted(self._trusted(length))
         if not costs:
             return 0.0
         if nodes <= costs[0].nodes:
@@ -82,12 +84,23 @@ class CostModel:
         last = costs[-1]
         return last.seconds + (nodes - last.nodes) * self.share(length) * costs[0].seconds
 
+    def _trusted(self, length: int) -> Iterator[_Cost]:
+        """What was measured; of a size that was verified once, which may hold warm-up, no more than is usual."""
+        plain = self.plain(length)
+        for cost in self._costs.get(_context(length), {}).values():
+            usual = plain * (1 + _SLOPE * (cost.nodes - 1)) if plain else cost.seconds
+            yield cost if cost.samples >= _FIRST else cost._replace(seconds=min(cost.seconds, usual))
+
     def share(self, length: int) -> float:
         """What a node costs of a plain step: as measured at the nearest length where trees were, or as assumed."""
-        measured = [context for context, costs in self._costs.items() if 1 in costs and len(costs) > 1]
+        settled = {
+            context: {size: cost for size, cost in costs.items() if cost.samples >= _FIRST}
+            for context, costs in self._costs.items()
+        }
+        measured = [context for context, costs in settled.items() if 1 in costs and len(costs) > 1]
         if not measured:
             return _SLOPE
-        costs = self._costs[min(measured, key=lambda context: abs(context - _context(length)))]
+        costs = settled[min(measured, key=lambda context: abs(context - _context(length)))]
         plain, largest = costs[1], costs[max(costs)]
         return max(largest.seconds / plain.seconds - 1, 0.0) / (largest.nodes - plain.nodes)
 
@@ -108,7 +121,6 @@ class Budget:
     _account: _Account = field(default_factory=lambda: _Account(), init=False)
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
-    _is_warm: bool = field(default=False, init=False)
     _drafted: _Rung | None = field(default=None, init=False)  # by the last step
 
     def __post_init__(self) -> None:
@@ -124,14 +136,16 @@ class Budget:
         plain = replace(self.shape, nodes=1)
         if not self.costs.known(length) or self._steps % _REFRESH == 0:
             return plain
-        forwards = self._forwards()
-        if forwards is None:
-            return plain
-        reserve = 0.0 if forwards == self._best else _RESERVE
-        if not self._account.bears(self._rungs[forwards].loss + reserve):
+        best = self._best
+        trial = self._trial(best)
+        if trial is not None and self._account.bears(self._rungs[trial].loss + _RESERVE):
+            forwards = trial
+        elif self._rungs[best].gain >= 1 and self._account.bears(self._rungs[best].loss):
+            forwards = best
+        else:
             return plain
         # Half of what a node costs: trust may rise, and costs are noisy.
-        return replace(self.shape, forwards=forwards, floor=0.5 * self.costs.share(length))
+        return replace(self.shape, forwards=forwards, floor=min(0.5 * self.costs.share(length), _HIGHEST_FLOOR))
 
     def cut(self, tree: DraftTree, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
@@ -155,7 +169,7 @@ class Budget:
         self.costs.learn(len(tree), length, verify_seconds)
         if not self.gate:
             return
-        promised = float(tree.scores.sum()) - 1
+        promised = float(tree.scores.sum()) - 1 if len(tree) > 1 else 0.0
         expected = 1 + self._trust * promised
         # Both sums drift back to trust, so that a drafter that failed on one passage is tried again on the next.
         self._promised = 0.95 * self._promised + 0.05 + promised
@@ -163,19 +177,17 @@ class Budget:
         plain = self.costs.plain(length)
         if not plain:
             return
-        # A hiccup is not the drafter's doing: nothing counts for more than a few plain steps.
-        drafting = min(draft_seconds / plain, _WORST)
-        spent = min(drafting + verify_seconds / plain, _WORST)
+        # A hiccup is not the drafter's doing: verification counts as it usually is, a draft as a few plain steps.
+        spent = min((draft_seconds + self.costs.seconds(len(tree), length)) / plain, _WORST)
         self._account.pass_time(spent)
         self._drafted = None
         if shape.nodes == 1:
             return
-        if shape.forwards == 0 or self._is_warm:
-            self._drafted = rung = self._rungs[shape.forwards]
-            rung.learn(expected, drafting + self.costs.seconds(len(tree), length) / plain)
-            rung.due = self._steps + rung.regret(max(self._rungs[self._best].gain, 1.0)) / _TUITION
+        self._drafted = rung = self._rungs[shape.forwards]
+        rung.learn(expected, spent)
+        if rung.samples > 1:  # the first holds warm-up
             self._account.settle(accepted - spent)
-        self._is_warm = self._is_warm or shape.forwards > 0  # the first draft with a model holds warm-up
+        self._wait(rung)
 
     def charge(self, seconds: float, length: int) -> None:
         """What the last draft cost besides: choosing a working set."""
@@ -184,6 +196,7 @@ class Budget:
             spent = min(seconds / plain, _WORST)
             self._drafted.spent += spent
             self._account.settle(-spent)
+            self._wait(self._drafted)
 
     @property
     def _trust(self) -> float:
@@ -195,19 +208,22 @@ class Budget:
         """The number of forwards with the best rate."""
         return max(self._rungs, key=lambda forwards: self._rungs[forwards].gain)
 
-    def _forwards(self) -> int | None:
-        """How many to draft with now: the best number, in turn its neighbours; None where plain decoding is better."""
-        ladder, best = list(self._rungs), self._best
+    def _trial(self, best: int) -> int | None:
+        """The number of forwards next to the best that is to be tried now, the best itself where it does not pay."""
+        ladder = list(self._rungs)
         at = ladder.index(best)
         near = ladder[max(at - 1, 0) : at + 2]
-        unknown = [forwards for forwards in near if self._rungs[forwards].samples < _TRIALS]
-        if unknown:
-            return unknown[0]
-        pays = self._rungs[best].gain >= 1
         for forwards in near:
-            if self._rungs[forwards].due <= self._steps and not (pays and forwards == best):
+            if self._rungs[forwards].samples < _TRIALS:
                 return forwards
-        return best if pays else None
+        if self._rungs[best].gain >= 1:
+            near.remove(best)
+        longest = min(near, key=lambda forwards: self._rungs[forwards].due, default=best)
+        return longest if self._rungs[longest].due <= self._steps else None
+
+    def _wait(self, rung: _Rung) -> None:
+        """Until what a draft of so many forwards costs, beside the best, is a small share of the time."""
+        rung.due = self._steps + rung.regret(max(self._rungs[self._best].gain, 1.0)) / _TUITION
 
 
 @dataclass
@@ -219,26 +235,29 @@ class _Rung:
     weight: float = 0.0
     samples: int = 0
     due: float = 0.0
-    """The step in which it is to be tried again, though another is better: what that costs is a small share by then."""
-    loss: float = 0.0
-    """Of the last draft, by its promise."""
+    """The step in which it is to be tried again, though another is better."""
 
     @property
     def gain(self) -> float:
         """Times plain decoding; 0.0 where it is not known."""
         return self.tokens / self.spent if self.samples else 0.0
 
+    @property
+    def loss(self) -> float:
+        """Plain steps that a draft is likely to lose; never so many that it could not be tried again."""
+        return min(self.regret(1.0), _CREDIT - _RESERVE)
+
     def regret(self, rate: float) -> float:
         """Tokens that a draft falls short of `rate`, in the mean."""
-        return max(self.spent * rate - self.tokens, 0.0) / self.weight
+        return max(self.spent * rate - self.tokens, 0.0) / self.weight if self.samples else 0.0
 
     def learn(self, tokens: float, spent: float) -> None:
-        """One draft."""
+        """One draft. The second takes the first one's place."""
+        fade = 0.95 if self.samples > 1 else 0.0
         self.samples += 1
-        self.loss = max(spent - tokens, 0.0)
-        self.tokens = 0.95 * self.tokens + tokens
-        self.spent = 0.95 * self.spent + spent
-        self.weight = 0.95 * self.weight + 1
+        self.tokens = fade * self.tokens + tokens
+        self.spent = fade * self.spent + spent
+        self.weight = fade * self.weight + 1
 
 
 @dataclass

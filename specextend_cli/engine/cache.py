@@ -121,9 +121,9 @@ class KVCache(Cache):
         keys, values = self.buffer[:, layer, None]
         return keys, values
 
-    def write(self, layer: int, own: Tensor) -> None:
-        """Fill one layer's reserved rows with keys and values [2, 1, kv_heads, n, head_dim]."""
-        self.buffer[:, layer, :, self.start : self.end] = own[:, 0]
+    def write(self, own: Sequence[Tensor]) -> None:
+        """Fill the reserved rows with every layer's keys and values, [2, 1, kv_heads, n, head_dim] each."""
+        self.rows(self.start, self.end).copy_(torch.cat(tuple(own), 1))
 
     def gather(self, positions: Tensor) -> Tensor:
         """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""

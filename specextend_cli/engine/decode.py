@@ -12,6 +12,7 @@ from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.looks import LOOK_EVERY
+from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -31,11 +32,13 @@ def decode(
     retrieval: Retrieval | None = None,
     budget: Budget | None = None,
     prefill_chunk: int = 1024,
+    shared: int = 0,
     marks: Sequence[int] = (),
     look_every: int = LOOK_EVERY,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
+    The first `shared` tokens are read by themselves, as where they are kept for other prompts (see `pieces`).
     `marks`, ascending positions, part the prompt in segments; every `look_every` steps `Looked` tells the shares of
     attention that they got.
 
@@ -56,9 +59,9 @@ def decode(
     drafter.begin(capacity)
 
     started = perf_counter()
-    for at in range(0, len(prompt), prefill_chunk):
+    for at, end in pieces(len(prompt), prefill_chunk, shared):
         yield Prefilling(at, len(prompt), perf_counter() - started)
-        piece = prompt[at : at + prefill_chunk]
+        piece = prompt[at:end]
         out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
         drafter.observe(piece, out.features)
     emitted = sampler.choose(out.logits).tolist()

@@ -80,8 +80,10 @@ class Sampler:
             # Before anything is committed, a root has nothing behind it, and its padding points at nothing of its own.
             logits = penalized if len(self._context) else torch.where(valid[:, -1:], penalized, logits)
         if self.config.no_repeat_ngram:
+            # A token may stand in many columns, of which one bans it: the least that is written there counts.
             banned = _repeats(rows, valid, self.config.no_repeat_ngram)
-            logits = logits.masked_fill(_as_mask(banned, rows, logits.shape[1]), -torch.inf)
+            limits = torch.where(banned, -torch.inf, torch.inf).to(logits.dtype)
+            logits = logits.scatter_reduce(1, rows, limits, "amin")
         return logits
 
     def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor]:
@@ -133,9 +135,3 @@ def _repeats(rows: Tensor, valid: Tensor, n: int) -> Tensor:
     tail_valid = valid[:, width - n + 1 :].all(-1, keepdim=True)
     banned[:, n - 1 :] = same & tail_valid
     return banned
-
-
-def _as_mask(columns: Tensor, rows: Tensor, vocabulary: int) -> Tensor:
-    """Vocabulary mask [rows, vocabulary] of the tokens that stand in the marked columns."""
-    mask = torch.zeros(rows.shape[0], vocabulary, dtype=torch.int8, device=rows.device)
-    return mask.scatter_reduce(1, rows, columns.to(torch.int8), "amax").bool()

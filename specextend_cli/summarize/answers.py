@@ -26,6 +26,7 @@ _FEW = 3  # texts; fewer are drafted for, one after the other: that is as fast, 
 class Question:
     """A prompt, the part that asks it, the most tokens of its answer, and the marks that part its source.
 
+    The prompt's first `shared` tokens may be those of others.
     An answer that is `shown` while it is written is not taken back.
     """
 
@@ -33,6 +34,7 @@ class Question:
     prompt: Sequence[int]
     limit: int
     marks: Sequence[int] = ()
+    shared: int = 0
     shown: bool = False
 
 
@@ -84,7 +86,11 @@ class Answers:
             writer = writer.again(attempt)
         looks: list[Look] = []
         for event in writer.write(
-            question.prompt, max_tokens=question.limit, final=question.shown, marks=question.marks
+            question.prompt,
+            max_tokens=question.limit,
+            final=question.shown,
+            marks=question.marks,
+            shared=question.shared,
         ):
             if isinstance(event, Look):
                 looks.append(event)
@@ -119,7 +125,7 @@ class Answers:
     ) -> Generator[Event, None, None]:
         """Write what is `waiting` into `known`. Of the texts that grow side by side, the first is shown."""
         begun: dict[int, list[Look]] = {}
-        asked = [(questions[i].prompt, questions[i].limit, questions[i].marks) for i in waiting]
+        asked = [(questions[i].prompt, questions[i].limit, questions[i].marks, questions[i].shared) for i in waiting]
         for number, event in writer.write_together(asked):
             i = waiting[number]
             if i not in begun:

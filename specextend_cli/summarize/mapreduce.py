@@ -133,7 +133,7 @@ class MapReduce:
     def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Question:
         prompt = self.prompter.prompt(template, values, source.text)
         marks = self.prompter.marks(template, values, source.text, [origin.start for origin in source.material.origins])
-        return Question(part, prompt, limit, marks)
+        return Question(part, prompt, limit, marks, self.prompter.shared(template, values))
 
     def _final(self, question: Question, source: Note) -> Iterator[Event]:
         """A part of the summary in its shape: each sentence, then what it rests on."""

@@ -58,6 +58,11 @@ class Prompter:
         """Tokens of a prompt besides its text."""
         return sum(map(len, self.frame(template, values)))
 
+    def shared(self, template: str, values: Mapping[str, object]) -> int:
+        """How many tokens every prompt of `template` begins with, whatever the values."""
+        one, other = (self.frame(template, some)[0] for some in (values, dict.fromkeys(values, "")))
+        return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
     def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
         """Token ids before and after the text."""
         prompts = self.preset.prompts

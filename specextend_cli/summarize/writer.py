@@ -45,12 +45,13 @@ class Writer:
     text: str = field(default="", init=False)
 
     def write(
-        self, prompt: Sequence[int], *, max_tokens: int, final: bool, marks: Sequence[int] = ()
+        self, prompt: Sequence[int], *, max_tokens: int, final: bool, marks: Sequence[int] = (), shared: int = 0
     ) -> Iterator[EngineEvent | Look | Text]:
         """Events of one answer; when they end, `text` is the answer, stripped, in whole sentences.
 
-        `marks` part the prompt (see `decode`); then a text's looks come before it. The text is cut at a sentence that
-        starts to go in circles, and where `max_tokens` leaves a sentence unfinished.
+        `marks` part the prompt, and its first `shared` tokens are read by themselves (see `decode`); with marks, a
+        text's looks come before it. The text is cut at a sentence that starts to go in circles, and where `max_tokens`
+        leaves a sentence unfinished.
         """
         stream, watch = TextStream(self.tokenizer), Watch()
         with _enough_memory(len(prompt)):
@@ -63,6 +64,7 @@ class Writer:
                 retrieval=self.retrieval,
                 budget=self.budget,
                 prefill_chunk=self.prefill_chunk,
+                shared=shared,
                 marks=marks,
             ):
                 watch.add(event)
@@ -77,16 +79,17 @@ class Writer:
         self.text = stream.text
 
     def write_together(
-        self, prompts: Sequence[tuple[Sequence[int], int, Sequence[int]]]
+        self, prompts: Sequence[tuple[Sequence[int], int, Sequence[int], int]]
     ) -> Iterator[tuple[int, EngineEvent | Look | Text | str]]:
-        """Answers to prompts, each with its most new tokens and its marks, without drafts; events come with its number.
+        """Answers to prompts, each with its most new tokens, its marks, and how many of its first tokens it may share.
 
-        The last of each is its answer, as `write` would leave it in `text`.
+        Without drafts; events come with the prompt's number, and the last of each is its answer, as `write` would
+        leave it in `text`.
         """
         streams, watches = [TextStream(self.tokenizer) for _ in prompts], [Watch() for _ in prompts]
         requests = [
-            Request(prompt, Stop(most, self.eos, stream.until), self.sampling, marks)
-            for (prompt, most, marks), stream in zip(prompts, streams, strict=True)
+            Request(prompt, Stop(most, self.eos, stream.until), self.sampling, marks, shared)
+            for (prompt, most, marks, shared), stream in zip(prompts, streams, strict=True)
         ]
         with _enough_memory(max(len(prompt) for prompt, *_ in prompts)):
             for number, event in decode_batch(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from shell import environment
 
 from specextend_cli.bench import experiments
+from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.native.compiler import compiler
 
 pytestmark = [pytest.mark.slow, pytest.mark.pair]
 LIMIT = 3600
@@ -41,3 +44,17 @@ def test_every_method_in_float32() -> None:
         bench("--methods", methods, "--len", "1k", "--docs", "1", "--tokens", "24", "--dtype", "float32", "--json")
     )
     assert len({tuple(record["tokens"]) for record in found["records"]}) == 1
+
+
+def test_our_methods_in_bfloat16_where_our_kernels_are(tmp_path: Path) -> None:
+    """Their attention and products round a tree's nodes as they round plain decoding."""
+    try:
+        Library.within(tmp_path)
+        compiler()
+    except CannotCompileError as error:
+        pytest.skip(str(error))
+    methods = "plain,standard,streaming,specextend,ngram,self,blend,magicdec,triforce,rapid"
+    found = json.loads(bench("--methods", methods, "--len", "1k", "--docs", "2", "--tokens", "64", "--json"))
+    for document in {record["document"] for record in found["records"]}:
+        texts = {tuple(record["tokens"]) for record in found["records"] if record["document"] == document}
+        assert len(texts) == 1

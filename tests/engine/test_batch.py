@@ -8,12 +8,13 @@ import pytest
 import torch
 from tiny_models import ARCHITECTURES, generate, prompt, tiny
 
-from specextend_cli.engine.batch import Request, States, decode_batch
+from specextend_cli.engine.batch import Request, States, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NoDrafter
-from specextend_cli.engine.events import Finished, Prefilled, Step
+from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
@@ -49,6 +50,47 @@ def test_sampled_and_penalized_equal_to_decoding_alone() -> None:
         events = decode(Target(lm), NoDrafter(), prompt(30), stop=Stop(20), sampling=kind)
         alone.append([token for event in events if isinstance(event, Step) for token in event.tokens])
     assert run(lm, [Request(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
+
+
+def test_what_prompts_begin_with_alike_is_read_once() -> None:
+    lm = LanguageModel(tiny())
+    prompts = [prompt()[:20] + prompt(seed=n)[:n] for n in (30, 11, 47)] + [prompt(seed=9)[:40]]
+
+    def requests() -> list[Request]:
+        return [Request(p, Stop(9), shared=20) for p in prompts]
+
+    events = list(decode_batch(lm, requests(), slots=2, prefill_chunk=16))
+    read = [[event.done for n, event in events if n == i and isinstance(event, Prefilling)] for i in range(4)]
+    assert read == [[0, 16, 20, 36], [20], [20, 36, 52], [0, 16, 20, 36]]
+    assert run(lm, requests(), 2) == [generate(tiny(), p, 9) for p in prompts]
+    # Whoever wants hidden states gets those of every prompt, whole.
+    asked = list(decode_batch(lm, requests()[:2], slots=2, prefill_chunk=16, features=[1]))
+    states = [sum(len(event.states) for n, event in asked if n == i and isinstance(event, States)) for i in range(2)]
+    assert states == [50 + 8, 31 + 8]
+
+
+@pytest.mark.parametrize("before", [[], [(0, 20)], [(30, 20)], [(30, 0)], [(30, 16)], [(30, 25)]])
+def test_what_was_read_before_does_not_round_a_prompt(before: list[tuple[int, int]]) -> None:
+    """The same keys, values and logits to the bit, whether its beginning was kept, or was read in other pieces."""
+    lm = LanguageModel(tiny())
+    sought = prompt()[:20] + prompt(seed=7)[:33]
+    caches = []
+    for earlier in ([], before):
+        reader = _Reader(lm, 16, ())
+        with torch.inference_mode():
+            for length, shared in earlier:
+                list(reader.read(prompt()[:20] + prompt(seed=3)[:length], shared))
+            list(reader.read(sought, 20))
+        caches.append((reader.cache.rows(0, 53).clone(), reader.logits))
+    assert all(torch.equal(one, other) for one, other in zip(*caches, strict=True))
+
+
+@pytest.mark.parametrize("shared", [0, 5, 16, 20, 40, 41, 90])
+def test_pieces_of_a_prompt(shared: int) -> None:
+    read = pieces(41, 16, shared)
+    assert [at for start, end in read for at in range(start, end)] == list(range(41))
+    assert max(end - start for start, end in read) <= 16
+    assert any(start == min(shared, 40) for start, _ in read)
 
 
 def test_ends_and_reasons() -> None:

@@ -90,6 +90,56 @@ def test_it_drafts_with_as_many_forwards_as_pay(forward: float, rate: float, mos
     assert max(set(late), key=late.count) == most
 
 
+@pytest.mark.parametrize("looking", [0.0, 0.003, 0.01])
+def test_a_model_that_fails_at_first_is_tried_again(looking: float) -> None:
+    """Though a draft without it proposes nothing, and costs next to nothing."""
+    budget = Budget(TreeShape(nodes=4, depth=1))
+    drafted = []
+    for step in range(1500):
+        shape = budget.next_shape(1000)
+        drafts = shape.nodes > 1 and shape.forwards > 0
+        tree = budget.cut(chain([0.9]) if drafts else root(0), 1000)
+        accepted = len(tree) if step > 300 else 1
+        spent = 0.1 * PLAIN if drafts else looking * PLAIN if shape.nodes > 1 else 0.0
+        budget.learn(tree, shape, accepted, spent, verification(len(tree)), 1000)
+        drafted.append(drafts)
+    assert sum(drafted[100:300]) < 40
+    assert sum(drafted[1300:]) > 180
+
+
+def test_a_trial_that_cannot_be_afforded_does_not_stop_the_rest() -> None:
+    """Copies bring a token more a step; the model loses two plain steps a draft."""
+    budget = Budget(TreeShape(nodes=4, depth=1))
+    tokens, seconds = 0, 0.0
+    for step in range(200):
+        shape = budget.next_shape(1000)
+        if shape.nodes == 1:
+            tree, spent = root(0), 0.0
+        elif shape.forwards == 0:
+            tree, spent = chain([0.5]), 0.0
+        else:
+            tree, spent = chain([0.5]), 2 * PLAIN
+        tree = budget.cut(tree, 1000)
+        accepted = len(tree) if step % 2 else 1
+        budget.learn(tree, shape, accepted, spent, verification(len(tree)), 1000)
+        tokens, seconds = tokens + accepted, seconds + spent + verification(len(tree))
+    assert tokens * PLAIN / seconds > 1.3
+
+
+@pytest.mark.parametrize("slow", range(0, 40, 3))
+def test_a_slow_moment_ends_nothing(slow: int) -> None:
+    budget = Budget(TreeShape(nodes=4, depth=1))
+    accepted = 0
+    for step in range(300):
+        shape = budget.next_shape(1000)
+        drafts = shape.nodes > 1 and shape.forwards > 0
+        tree = budget.cut(chain([0.9]) if drafts else root(0), 1000)
+        cost = verification(len(tree)) * (100 if step == slow else 1)
+        budget.learn(tree, shape, len(tree), 0.1 * PLAIN if drafts else 0.0, cost, 1000)
+        accepted += len(tree) if step >= 200 else 0
+    assert accepted > 180
+
+
 def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
     def gain(charged: float) -> float:
         budget = Budget(TreeShape(nodes=2, depth=1))

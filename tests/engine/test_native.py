@@ -137,6 +137,23 @@ def test_attention_does_not_see_what_is_hidden(kernels: str) -> None:
 
 @ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_sequence_of_a_batch_gets_what_it_gets_alone(kernels: str, dtype: torch.dtype) -> None:
+    """To the bit, whoever shares the batch."""
+    torch.manual_seed(0)
+    lengths = torch.tensor([520, 200, 0, 256, 70])
+    q, (k, v) = torch.randn(5, 9, 1, 64).to(dtype), torch.randn(2, 5, 3, 1, 64).to(dtype)
+    keys, values = torch.randn(2, 5, 3, 520, 64).to(dtype)
+    behind = torch.arange(520) >= lengths[:, None]
+    hidden = torch.zeros(5, 1, 1, 520, dtype=dtype).masked_fill_(behind[:, None, None], -torch.inf)
+    out = attend(q, (k, v), (keys, values), 0.2, additive(None), hidden)
+    for i, length in enumerate(lengths.tolist()):
+        one = slice(i, i + 1)
+        cached = keys[one, :, :length], values[one, :, :length]
+        assert torch.equal(out[one], attend(q[one], (k[one], v[one]), cached, 0.2, additive(None)))
+
+
+@ours
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_split_kv_asks_the_kernel(kernels: str, dtype: torch.dtype) -> None:
     """Tokens and trees, those that are wider than high among them, between prompts that others attend to."""
     torch.manual_seed(0)
@@ -218,7 +235,9 @@ def test_a_tree_has_the_logits_of_plain_decoding_in_bfloat16(kernels: str) -> No
     """So texts are the same token for token there, too, and not up to rounding."""
     model = broad().to(torch.bfloat16)
     assert use_four_bit(model, random_weights(model))
-    target = Target(LanguageModel(model))
+    lm = LanguageModel(model)
+    assert fits(12, lm.new_cache(1).buffer.shape[-1], lm.dtype, lm.device)
+    target = Target(lm)
     tokens = prompt(90)
     steps = []
     with torch.inference_mode():

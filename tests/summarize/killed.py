@@ -1,6 +1,7 @@
 """Summarize a document in children that are killed: `killed.py PRESET DOCUMENT SEED`; prints what each of them did.
 
-One process imports everything and forks, so that a child begins at once.
+One process imports everything and forks, so that a child begins at once. `--as-set` writes as many notes at once, on as
+many threads, as the preset and the machine say, and not two on one: for the embedded pair and a real document.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from specextend_cli.summarize.events import Noted, Plan, Summarized
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
 KILLS = 10
+AS_SET = "--as-set" in sys.argv
 
 
 def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> None:
     """In a child: a line when the first text is begun, one a note, then one with the summary."""
-    torch.set_num_threads(1)
-    with Summarizer(Options(preset=preset, batch=2, cache=cache)) as summarizer:
+    if not AS_SET:
+        torch.set_num_threads(1)
+    with Summarizer(Options(preset=preset, batch=None if AS_SET else 2, cache=cache)) as summarizer:
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):
                 os.write(report, b"[]\n")
@@ -69,4 +72,4 @@ def main(preset: str, path: str, seed: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:4])

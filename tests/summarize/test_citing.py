@@ -171,7 +171,7 @@ class Copyist(Scribe):
         super().__init__(lambda prompt, most: "")
         self.prompter, self.looking = prompter, looking
 
-    def write(self, prompt, *, max_tokens, final, marks=()):
+    def write(self, prompt, *, max_tokens, final, marks=(), shared=0):
         text = next(text for _, text, ids in reversed(self.prompter.asked) if ids == prompt)
         told = [(n, text[a:b]) for n, (a, b) in enumerate(spans(text)) if "crowns" in text[a:b]]
         said, looks, at = [], [], 0

@@ -27,7 +27,8 @@ def attend(
 ) -> Tensor:
     """Queries q [b, H, n, d] over `cached` [b, H_kv, seen, d] and `own` [b, H_kv, m, d] keys and values.
 
-    `mask` [n, m], float32, is added to the scores of own keys, `hidden` [b, 1, 1, seen] to those of cached ones.
+    `mask` [n, m], float32, is added to the scores of own keys; in `hidden` [b, 1, 1, seen], each sequence of a batch
+    ends at the first -inf.
     """
     out: Tensor = torch.ops.specextend.attend(q, *own, *cached, mask, hidden, scale)
     return out

@@ -158,15 +158,12 @@ class Reader {
     std::fill_n(part_.total, rows_, 0.f);
   }
 
-  // At most a block of keys. `hides`, if there is any, is added to their scores.
-  void see(const Span<T>& span, float scale, const T* hides) {
+  // At most a block of keys.
+  void see(const Span<T>& span, float scale) {
     read_keys(span);
     read_values(span);
     each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
-    for (int64_t row = 0; row < rows_; ++row)
-      weigh(row, span.count, scale, [&](int64_t key, __mmask16 there) {
-        return hides ? Word<T>::load_some(hides + key, there) : _mm512_setzero_ps();
-      });
+    for (int64_t row = 0; row < rows_; ++row) weigh(row, span.count, scale, nullptr);
     each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
   }
 
@@ -175,7 +172,7 @@ class Reader {
   // blocks says where it is gathered.
   template <typename PartOf>
   void see_end(const Span<T>& last, const Span<T>& own, const Paths& paths, const float* tree, float scale,
-               const T* hides, const PartOf& part_of) {
+               const PartOf& part_of) {
     for (int64_t first = 0; first < own.count; first += kBlock) {
       const int64_t count = std::min(kBlock, own.count - first);
       read_keys({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count});
@@ -192,14 +189,11 @@ class Reader {
         const int64_t node = row % paths.nodes();
         const Paths::Some path = paths.of(node, seen, room);
         float added[kBlock] = {};
-        for (int64_t key = 0; hides && key < cached; ++key) added[key] = static_cast<float>(hides[key]);
         for (int64_t i = 0; i < path.count; ++i) {
           scores_[row * kBlock + cached + i] = own_scores_[row * own_ + path.keys[i]];
           added[cached + i] = tree[node * own.count + path.keys[i]];
         }
-        if (cached + path.count > 0)
-          weigh(row, cached + path.count, scale,
-                [&](int64_t key, __mmask16 there) { return _mm512_maskz_loadu_ps(there, added + key); });
+        if (cached + path.count > 0) weigh(row, cached + path.count, scale, added);
       }
       if (whole > 0) each_few([&](auto rows, int64_t row) { gather<rows()>(row, whole); });
       for (int64_t row = 0; row < rows_; ++row)
@@ -299,16 +293,16 @@ class Reader {
     }
   }
 
-  // Scores to shares; what was gathered before is brought to the same scale. `mask(key, there)`: what sixteen scores
-  // from `key` on get added, those that are there.
-  template <typename Mask>
-  void weigh(int64_t row, int64_t keys, float scale, const Mask& mask) {
+  // Scores, and what is `added` to them if anything is, to shares; what was gathered before is brought to the same
+  // scale.
+  void weigh(int64_t row, int64_t keys, float scale, const float* added) {
     float* scores = &scores_[row * kBlock];
     T* shares = &shares_[row * kBlock];
     __m512 highest = _mm512_set1_ps(kNever);
     for (int64_t key = 0; key < keys; key += kLanes) {
       const __mmask16 there = static_cast<__mmask16>((1u << std::min(keys - key, kLanes)) - 1);
-      const __m512 masked = _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), mask(key, there));
+      const __m512 more = added ? _mm512_maskz_loadu_ps(there, added + key) : _mm512_setzero_ps();
+      const __m512 masked = _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), more);
       const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNever), masked);
       _mm512_storeu_ps(scores + key, seen);
       highest = _mm512_max_ps(highest, seen);
@@ -398,12 +392,16 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   const int64_t batch = q.size(0), heads = keys.size(1), nodes = q.size(2), dim = q.size(3);
   const int64_t seen = keys.size(2), own = own_keys.size(2);
   const int64_t groups = q.size(1) / heads, rows = groups * nodes;
-  const int64_t full = seen / kPart;               // parts of cached keys alone
+  const int64_t full = seen / kPart;               // parts of cached keys alone, in the longest sequence
   const int64_t parts = (seen + own) / kPart + 1;  // a path may end in another part than it begins in
   const int64_t each = rows * (dim + 2);
   const float* tree_mask = tree.const_data_ptr<float>();
-  const T* hidden_mask = hidden ? hidden->const_data_ptr<T>() : nullptr;
   const Paths paths(tree_mask, nodes, own);
+  std::vector<int64_t> lengths(batch, seen);
+  for (int64_t b = 0; hidden && b < batch; ++b) {
+    const T* hides = hidden->const_data_ptr<T>() + b * seen;
+    lengths[b] = std::find_if(hides, hides + seen, [](T x) { return static_cast<float>(x) == kNever; }) - hides;
+  }
   const at::Tensor folded = q.contiguous();  // [batch, heads, groups, nodes, dim]: rows of a head side by side
   const at::Tensor space = at::empty({batch * heads * parts * each}, q.options().dtype(at::kFloat));
   float* const all = space.mutable_data_ptr<float>();
@@ -422,23 +420,20 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
     Reader<T> reader(rows, dim, own);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t head = task / (full + 1), part = task % (full + 1), b = head / heads, h = head % heads;
-      const T* hides = hidden_mask ? hidden_mask + b * seen : nullptr;
+      const int64_t length = lengths[b], end_part = length / kPart;
+      if (part > end_part) continue;
       reader.ask(folded.const_data_ptr<T>() + head * rows * dim);
-      for (int64_t later = part < full ? part : parts - 1; later >= part; --later) {
+      for (int64_t later = part < end_part ? part : parts - 1; later >= part; --later) {
         reader.gather_in(gathered(head, later));
         reader.clear();
       }
       int64_t first = part * kPart;
-      for (const int64_t last = std::min(seen, first + kPart); first + kBlock <= last; first += kBlock) {
-        const T* hides_some = hides ? hides + first : nullptr;
-        if (hides && std::all_of(hides_some, hides_some + kBlock, [](T x) { return static_cast<float>(x) == kNever; }))
-          continue;
-        reader.see(span_of(keys, values, b, h, first, kBlock), scale, hides_some);
-      }
-      if (part < full) continue;
-      reader.see_end(span_of(keys, values, b, h, first, seen - first), span_of(own_keys, own_values, b, h, 0, own),
-                     paths, tree_mask, scale, hides ? hides + first : nullptr,
-                     [&](int64_t block) { return gathered(head, (first / kBlock + block) / (kPart / kBlock)); });
+      for (const int64_t last = std::min(length, first + kPart); first + kBlock <= last; first += kBlock)
+        reader.see(span_of(keys, values, b, h, first, kBlock), scale);
+      if (part == end_part)
+        reader.see_end(span_of(keys, values, b, h, first, length - first), span_of(own_keys, own_values, b, h, 0, own),
+                       paths, tree_mask, scale,
+                       [&](int64_t block) { return gathered(head, (first / kBlock + block) / (kPart / kBlock)); });
     }
   });
 
@@ -464,8 +459,8 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
 }
 
 // q [b, H, n, d] over the cached keys and values [b, H_kv, seen, d] and the tree's own [b, H_kv, m, d] -> [b, H, n, d].
-// `tree` [n, m] float32 is added to the scores of own keys, `hidden` [b, 1, 1, seen] to those of the cached ones. d is
-// a multiple of 32. A row sees one key at least.
+// `tree` [n, m] float32 is added to the scores of own keys; in `hidden` [b, 1, 1, seen], a sequence of a batch ends at
+// the first -inf. d is a multiple of 32. A row sees one key at least.
 inline at::Tensor attend(const at::Tensor& q, const at::Tensor& own_keys, const at::Tensor& own_values,
                          const at::Tensor& keys, const at::Tensor& values, const at::Tensor& tree,
                          const std::optional<at::Tensor>& hidden, double scale) {

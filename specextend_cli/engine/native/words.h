@@ -23,8 +23,6 @@ struct Word<float> {
 
   static __m512 load(const float* from) { return _mm512_loadu_ps(from); }
 
-  static __m512 load_some(const float* from, __mmask16 which) { return _mm512_maskz_loadu_ps(which, from); }
-
   static void store(float* to, __m512 numbers) { _mm512_storeu_ps(to, numbers); }
 };
 
@@ -37,10 +35,8 @@ struct Word<c10::BFloat16> {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
   }
 
-  static __m512 load(const c10::BFloat16* from) { return load_some(from, 0xffff); }
-
-  static __m512 load_some(const c10::BFloat16* from, __mmask16 which) {
-    const __m256i bits = _mm256_maskz_loadu_epi16(which, from);
+  static __m512 load(const c10::BFloat16* from) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
   }
 
