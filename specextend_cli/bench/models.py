@@ -99,6 +99,12 @@ class Models:
         choices = replace(self.choices, draft=kind)
         return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, self._load, self._load_head)
 
+    @property
+    def heads(self) -> list[EagleHead]:
+        """The EAGLE head that the preset drafts with, if it is one."""
+        directory = self.directories.draft
+        return [self._load_head(directory)] if directory and self.preset.draft.model == "eagle" else []
+
     @cached_property
     def draft_lm(self) -> LanguageModel:
         """The preset's small language model. UsageError where it has none."""

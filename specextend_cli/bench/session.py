@@ -211,7 +211,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
         yield from kernels(pair.target, device_of(options.device))
     models = Models(preset, pair, options, context=longest)
     if options.compile and layers:
-        yield from compiling(models.lm)
+        yield from compiling(models.lm, models.heads)
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
     settings["compile"] = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"

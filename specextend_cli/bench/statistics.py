@@ -1,4 +1,4 @@
-"""Pure functions on numbers: intervals, paired ratios, accepted lengths, shares of a step, repetition.
+"""Pure functions on numbers: intervals, paired ratios, chance, accepted lengths, shares of a step, repetition.
 
 Speedups are medians over documents of paired ratios. A document is the unit that is resampled, because its repeats
 and its steps are no independent samples of what the next document will do.
@@ -7,7 +7,7 @@ and its steps are no independent samples of what the next document will do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median as middle
 from typing import TypeAlias
@@ -105,12 +105,41 @@ def paired_ratios(
     return {key: theirs[key] / ours[key] for key in ours if ours[key] > 0 and theirs.get(key, 0.0) > 0}
 
 
+def chance(
+    records: Iterable[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
+) -> float:
+    """How often chance alone would let the method look as good against the baselines, which are one thing run twice.
+
+    Wilcoxon's rank-sum test within documents (van Elteren's), one-sided, by dealing out each document's runs at random:
+    ranks, as a machine's slow moments are no measure of anything. No document is shown to stand for others: that is
+    the interval's part. 1 without a run of either.
+    """
+    kept = [record for record in records if record.method in (method, *baselines)]
+    ours = _runs_by_document(kept, {method}, quantity)
+    theirs = _runs_by_document(kept, baselines, quantity)
+    rng = np.random.default_rng(abs(seed))
+    found, dealt = 0.0, np.zeros(RESAMPLES)
+    for key in sorted(ours.keys() & theirs.keys()):
+        runs = np.array([*ours[key], *theirs[key]], dtype=np.float64)
+        ranks = (np.searchsorted(np.sort(runs), runs, "left") + np.searchsorted(np.sort(runs), runs, "right")) / 2
+        n = len(ours[key])
+        found += ranks[:n].mean()
+        dealt += rng.permuted(np.tile(ranks, (RESAMPLES, 1)), axis=1)[:, :n].mean(axis=-1)
+    return float(1 + np.count_nonzero(dealt <= found + 1e-9)) / (1 + RESAMPLES)
+
+
 def _by_document(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
+    return {key: middle(figures) for key, figures in _runs_by_document(records, {method}, quantity).items()}
+
+
+def _runs_by_document(
+    records: Iterable[Record], methods: Collection[str], quantity: Quantity
+) -> dict[tuple[str, int], list[float]]:
     found: dict[tuple[str, int], list[float]] = {}
     for record in records:
-        if record.method == method and (figure := quantity(record)) is not None:
+        if record.method in methods and (figure := quantity(record)) is not None:
             found.setdefault((record.document, record.length), []).append(figure)
-    return {key: middle(figures) for key, figures in found.items()}
+    return found
 
 
 def accepted_length(records: Iterable[Record]) -> float | None:

@@ -1,7 +1,9 @@
 """`bench --tune`: settings for a pair on this machine and these documents, by successive halving (arXiv 1502.07943).
 
 Many candidates run on few documents, the better half of them on twice as many, and so on. The winner is then compared
-with the preset's own settings on documents that had no part in the choice.
+with the preset's own settings on documents that had no part in the choice, and with how much those differ from
+themselves: they run twice in every round, and a winner is one only if dealing out the runs at random hardly ever makes
+another.
 """
 
 from __future__ import annotations
@@ -24,10 +26,14 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import Preset
 
 CANDIDATES = 12
-OWN = "preset"
-"""The preset's own settings, as a candidate."""
+OWN, AGAIN = "preset", "preset, again"
+"""The preset's own settings, as a candidate and as its control."""
 ENOUGH = 1.01
 """Times the preset's speed: a single document must show as much; several must leave 1 outside their interval."""
+CHANCE = 0.01
+"""How often the preset's own runs may look as much faster than each other, at most."""
+ROUNDS = 5
+"""Runs of everything that is compared on held-out documents, at least."""
 
 _CHUNKS, _WORKING = (16, 32, 64, 128), (256, 512, 1024, 2048)
 _NODES, _DEPTHS = (4, 8, 12, 16, 24, 32, 50), (3, 4, 6, 8, 10)
@@ -58,6 +64,17 @@ def tune(setting: Setting, *, explain: bool = False) -> Generator[Running, None,
     """Choose, check on held-out documents, and with `explain` take each change back. UsageError for one document."""
     tuning, held_out = split(setting.prompts)
     own = own_settings(setting)
+    best, halving = yield from _halve(setting, tuning, own)
+    compared, better = yield from _compare(setting, held_out, own, best, explain=explain)
+    question = "Which settings suit this pair on this machine and these documents?"
+    experiment = Experiment("tune", question, (compared, halving))
+    return Tuned(experiment, tuned(setting.models.preset, best) if better else None)
+
+
+def _halve(
+    setting: Setting, tuning: Sequence[Prompt], own: Candidate
+) -> Generator[Running, None, tuple[Candidate, Table]]:
+    """The candidate that outlived the others. The preset's own settings stay until the end."""
     alive = {OWN: own} | {str(candidate): candidate for candidate in draw(setting, own)}
     rungs: list[tuple[Cell, ...]] = []
     documents = 1
@@ -68,35 +85,42 @@ def tune(setting: Setting, *, explain: bool = False) -> Generator[Running, None,
         ranked = sorted(alive, key=lambda name: -scores[name])
         rungs += [(documents, name, round(scores[name], 3)) for name in ranked]
         if len(alive) <= 2 or documents >= len({prompt.document for prompt in tuning}):
-            break
+            table = Table("Successive halving", ("documents", "settings", "times plain"), tuple(rungs))
+            return alive[ranked[0]], table
         kept = ranked[: -(-len(ranked) // 2)]
         alive = {name: alive[name] for name in dict.fromkeys((*kept, OWN))}
         documents *= 2
-    best = alive[ranked[0]]
-    compared = {OWN: own} if best == own else {OWN: own, "best": best}
-    if explain and best != own:
-        compared |= {f"best, own {name}": replace(best, **{name: getattr(own, name)}) for name in _changes(own, best)}
-    found = yield from setting.measure({name: recipe(setting, made) for name, made in compared.items()}, held_out)
-    rows, better = [], False
-    for name, made in compared.items():
-        ratios = _against(found, name)
-        interval = statistics.bootstrap_interval(ratios, seed=setting.seed) if ratios else None
-        if name == "best" and interval is not None and best != own:
-            better = interval.value > ENOUGH and (interval.low is None or interval.low > 1)
-        rows.append((name, str(made), _score(found, name), format_interval(interval, "×")))
-    verdict = "The best settings are faster on documents they were not chosen on."
-    stands = "The preset's own settings stand: nothing was faster on documents it was not chosen on."
-    tables = (
-        Table(
-            "Held-out documents",
-            ("settings", "", "times plain", "times the preset"),
-            tuple(rows),
-            verdict if better else stands,
-        ),
-        Table("Successive halving", ("documents", "settings", "times plain"), tuple(rungs)),
-    )
-    experiment = Experiment("tune", "Which settings suit this pair on this machine and these documents?", tables)
-    return Tuned(experiment, tuned(setting.models.preset, best) if better else None)
+
+
+def _compare(
+    setting: Setting, held_out: Sequence[Prompt], own: Candidate, best: Candidate, *, explain: bool
+) -> Generator[Running, None, tuple[Table, bool]]:
+    """Whether `best` is better where it was not chosen, by more than the preset's own settings differ from themselves.
+
+    In rounds: the moments of a shared machine differ more than settings do, and one of them must not decide.
+    """
+    compared = {OWN: own} if best == own else {OWN: own, AGAIN: own, "best": best}
+    if explain:
+        undone = {name: replace(best, **{name: getattr(own, name)}) for name in _changes(own, best)}
+        compared |= {f"best, own {name}": made for name, made in undone.items() if made != own}
+    recipes = {name: recipe(setting, made) for name, made in compared.items()}
+    rounds = setting.repeats if best == own else max(setting.repeats, ROUNDS)
+    found = yield from setting.measure(recipes, held_out, repeats=rounds)
+    gains = {name: _against(found, name, setting.seed) for name in compared}
+    luck = statistics.chance(found.records, "best", (OWN, AGAIN), statistics.decode_seconds_per_token, setting.seed)
+    gain = gains.get("best")
+    better = gain is not None and gain.value > ENOUGH and (gain.low is None or gain.low > 1) and luck <= CHANCE
+    if better:
+        verdict = f"The best settings are faster on documents they were not chosen on (by chance: p = {luck:.4f})."
+    elif gain is not None and gain.value > ENOUGH and luck > CHANCE:
+        verdict = f"The preset's own settings stand: they differ as much from themselves (p = {luck:.2f})."
+    else:
+        verdict = "The preset's own settings stand: nothing was faster on documents it was not chosen on."
+    rows = [
+        (name, str(made), _score(found, name), format_interval(gains[name], "×")) for name, made in compared.items()
+    ]
+    head = ("settings", "", "times plain", "times the preset")
+    return Table("Held-out documents", head, tuple(rows), verdict), better
 
 
 def own_settings(setting: Setting) -> Candidate:
@@ -162,10 +186,10 @@ def _score(found: Measurements, name: str) -> float:
     return exp(fmean(log(ratio) for ratio in ratios)) if ratios else 0.0
 
 
-def _against(found: Measurements, name: str) -> tuple[float, ...]:
-    """Speed over the preset's own settings, by document."""
+def _against(found: Measurements, name: str, seed: int) -> statistics.Interval | None:
+    """Speed over the preset's own settings."""
     pairs = statistics.paired_ratios(found.records, name, OWN, statistics.decode_seconds_per_token)
-    return tuple(pairs.values())
+    return statistics.bootstrap_interval(tuple(pairs.values()), seed=seed) if pairs else None
 
 
 def _changes(own: Candidate, best: Candidate) -> list[str]:

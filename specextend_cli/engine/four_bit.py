@@ -3,7 +3,7 @@
 One token's product with a matrix reads the matrix once and does next to nothing with it; at 4 bits it is read in about
 a quarter of the time. For many rows, a prompt's, the arithmetic counts, and the full weights of the same values are as
 fast. Both stand for the same numbers (see `models/four_bit.py`), so a text does not depend on which of them was read
-but for rounding.
+but for rounding: our kernel rounds what it multiplies them with to eight bits, unless the model is in float32.
 """
 
 from __future__ import annotations

@@ -217,14 +217,14 @@ class EagleHead(nn.Module):
 
         States are `fuse`d features of the target, or the head's own output.
         """
-        normed, states = self.advance(tokens, states, positions, cache, this_pass)
+        normed, states = self.advance(self.embedding(tokens), states, positions, cache, this_pass)
         return HeadOutput(self.lm_head(normed[-logits_to_keep:]), states)
 
     def advance(
-        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass
+        self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass
     ) -> tuple[Tensor, Tensor]:
-        """What `lm_head` reads, and what the next step reads, both [n, hidden]."""
-        hidden, embeddings, rotary = self._join(tokens, states, positions)
+        """What `lm_head` reads, and what the next step reads, both [n, hidden], for embedded tokens; see `forward`."""
+        hidden, embeddings, rotary = self._join(embeddings, states, positions)
         for layer in self.layers:
             hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
         out = hidden[0]
@@ -233,16 +233,18 @@ class EagleHead(nn.Module):
 
     def remember(self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass) -> None:
         """`advance` for later rows' sake: the last layer makes keys and values only."""
-        hidden, embeddings, rotary = self._join(tokens, states, positions)
+        hidden, embeddings, rotary = self._join(self.embedding(tokens), states, positions)
         layers: Any = self.layers
         *earlier, last = layers
         for layer in earlier:
             hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
         last.remember(hidden, embeddings, rotary, cache)
 
-    def _join(self, tokens: Tensor, states: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+    def _join(
+        self, embeddings: Tensor, states: Tensor, positions: Tensor
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         """What the layers read, as a batch of one: states, embeddings and the rotation of their positions."""
-        embeddings = self.embedding(tokens).to(states.dtype)
+        embeddings = embeddings.to(states.dtype)
         hidden = states
         if self.config.generation == 1:
             hidden = self.fc(torch.cat((embeddings, states), -1))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import torch
 import transformers
@@ -75,27 +75,45 @@ def layer_of(module: nn.Module, *, width: int, kv_heads: int, head_dim: int, rot
 def key_of(layer: Layer, config: dict[str, Any], kind: Kind, parts: int) -> str:
     """A name for the program of such a layer on this machine: equal where it is the same program."""
     facts = {
-        "version": (_VERSION, torch.__version__, transformers.__version__),
         "machine": (*processor(), torch.get_num_threads(), parts),
         "kernels": (layer.by_kernel, native.version()),
         "layer": (type(layer.module).__name__, layer.width, layer.kv_heads, layer.head_dim, layer.rotated),
         "weights": [(name, list(w.shape), str(w.dtype)) for name, w in zip(layer.names, layer.weights, strict=True)],
         "config": config,
     }
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
-    return f"{kind}-{digest[:16]}"
+    return f"{kind}-{digest(facts)}"
+
+
+def digest(facts: dict[str, Any]) -> str:
+    """Of what a program depends on, the versions of what makes it among it."""
+    known = {"versions": (_VERSION, torch.__version__, transformers.__version__), **facts}
+    return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+class Traceable(Protocol):
+    """What is traced: a module of tensors alone, with inputs to trace it with, and what may differ from them."""
+
+    def example(self) -> tuple[Any, ...]:
+        """Inputs."""
+
+    def dynamic_shapes(self) -> tuple[Any, ...]:
+        """As torch.export takes them."""
 
 
 def compile_program(layer: Layer, kind: Kind, parts: int, file: Path) -> None:
     """Trace and compile; takes some ten seconds. CannotCompileError, with nothing left in `file`."""
-    traced = _Traced(layer, kind, parts)
+    build(_Traced(layer, kind, parts), file)
+
+
+def build(traced: Traceable, file: Path) -> None:
+    """A program of `traced`, a module, in `file`. CannotCompileError, with nothing left there."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch, _own_cache():
             warnings.simplefilter("ignore")
             with torch.no_grad():
                 exported = torch.export.export(
-                    traced, traced.example(), dynamic_shapes=traced.dynamic_shapes(), strict=False
+                    cast(nn.Module, traced), traced.example(), dynamic_shapes=traced.dynamic_shapes(), strict=False
                 )
             package = Path(scratch) / file.name
             torch._inductor.aoti_compile_and_package(exported, package_path=str(package))
@@ -139,7 +157,7 @@ class _Traced(nn.Module):
         hides = hidden if self.kind == "batch" else None
         looped = None if layer.by_kernel else self.kind != "tree"
         beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=looped)
-        written = _Written()
+        written = Written()
         out = functional_call(
             layer.module,
             dict(zip(layer.names, weights, strict=True)),
@@ -152,9 +170,9 @@ class _Traced(nn.Module):
             },
             tie_weights=False,  # a module that several others hold would be swapped, and put back, more than once
         )
-        if not isinstance(out, Tensor) or written.own is None or beside.queries is None:
+        if not isinstance(out, Tensor) or len(written.keys) != 1 or beside.queries is None:
             raise CannotCompileError("it is no layer of states alone, or does not attend once")
-        return out, torch.stack(written.own), beside.queries
+        return out, torch.stack((*written.keys, *written.values)), beside.queries
 
     def example(self) -> tuple[Any, ...]:
         """Inputs to trace with."""
@@ -188,14 +206,17 @@ class _Traced(nn.Module):
         return (rows, rows, rows, cached, cached, {0: any_size}, mask, hidden, [{} for _ in layer.names])
 
 
-class _Written:
-    """A cache that keeps what the layer writes."""
+class Written:
+    """A cache that keeps what layers write, one after the other."""
 
     def __init__(self) -> None:
-        self.own: tuple[Tensor, Tensor] | None = None
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
 
     def update(self, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        self.own = (keys, values)
+        """As transformers' caches."""
+        self.keys.append(keys)
+        self.values.append(values)
         return keys, values
 
 

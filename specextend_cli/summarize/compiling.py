@@ -1,8 +1,8 @@
-"""What is compiled for a target, once for this machine: kernels, and then its decoder layers around them."""
+"""What is compiled for a pair, once for this machine: kernels, then decoder layers and a draft head around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,15 @@ from specextend_cli.summarize.events import Stage
 if TYPE_CHECKING:
     import torch
 
+    from specextend_cli.engine.compiled import Programs
+    from specextend_cli.engine.compiled_head import HeadPrograms
+    from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
 
 _WORTH = 20_000_000  # parameters; a smaller model has written its text before the compiler is done
 _KERNELS = "compiling kernels, once for this machine"
 _LAYERS = "compiling the decoder's layers, once for this machine"
+_HEAD = "compiling the draft head, once for this machine"
 
 
 def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
@@ -47,23 +51,52 @@ def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
         yield Stage(f"without kernels of our own: {error}")
 
 
-def compiling(lm: LanguageModel) -> Iterator[Stage]:
-    """Let `lm` run compiled layers, on processors; what takes long, and what speaks against it, comes as stages."""
-    from specextend_cli.engine.compiled import programs_for
-    from specextend_cli.engine.native import CannotCompileError
+def compiling(lm: LanguageModel, heads: Sequence[EagleHead] = ()) -> Iterator[Stage]:
+    """Let `lm` and the heads that draft for it run compiled, on processors.
+
+    What takes long, and what speaks against it, comes as stages. Heads need our own kernels, and go without a word
+    where there are none.
+    """
+    from specextend_cli.engine.native import is_loaded
 
     if lm.device.type != "cpu" or sum(weight.numel() for weight in lm.model.parameters()) < _WORTH:
         return
+    yield from _or_why("the decoder's layers are not compiled", _layers(lm))
+    for head in heads if is_loaded() else ():
+        yield from _or_why("the draft head is not compiled", _head(head))
+
+
+def _layers(lm: LanguageModel) -> Iterator[Stage]:
+    from specextend_cli.engine.compiled import programs_for
+
+    programs = programs_for(lm, _directory())
+    yield from _made(_LAYERS, programs)
+    programs.use(lm)
+
+
+def _head(head: EagleHead) -> Iterator[Stage]:
+    from specextend_cli.engine.compiled_head import programs_for
+
+    programs = programs_for(head, _directory())
+    yield from _made(_HEAD, programs)
+    programs.use()
+
+
+def _or_why(what: str, stages: Iterator[Stage]) -> Iterator[Stage]:
+    from specextend_cli.engine.native import CannotCompileError
+
     try:
-        programs = programs_for(lm, _directory())
-        if missing := len(programs.missing):
-            yield Stage(_LAYERS, 0, missing)
-            with _locked():
-                for done, _ in enumerate(programs.make()):
-                    yield Stage(_LAYERS, done, missing)
-        programs.use(lm)
+        yield from stages
     except (CannotCompileError, OSError) as error:
-        yield Stage(f"the decoder's layers are not compiled: {error}")
+        yield Stage(f"{what}: {error}")
+
+
+def _made(name: str, programs: Programs | HeadPrograms) -> Iterator[Stage]:
+    if missing := len(programs.missing):
+        yield Stage(name, 0, missing)
+        with _locked():
+            for done, _ in enumerate(programs.make()):
+                yield Stage(name, done, missing)
 
 
 def _directory() -> Path:

@@ -146,6 +146,14 @@ def describe(drafter: Drafter) -> str:
     return drafter.name
 
 
+def heads_of(drafter: Drafter) -> list[EagleHead]:
+    """The EAGLE heads that draft."""
+    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter
+
+    sources = drafter.sources if isinstance(drafter, BlendDrafter) else (drafter,)
+    return [source.head for source in sources if isinstance(source, EagleDrafter)]
+
+
 def retrieval_of(preset: Preset, choices: Choices) -> Retrieval:
     """What a drafter may see, the preset's unless chosen."""
     from specextend_cli.engine.config import Retrieval

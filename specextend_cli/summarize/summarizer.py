@@ -38,7 +38,7 @@ from specextend_cli.summarize.events import (
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.notes import NoteStore
-from specextend_cli.summarize.pair import Choices, describe, device_of, load_writer
+from specextend_cli.summarize.pair import Choices, describe, device_of, heads_of, load_writer
 from specextend_cli.summarize.passages import passages
 from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
@@ -228,7 +228,7 @@ class Summarizer:
                 yield from kernels(pair.target, device_of(options.device))
             self._writer = load_writer(preset, pair, options)
             if options.compile:
-                yield from compiling(self._writer.target.lm)
+                yield from compiling(self._writer.target.lm, heads_of(self._writer.drafter))
             self._writer.together = min(self._writer.together, self._batch)
             yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer

@@ -37,7 +37,7 @@ def unroll(head: EagleHead, tokens: Tensor, features: Tensor, start: int, steps:
     for step in range(steps):
         first = start + step
         this_pass = Pass(_attend, tree_mask=_mask(start, rows, step, tokens.device))
-        normed, states = head.advance(tokens[1 + first :], states, positions[first:], cache, this_pass)
+        normed, states = head.advance(head.embedding(tokens[1 + first :]), states, positions[first:], cache, this_pass)
         outputs.append(normed)
         states = states[:-1]
     return outputs

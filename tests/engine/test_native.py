@@ -57,6 +57,25 @@ def test_products(kernels: str, rows: int, columns: int, dtype: torch.dtype, tol
 
 
 @ours
+def test_rows_in_bfloat16_are_rounded_to_eight_bits_by_groups(kernels: str) -> None:
+    part, full = matrix(64, 96)
+    x = torch.randn(7, 96, generator=torch.Generator().manual_seed(1)).bfloat16()
+    x[1], x[2, 32:64], x[3, 5], x[4] = 0, 0, 300, x[4] * 1e-30
+    groups = x.float().unflatten(1, (-1, 32))
+    unit = groups.abs().amax(-1, keepdim=True) / 127
+    rounded = ((groups / unit).nan_to_num().round() * unit).flatten(1)
+    packed = Tiles.of([part], torch.bfloat16)
+    expected = rounded.double() @ full.T
+    for ours, theirs in zip(packed(x), expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=0.005, atol=float(theirs.abs().max()) / 500)
+    assert not packed(x)[1].any()
+    x[5, 40] = torch.nan
+    assert packed(x)[5].isnan().all()
+    assert not packed(x)[6].isnan().any()
+    assert not packed(torch.full((1, 96), torch.inf).bfloat16()).isfinite().any()
+
+
+@ours
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
 def test_eight_bits_are_two_matrices_side_by_side(kernels: str, dtype: torch.dtype, tolerance: float) -> None:
     (high, first), (low, second) = matrix(64, 96), matrix(64, 96, seed=1)

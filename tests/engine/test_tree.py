@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import BlendDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 from specextend_cli.engine.verify import accept
 
@@ -102,6 +103,46 @@ class Scripted:
 
     def propose(self, shape: TreeShape) -> DraftTree:
         return self.tree
+
+
+class ScriptedModel(Scripted, ModelDrafter):
+    """A model with forwards to count."""
+
+    _forward = _expand = None  # type: ignore[assignment]
+
+    def __init__(self, tree: DraftTree) -> None:
+        Scripted.__init__(self, tree)
+        self.forwards: list[int] = []
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        self.forwards.append(shape.forwards)
+        return Scripted.propose(self, shape) if shape.forwards else root(0, "cpu")
+
+
+@pytest.mark.parametrize(("copied", "floor", "forwards"), [(0.7, 0.1, 0), (0.2, 0.1, 3), (0.7, 0.0, 3)])
+def test_a_blend_asks_models_where_copies_promise_less_than_they_do(copied: float, floor: float, forwards: int) -> None:
+    copies, model = (
+        kind(from_lists([0, token], [0, 0], [1.0, score]))
+        for kind, token, score in (
+            (Scripted, 1, copied),
+            (ScriptedModel, 2, 0.4),
+        )
+    )
+    blend = BlendDrafter([model, copies])
+    shape = TreeShape(nodes=9, forwards=3, floor=floor)
+    assert blend.propose(shape).tokens.tolist() == ([0, 2, 1] if forwards else [0, 1])
+    assert model.forwards == [forwards]
+
+
+def test_a_blend_learns_what_its_models_usually_promise() -> None:
+    copies, model = Scripted(root(0, "cpu")), ScriptedModel(from_lists([0, 2], [0, 0], [1.0, 0.9]))
+    blend = BlendDrafter([model, copies])
+    shape = TreeShape(nodes=9, forwards=1, floor=0.1)
+    for _ in range(60):
+        blend.propose(shape)
+    copies.tree = from_lists([0, 1], [0, 0], [1.0, 0.7])
+    blend.propose(shape)
+    assert model.forwards == [1] * 61  # copies promise less than it does
 
 
 def test_a_blend_learns_which_witnesses_to_believe() -> None:

@@ -64,11 +64,11 @@ class Setting:
         )
 
     def measure(
-        self, methods: Mapping[str, Method], prompts: Sequence[Prompt] | None = None
+        self, methods: Mapping[str, Method], prompts: Sequence[Prompt] | None = None, *, repeats: int | None = None
     ) -> Generator[Running, None, Measurements]:
         """Run every method on every prompt, plain decoding among them. What was run before is not run again."""
         every = {**self.named(PLAIN), **methods}
-        runner = Runner(self.models, every, self.decoding, self.repeats, self.seed)
+        runner = Runner(self.models, every, self.decoding, repeats or self.repeats, self.seed)
         saved = self.partial.read() if self.partial else ()
         events = runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()])
         yield from self.partial.keep(events) if self.partial else events

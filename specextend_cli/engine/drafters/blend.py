@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import torch
@@ -11,12 +11,14 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.tree import DraftTree, from_lists
 
 Witnesses: TypeAlias = tuple[int, int]
 """Two bit sets of sources: which propose a token, and which propose any token at that place."""
 
 _FADE = 0.99  # what evidence keeps of its weight, each time there is more
+_USUAL = 0.4  # what a model promises for the next token, before one was asked
 _PRIOR = 4.0  # tokens right, of as many promised, before there is evidence
 
 
@@ -38,6 +40,7 @@ class BlendDrafter:
         self.retrieves = any(source.retrieves for source in self.sources)
         self.worth = Worth()
         self._merged: list[_Node] = []
+        self._usual = _USUAL  # what models promise for the next token
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
@@ -61,8 +64,12 @@ class BlendDrafter:
         return next(source for source in self.sources if source.retrieves).visible()
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`. Sources on a device are read by the host once each, to be merged."""
-        trees = [source.propose(shape) for source in self.sources]
+        """See `Drafter`. Sources on a device are read by the host once each, to be merged.
+
+        Where time is accounted for, models are asked only where copies promise less for the next token than models
+        usually do: their forwards take as long where nothing is missing.
+        """
+        trees = self._asked(shape)
         if all(len(tree) == 1 for tree in trees):
             self._merged = []
             return trees[0]
@@ -73,6 +80,19 @@ class BlendDrafter:
             node.score = above.score * min(node.promise * self.worth.of(node.witnesses), 1.0)
         tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
         return from_lists(tokens, parents, scores, trees[0].tokens.device).best(shape.nodes)
+
+    def _asked(self, shape: TreeShape) -> list[DraftTree]:
+        """A tree of every source, in their order."""
+        trees = {source: source.propose(shape) for source in self.sources if not isinstance(source, ModelDrafter)}
+        # Looked at only where it decides: on a device, each look waits for it.
+        decides = shape.floor > 0 and shape.forwards > 0
+        is_idle = decides and max(map(_next_promise, trees.values()), default=0.0) >= self._usual
+        for source in self.sources:
+            if source not in trees:
+                trees[source] = source.propose(replace(shape, forwards=0) if is_idle else shape)
+                if decides and not is_idle:
+                    self._usual += 0.05 * (_next_promise(trees[source]) - self._usual)
+        return [trees[source] for source in self.sources]
 
     def _share(self, features: Tensor | None, source: Drafter) -> Tensor | None:
         """The columns of features [m, layers * hidden] that a source asked for, in its order."""
@@ -92,6 +112,10 @@ class BlendDrafter:
                 self.worth.learn(self._merged[child].witnesses, self._merged[child].promise, number == token)
             at = children.get(token)
         self._merged = []
+
+
+def _next_promise(tree: DraftTree) -> float:
+    return float(tree.scores[1:].max()) if len(tree) > 1 else 0.0
 
 
 @dataclass

@@ -1,9 +1,11 @@
 // A few rows times a matrix of four bits a weight.
 //
 // A token's product is bound by reading the matrix, a tree's by arithmetic. So codes are read once, in the order in
-// which they lie in memory, and become bfloat16 in two instructions for 32 of them; what they mean, -8 to 7, is exact
-// there. Scales are applied to the sums of a group of columns, in float32. What comes out of a row does not depend on
-// how many others there are: a token that is checked in a tree has the very products of one that is read alone.
+// which they lie in memory, and nothing is made of them that a product can do without. Rows in float32 are multiplied
+// as they are. Rows in bfloat16 are rounded to eight bits with a scale for every group of columns, as llama.cpp does:
+// then codes are factors as they lie in memory, and an instruction does 64 products instead of 32. Scales of the matrix
+// are applied to the sums of a group, in float32. What comes out of a row does not depend on how many others there are:
+// a token that is checked in a tree has the very products of one that is read alone.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -12,6 +14,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -24,67 +28,132 @@ constexpr int64_t kStep = 8;       // columns whose codes, of sixteen rows, are 
 constexpr int64_t kAhead = 2048;   // bytes
 constexpr int64_t kMostRows = 12;  // whose sums fit the registers
 
-// A lane of codes holds eight columns of a row, and is shifted out by fours: columns 0 and 4, then 1 and 5, and so on.
-template <typename T>
-struct Rows {
-  std::vector<T> numbers;   // [rows, columns], in that order
-  std::vector<float> sums;  // [rows, columns / 32]
+// A lane of codes holds eight columns of a row of the matrix, the even ones in the lower halves of its bytes.
+
+// Rows in float32, and sums of their groups.
+struct Exact {
+  using Number = float;
+  using Sum = __m512;
+  const float* numbers;
+  std::vector<float> sums;
   int64_t columns;
 
-  Rows(const T* x, int64_t rows, int64_t columns)
-      : numbers(rows * columns), sums(rows * columns / kGroup), columns(columns) {
-    for (int64_t at = 0; at < rows * columns; at += kGroup) {
+  Exact(const float* x, int64_t rows, int64_t columns) : numbers(x), sums(rows * columns / kGroup), columns(columns) {
+    for (std::size_t group = 0; group < sums.size(); ++group) {
       float parts[kStep] = {};
-      for (int64_t step = at; step < at + kGroup; step += kStep) {
-        for (int64_t i = 0; i < kStep; ++i) parts[i] += static_cast<float>(x[step + i]);
-        for (int64_t i = 0; i < kStep / 2; ++i) {
-          numbers[step + 2 * i] = x[step + i];
-          numbers[step + 2 * i + 1] = x[step + kStep / 2 + i];
-        }
-      }
-      float sum = 0;
-      for (float part : parts) sum += part;
-      sums[at / kGroup] = sum;
+      for (int64_t i = 0; i < kGroup; ++i) parts[i % kStep] += x[group * kGroup + i];
+      for (float part : parts) sums[group] += part;
     }
   }
 
-  const uint32_t* words(int64_t row, int64_t column) const {
-    return reinterpret_cast<const uint32_t*>(numbers.data() + row * columns + column);
+  static Sum nothing() { return _mm512_setzero_ps(); }
+
+  // Adds eight columns, whose products with `codes` are those with -8 to 7.
+  template <int Count, int Tiles>
+  void add(Sum (&sums)[Tiles][Count], __m512i (&codes)[Tiles], int64_t first, int64_t step) const {
+    const __m512i half = every_lane(15);
+    const __m512 middle = _mm512_set1_ps(8);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kStep; ++i) {
+#pragma GCC unroll 4
+      for (int t = 0; t < Tiles; ++t) {
+        const __m512 weights = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_and_si512(codes[t], half)), middle);
+        codes[t] = _mm512_srli_epi32(codes[t], 4);
+#pragma GCC unroll 12
+        for (int row = 0; row < Count; ++row)
+          sums[t][row] = _mm512_fmadd_ps(weights, _mm512_set1_ps(numbers[(first + row) * columns + step * kStep + i]),
+                                         sums[t][row]);
+      }
+    }
+  }
+
+  static __m512 zero(__m512, __m512 zero) { return zero; }
+
+  __m512 scaled(__m512 total, Sum sum, int64_t row, int64_t group, __m512 scale, __m512 zero) const {
+    const __m512 whole = _mm512_set1_ps(sums[row * (columns / kGroup) + group]);
+    return _mm512_fmadd_ps(sum, scale, _mm512_fmadd_ps(zero, whole, total));
   }
 };
 
-// What the codes mean, in bfloat16; twice, because a permutation looks at five bits of an index, of which four are
-// ours.
-inline __m512i meanings() {
-  alignas(64) c10::BFloat16 table[32];
-  for (int i = 0; i < 32; ++i) table[i] = static_cast<float>((i & 15) - 8);
-  return _mm512_load_si512(table);
-}
+// Rows in bfloat16, as -127 to 127 times a scale for each group.
+struct Rounded {
+  using Number = c10::BFloat16;
+  using Sum = __m512i;
+  std::vector<int8_t> numbers;              // [rows, columns]; of eight columns the even ones first
+  std::vector<std::array<float, 2>> facts;  // [rows, columns / 32]: a group's scale and sum
+  int64_t columns;
 
-// `weights`: two columns of sixteen rows of the matrix; `x`: two numbers of a row.
-inline __m512 add_products(__m512 sum, __m512i weights, const uint32_t* x, c10::BFloat16) {
-  return Word<c10::BFloat16>::multiply_add(sum, weights, every_lane(x[0]));
-}
+  Rounded(const c10::BFloat16* x, int64_t rows, int64_t columns)
+      : numbers(rows * columns), facts(rows * columns / kGroup), columns(columns) {
+    for (std::size_t group = 0; group < facts.size(); ++group) round(x + group * kGroup, group);
+  }
 
-inline __m512 add_products(__m512 sum, __m512i weights, const uint32_t* x, float) {
-  sum = Word<float>::multiply_add(sum, _mm512_slli_epi32(weights, 16), every_lane(x[0]));
-  return Word<float>::multiply_add(sum, _mm512_and_si512(weights, every_lane(0xffff0000)), every_lane(x[1]));
-}
+  static Sum nothing() { return _mm512_setzero_si512(); }
+
+  template <int Count, int Tiles>
+  void add(Sum (&sums)[Tiles][Count], __m512i (&codes)[Tiles], int64_t first, int64_t step) const {
+    const __m512i half = every_lane(0x0f0f0f0f);
+#pragma GCC unroll 4
+    for (int t = 0; t < Tiles; ++t) {
+      const __m512i even = _mm512_and_si512(codes[t], half);
+      const __m512i odd = _mm512_and_si512(_mm512_srli_epi16(codes[t], 4), half);
+#pragma GCC unroll 12
+      for (int row = 0; row < Count; ++row) {
+        const int8_t* of_row = numbers.data() + (first + row) * columns + step * kStep;
+        sums[t][row] = _mm512_dpbusd_epi32(sums[t][row], even, every_lane(word(of_row)));
+        sums[t][row] = _mm512_dpbusd_epi32(sums[t][row], odd, every_lane(word(of_row + kStep / 2)));
+      }
+    }
+  }
+
+  // Codes were taken for 0 to 15, and mean -8 to 7.
+  static __m512 zero(__m512 scale, __m512 zero) { return _mm512_fnmadd_ps(_mm512_set1_ps(8), scale, zero); }
+
+  __m512 scaled(__m512 total, Sum sum, int64_t row, int64_t group, __m512 scale, __m512 zero) const {
+    const auto& [unit, whole] = facts[row * (columns / kGroup) + group];
+    total = _mm512_fmadd_ps(zero, _mm512_set1_ps(whole), total);
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_set1_ps(unit)), total);
+  }
+
+ private:
+  static uint32_t word(const int8_t* from) {
+    uint32_t word;
+    std::memcpy(&word, from, sizeof word);
+    return word;
+  }
+
+  void round(const c10::BFloat16* x, std::size_t group) {
+    const __m512 low = Word<c10::BFloat16>::load(x), high = Word<c10::BFloat16>::load(x + kLanes);
+    // Where there is no number, none may come out; a maximum would leave it out.
+    const float largest = _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q)
+                              ? std::numeric_limits<float>::quiet_NaN()
+                              : _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+    const __m512 by = _mm512_set1_ps(largest > 0 ? 127 / largest : 0);
+    const __m512i first = _mm512_cvtps_epi32(_mm512_mul_ps(low, by)),
+                  last = _mm512_cvtps_epi32(_mm512_mul_ps(high, by));
+    const float unit = largest / 127;
+    facts[group] = {unit, unit * static_cast<float>(_mm512_reduce_add_epi32(_mm512_add_epi32(first, last)))};
+    const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);
+    auto* to = reinterpret_cast<__m128i*>(numbers.data() + group * kGroup);
+    _mm_storeu_si128(to, _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(first), even_first));
+    _mm_storeu_si128(to + 1, _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(last), even_first));
+  }
+};
 
 // `Count` rows from `first` on times sixteen rows of each of `Tiles` tiles. Several tiles, where rows are few, because
 // a sum waits for the one before it.
-template <typename T, int Count, int Tiles>
-void multiply(const Rows<T>& x, int64_t first, const uint8_t* codes, const c10::BFloat16* scales, T* out,
-              int64_t stride) {
-  const __m512i table = meanings();
+template <typename Rows, int Count, int Tiles>
+void multiply(const Rows& x, int64_t first, const uint8_t* codes, const c10::BFloat16* scales,
+              typename Rows::Number* out, int64_t stride) {
   const int64_t tile_codes = x.columns / kStep * 64, tile_scales = x.columns / kGroup * 2 * kLanes;
   __m512 total[Tiles][Count];
   for (auto& tile : total)
     for (auto& sum : tile) sum = _mm512_setzero_ps();
   for (int64_t group = 0; group < x.columns / kGroup; ++group) {
-    __m512 part[Tiles][Count];
+    typename Rows::Sum part[Tiles][Count];
     for (auto& tile : part)
-      for (auto& sum : tile) sum = _mm512_setzero_ps();
+      for (auto& sum : tile) sum = Rows::nothing();
+#pragma GCC unroll 4
     for (int64_t step = group * kGroup / kStep; step < (group + 1) * kGroup / kStep; ++step) {
       __m512i packed[Tiles];
 #pragma GCC unroll 4
@@ -93,61 +162,52 @@ void multiply(const Rows<T>& x, int64_t first, const uint8_t* codes, const c10::
         packed[t] = _mm512_loadu_si512(from);
         _mm_prefetch(from + kAhead + (step * 64 + kAhead < tile_codes ? 0 : (Tiles - 1) * tile_codes), _MM_HINT_T1);
       }
-#pragma GCC unroll 4
-      for (int64_t pair = 0; pair < kStep / 2; ++pair) {
-#pragma GCC unroll 4
-        for (int t = 0; t < Tiles; ++t) {
-          const __m512i weights = _mm512_permutexvar_epi16(packed[t], table);
-          packed[t] = _mm512_srli_epi16(packed[t], 4);
-#pragma GCC unroll 12
-          for (int row = 0; row < Count; ++row)
-            part[t][row] = add_products(part[t][row], weights, x.words(first + row, step * kStep + 2 * pair), T());
-        }
-      }
+      x.add(part, packed, first, step);
     }
 #pragma GCC unroll 4
     for (int t = 0; t < Tiles; ++t) {
       const c10::BFloat16* of_group = scales + t * tile_scales + group * 2 * kLanes;
-      const __m512 scale = Word<c10::BFloat16>::load(of_group), zero = Word<c10::BFloat16>::load(of_group + kLanes);
+      const __m512 scale = Word<c10::BFloat16>::load(of_group);
+      const __m512 zero = Rows::zero(scale, Word<c10::BFloat16>::load(of_group + kLanes));
 #pragma GCC unroll 12
-      for (int row = 0; row < Count; ++row) {
-        const __m512 sum = _mm512_set1_ps(x.sums[(first + row) * (x.columns / kGroup) + group]);
-        total[t][row] = _mm512_fmadd_ps(part[t][row], scale, _mm512_fmadd_ps(zero, sum, total[t][row]));
-      }
+      for (int row = 0; row < Count; ++row)
+        total[t][row] = x.scaled(total[t][row], part[t][row], first + row, group, scale, zero);
     }
   }
   for (int t = 0; t < Tiles; ++t)
-    for (int row = 0; row < Count; ++row) Word<T>::store(out + (first + row) * stride + t * kLanes, total[t][row]);
+    for (int row = 0; row < Count; ++row)
+      Word<typename Rows::Number>::store(out + (first + row) * stride + t * kLanes, total[t][row]);
 }
 
-template <typename T>
+template <typename Rows>
 struct Matrix {
   const uint8_t* codes;
   const c10::BFloat16* scales;
   int64_t rows;
-  T* out;
+  typename Rows::Number* out;
 
   template <int Count>
-  void times(const Rows<T>& x, int64_t first, int64_t begin, int64_t end) const {
-    constexpr int tiles = Count <= 2 ? 4 : Count <= 6 ? 2 : 1;
+  void times(const Rows& x, int64_t first, int64_t begin, int64_t end) const {
+    constexpr int tiles = Count == 1 ? 2 : 1;
     int64_t tile = begin;
     for (; tile + tiles <= end; tile += tiles)
-      multiply<T, Count, tiles>(x, first, at(x, tile), scale(x, tile), out + tile * kLanes, rows);
-    for (; tile < end; ++tile) multiply<T, Count, 1>(x, first, at(x, tile), scale(x, tile), out + tile * kLanes, rows);
+      multiply<Rows, Count, tiles>(x, first, at(x, tile), scale(x, tile), out + tile * kLanes, rows);
+    for (; tile < end; ++tile)
+      multiply<Rows, Count, 1>(x, first, at(x, tile), scale(x, tile), out + tile * kLanes, rows);
   }
 
  private:
-  const uint8_t* at(const Rows<T>& x, int64_t tile) const { return codes + tile * (x.columns / kStep) * 64; }
-  const c10::BFloat16* scale(const Rows<T>& x, int64_t tile) const {
+  const uint8_t* at(const Rows& x, int64_t tile) const { return codes + tile * (x.columns / kStep) * 64; }
+  const c10::BFloat16* scale(const Rows& x, int64_t tile) const {
     return scales + tile * (x.columns / kGroup) * 2 * kLanes;
   }
 };
 
-template <typename T, std::size_t... I>
-void times(const Matrix<T>& matrix, const Rows<T>& x, int64_t rows, int64_t begin, int64_t end,
+template <typename Rows, std::size_t... I>
+void times(const Matrix<Rows>& matrix, const Rows& x, int64_t rows, int64_t begin, int64_t end,
            std::index_sequence<I...>) {
-  using Times = void (Matrix<T>::*)(const Rows<T>&, int64_t, int64_t, int64_t) const;
-  static constexpr std::array<Times, sizeof...(I)> by_count = {&Matrix<T>::template times<I + 1>...};
+  using Times = void (Matrix<Rows>::*)(const Rows&, int64_t, int64_t, int64_t) const;
+  static constexpr std::array<Times, sizeof...(I)> by_count = {&Matrix<Rows>::template times<I + 1>...};
   const int64_t passes = (rows + kMostRows - 1) / kMostRows;
   for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
     const int64_t count = (rows - first) / (passes - pass);
@@ -156,13 +216,13 @@ void times(const Matrix<T>& matrix, const Rows<T>& x, int64_t rows, int64_t begi
   }
 }
 
-template <typename T>
+template <typename Rows>
 at::Tensor few_rows_of(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
   const int64_t rows = x.size(0), tiles = codes.size(0);
   at::Tensor out = at::empty({rows, tiles * kLanes}, x.options());
-  const Rows<T> prepared(x.const_data_ptr<T>(), rows, x.size(1));
-  const Matrix<T> matrix{codes.const_data_ptr<uint8_t>(), scales.const_data_ptr<c10::BFloat16>(), tiles * kLanes,
-                         out.mutable_data_ptr<T>()};
+  const Rows prepared(x.const_data_ptr<typename Rows::Number>(), rows, x.size(1));
+  const Matrix<Rows> matrix{codes.const_data_ptr<uint8_t>(), scales.const_data_ptr<c10::BFloat16>(), tiles * kLanes,
+                            out.mutable_data_ptr<typename Rows::Number>()};
   at::parallel_for(0, tiles, 1, [&](int64_t begin, int64_t end) {
     times(matrix, prepared, rows, begin, end, std::make_index_sequence<kMostRows>());
   });
@@ -181,9 +241,9 @@ inline at::Tensor few_rows(const at::Tensor& x, const at::Tensor& codes, const a
                   scales.scalar_type() == at::kBFloat16,
               "few_rows: scales are bfloat16 [rows / 16, columns / 32, 2, 16]");
   const at::Tensor rows = x.contiguous();
-  if (x.scalar_type() == at::kBFloat16) return few_rows_of<c10::BFloat16>(rows, codes, scales);
+  if (x.scalar_type() == at::kBFloat16) return few_rows_of<Rounded>(rows, codes, scales);
   TORCH_CHECK(x.scalar_type() == at::kFloat, "few_rows: x is bfloat16 or float32");
-  return few_rows_of<float>(rows, codes, scales);
+  return few_rows_of<Exact>(rows, codes, scales);
 }
 
 }  // namespace specextend

@@ -21,7 +21,7 @@ from specextend_cli.engine.native.compiler import CannotCompileError, compiler, 
 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
-_NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16"}
+_NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}
 # Threads are torch's, by its OpenMP; numbers of 16 bits are read by twos, as words.
 _FLAGS = ("-O3", "-march=native", "-std=c++20", "-fno-strict-aliasing", "-fPIC", "-shared", "-fopenmp")
 _LONGEST = 300  # seconds
@@ -37,7 +37,7 @@ class Library:
     def within(cls, directory: Path) -> Library:
         """CannotCompileError: this processor has not the instructions that they are written in."""
         if not set(processor()[0].split()) >= _NEEDED:
-            raise CannotCompileError("the processor lacks AVX-512 with bfloat16 products")
+            raise CannotCompileError("the processor lacks AVX-512 with products in bfloat16 and eight bits")
         facts = (torch.__version__, torch.compiled_with_cxx11_abi(), processor(), _FLAGS, version())
         return cls(directory / f"kernels-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so")
 

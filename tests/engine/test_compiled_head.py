@@ -1,0 +1,166 @@
+"""Compiled heads: the stock head's logits, states and keys, and plain decoding's tokens."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_identity import NEW, POLICIES, run, small
+from tiny_heads import tiny_head
+from tiny_models import generate, prompt, tiny
+from torch import Tensor
+
+from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.compiled_head import KINDS, HeadPrograms, programs_for
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.four_bit import round_to_four_bit
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.target import Target
+
+LONG = prompt(200)
+SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
+
+ours = pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module")
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
+
+
+def made(name: str, directory: Path) -> HeadPrograms:
+    """Of a tiny head of four bits a weight, in float32."""
+    head = tiny_head(name, head_dim=32)
+    round_to_four_bit(head)
+    programs = programs_for(head, directory)
+    assert list(programs.make()) == list(KINDS)
+    assert not programs.missing
+    return programs
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> HeadPrograms:
+    return made("eagle3-2-layers", tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def asked(programs: HeadPrograms) -> Iterator[list[int]]:
+    """The head uses its programs; the rows of every call that went to the stock forward nevertheless."""
+    rows: list[int] = []
+    stock = programs.head.forward
+
+    def counting(tokens: Tensor, *args: Any, **given: Any) -> Any:
+        rows.append(len(tokens))
+        return stock(tokens, *args, **given)
+
+    programs.head.forward = counting  # type: ignore[method-assign]
+    programs.use()
+    rows.clear()
+    yield rows
+    programs.drop()
+
+
+def check_forwards(programs: HeadPrograms) -> None:
+    """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
+    torch.manual_seed(0)
+    head = programs.head
+    config = head.config
+    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.vocabulary, (9,))
+    own = torch.eye(3, dtype=torch.bool)
+    masks = [None, torch.ones(5, 5, dtype=torch.bool).tril(), torch.cat((torch.rand(3, 6) < 0.5, own), 1)]
+
+    @torch.inference_mode()
+    def found() -> list[Tensor]:
+        cache, out = head.new_cache(60), []
+        cache.append(cached)
+        for at, mask, keep in ((slice(0, 1), masks[0], 0), (slice(1, 6), masks[1], 1), (slice(6, 9), masks[2], 0)):
+            if at.start == 1:  # a chain begins where rows are committed
+                cache.rollback()
+            elif at.start == 6:
+                cache.reserve(1)
+            n = at.stop - at.start
+            cache.reserve(n)
+            positions = torch.arange(40, 40 + n)
+            this_pass = Pass(SplitKV(), mask)
+            forward = head(tokens[at], states[at], positions, cache, this_pass, logits_to_keep=keep)
+            out += [*forward, cache.rows(cache.start, cache.end).clone()]
+            if at.start == 1:
+                cache.buffer[..., cache.end, :] = 0.5
+        return out
+
+    compiled = found()
+    programs.drop()
+    for mine, stock in zip(compiled, found(), strict=True):
+        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+
+
+@ours
+def test_forwards_are_the_stock_ones(programs: HeadPrograms, asked: list[int], kernels: str) -> None:
+    check_forwards(programs)
+    assert not asked
+
+
+@ours
+@pytest.mark.parametrize("policy", POLICIES)
+def test_plain_decodings_tokens(programs: HeadPrograms, asked: list[int], policy: str, kernels: str) -> None:
+    target, retrieval = Target(LanguageModel(tiny())), small(policy)
+    drafter = EagleDrafter(programs.head, target, retrieval)
+    assert run(target, drafter, LONG, retrieval, shape=SHAPE)[0] == generate(tiny(), LONG, NEW)
+    assert not asked
+
+
+@ours
+def test_what_is_not_for_a_program_goes_to_the_head(programs: HeadPrograms, asked: list[int], kernels: str) -> None:
+    head = programs.head
+    cache = head.new_cache(60)
+    for n, backend in ((1, SplitKV()), (17, SplitKV()), (3, SplitKV()), (1, None)):
+        cache.rollback()
+        cache.reserve(n)
+        states = torch.randn(n, head.config.hidden)
+        this_pass = Pass(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
+        with torch.inference_mode():
+            head(torch.arange(n), states, torch.arange(n), cache, this_pass)
+        if n == 1:
+            cache.commit()
+    assert asked == [1, 17, 3, 1]  # nothing is seen; too many; a prompt's; another back end
+
+
+@ours
+def test_a_damaged_program_is_refused_and_made_again(programs: HeadPrograms, tmp_path: Path, kernels: str) -> None:
+    torn = tmp_path / "torn.pt2"
+    torn.write_bytes(programs.files["row"].read_bytes()[:1000])
+    damaged = replace(programs, files={**programs.files, "row": torn})
+    with pytest.raises(CannotCompileError):
+        damaged.use()
+    assert damaged.missing == ["row"]
+
+
+@ours
+def test_programs_that_compute_something_else_are_not_used(programs: HeadPrograms, kernels: str) -> None:
+    other = tiny_head("eagle3-2-layers", seed=5, head_dim=32)
+    with pytest.raises(CannotCompileError, match="something else"):
+        replace(programs, head=other, files=dict.fromkeys(KINDS, programs.files["rows"])).use()
+    assert "forward" not in other.__dict__
+
+
+@ours
+def test_a_program_is_of_one_head(programs: HeadPrograms, tmp_path: Path, kernels: str) -> None:
+    with pytest.raises(CannotCompileError, match="kernels"):
+        programs_for(tiny_head("eagle3"), tmp_path)
+    directory = programs.files["row"].parent
+    assert programs_for(programs.head, directory).files == programs.files
+    assert programs_for(tiny_head("eagle3-2-layers", head_dim=32), directory).missing == list(KINDS)
+
+
+@ours
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3.1", "eagle3-residual", "eagle3-whole-vocabulary"])
+def test_every_generation(name: str, tmp_path: Path, kernels: str) -> None:
+    every = made(name, tmp_path)
+    every.use()
+    check_forwards(every)
