@@ -116,10 +116,10 @@ class KVCache(Cache):
         """A view [2, layers, kv_heads, end - start, head_dim]."""
         return self.buffer[..., start:end, :]
 
-    def cached(self, layer: int) -> tuple[Tensor, Tensor]:
-        """One layer's keys and values as they lie in memory, [1, kv_heads, capacity, head_dim]."""
-        keys, values = self.buffer[:, layer, None]
-        return keys, values
+    def cached(self) -> list[tuple[Tensor, Tensor]]:
+        """Every layer's keys and values as they lie in memory, [1, kv_heads, capacity, head_dim]."""
+        keys, values = self.buffer[:, :, None]
+        return list(zip(keys.unbind(), values.unbind(), strict=True))
 
     def write(self, own: Sequence[Tensor]) -> None:
         """Fill the reserved rows with every layer's keys and values, [2, 1, kv_heads, n, head_dim] each."""

@@ -1,18 +1,17 @@
-"""A model whose decoder layers run as compiled programs where few rows ask, and as they are everywhere else.
+"""A model that runs as compiled programs where few rows ask, and as it is everywhere else.
 
-The model stays transformers' own: embedding, positions, final norm and output head are its code, and each layer's
-`forward` is replaced by one that looks at what it is given. A token, a tree or a batch over a cache of ours goes to the
-program (see `program.py`); prompts, other back ends and other callers go to the layer itself.
+The model stays transformers' own; its `forward` is replaced by one that looks at what it is given. A token, a tree or
+a batch over a cache of ours goes from the model's embedding through a program for each layer (see `program.py`) to its
+final norm and output head; prompts, other back ends and other callers go to the model itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -67,35 +66,28 @@ class Programs:
         """Let `lm`, whose layers these are, run the programs.
 
         CannotCompileError where one does not load, whose file is removed, or, the first time, they do not compute the
-        same as the layers.
+        same as the model.
         """
         runs = {kind: self._load(kind) for kind in self.files}
         checked = self.files["token"].with_suffix(".checked")
-        if checked.exists():
-            self._run(runs)
+        before = None if checked.exists() else _trial(lm)
+        lm.model.forward = _Forward(lm, self, runs)
+        if before is None:
             return
-        before = _trial(lm)
-        self._run(runs)
         try:
             after = _trial(lm)
             same = float((after - before).norm() / before.norm()) <= _NEAR[lm.dtype]
         except RuntimeError:  # shapes that do not fit, for one
             same = False
         if not same:
-            self.drop()
-            raise CannotCompileError("the compiled layers compute something else than the layers")
+            self.drop(lm)
+            raise CannotCompileError("the compiled layers compute something else than the model")
         checked.touch()
 
-    def _run(self, runs: Mapping[Kind, Run]) -> None:
-        dispatch = _Dispatch(runs, self.parts)
-        for index, (layer, scale) in enumerate(zip(self.layers, self.scales, strict=True)):
-            forward = partial(dispatch.forward, index, layer.module.forward, layer.weights, scale)
-            layer.module.forward = forward
-
-    def drop(self) -> None:
-        """The layers as they were."""
-        for layer in self.layers:
-            layer.module.__dict__.pop("forward", None)
+    @staticmethod
+    def drop(lm: LanguageModel) -> None:
+        """The model as it was."""
+        lm.model.__dict__.pop("forward", None)
 
     def _load(self, kind: Kind) -> Run:
         try:
@@ -116,6 +108,8 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     if not hasattr(torch._inductor, "aoti_compile_and_package"):
         raise CannotCompileError(f"torch {torch.__version__} has no AOTInductor packages")
     decoder: Any = lm.model.get_decoder()
+    if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
+        raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
     stock: Sequence[nn.Module] = decoder.layers
     given = _watch(lm, stock[0])
     states, positions = given.get("states"), given.get("position_embeddings")
@@ -140,77 +134,103 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     return Programs(layers, tuple(every.queries[index][1] for index in range(lm.layers)), parts, files)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """What one forward has in common for all layers."""
+class _Out(NamedTuple):
+    """What a model's `forward` gives, as far as `LanguageModel` and `batch` look at it."""
+
+    logits: Tensor
+    hidden_states: Sequence[Tensor]
+
+
+class _Step(NamedTuple):
+    """What all layers are run with."""
 
     run: Run
     seen: Tensor
     mask: Tensor
-    hidden: Tensor
-    cache: KVCache | Slots
-    own: list[Tensor] = field(default_factory=list)
-    """Keys and values of the layers so far. Written together: it is calling that takes the time, not copying."""
+    hidden: Tensor | None
+    """None: what hides nothing is as wide as states."""
 
 
-class _Dispatch:
-    """Every layer's `forward`. It remembers how the pass it is in is run, which all layers share."""
+class _Forward:
+    """The model's `forward`."""
 
-    def __init__(self, runs: Mapping[Kind, Run], parts: int) -> None:
-        self.runs, self.parts = runs, parts
-        self._pass: Pass | None = None
-        self._step: _Step | None = None
+    def __init__(self, lm: LanguageModel, programs: Programs, runs: Mapping[Kind, Run]) -> None:
+        decoder: Any = lm.model.get_decoder()
+        self._stock = lm.model.forward
+        self._embedding, self._head = lm.model.get_input_embeddings(), lm.model.get_output_embeddings()
+        self._norm, self._rotation = decoder.norm, _Rotation(decoder)
+        self._weights = [layer.weights for layer in programs.layers]
+        self._scales, self._parts, self._runs = programs.scales, programs.parts, runs
 
-    def forward(
+    def __call__(
         self,
-        index: int,
-        stock: Callable[..., Tensor],
-        weights: list[Tensor],
-        scale: float,
-        hidden_states: Tensor,
-        *args: Any,
+        *,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        past_key_values: object = None,
+        this_pass: Pass | None = None,
+        logits_to_keep: int = 0,
         **given: Any,
-    ) -> Tensor:
-        this_pass: Pass | None = given.get("this_pass")
-        if this_pass is None or this_pass is not self._pass:
-            self._pass, self._step = this_pass, self._step_for(hidden_states, this_pass, given.get("past_key_values"))
-        step = self._step
-        if step is None or this_pass is None or args:
-            return stock(hidden_states, *args, **given)
-        cos, sin = given["position_embeddings"]
-        keys, values = step.cache.cached(index)
-        out, own, queries = step.run(
-            [hidden_states, cos, sin, keys, values, step.seen, step.mask, step.hidden, *weights]
-        )
-        if isinstance(step.cache, Slots):
-            step.cache.write(index, own)
-        else:
-            step.own.append(own)
-            if len(step.own) == len(step.cache.layers):
-                step.cache.write(step.own)
-        if index in this_pass.record:
-            this_pass.queries[index] = (queries[0], scale)
+    ) -> Any:
+        """Of tokens [b, n] at positions [b, n]."""
+        cache = past_key_values
+        step = self._step_for(input_ids, this_pass, cache)
+        if step is None or this_pass is None or not isinstance(cache, KVCache | Slots):
+            given |= {"past_key_values": cache, "this_pass": this_pass, "logits_to_keep": logits_to_keep}
+            return self._stock(input_ids=input_ids, position_ids=position_ids, **given)
+        states = self._embedding(input_ids)
+        cos, sin = self._rotation(states, position_ids)
+        hidden = states if step.hidden is None else step.hidden
+        inputs, written, asked = [states], [], []
+        cached = cache.cached()
+        for index, weights in enumerate(self._weights):
+            states, own, queries = step.run([states, cos, sin, *cached[index], step.seen, step.mask, hidden, *weights])
+            inputs.append(states)
+            written.append(own)
+            asked.append(queries)
+        cache.write(written)
+        for index in this_pass.record:
+            this_pass.queries[index] = (asked[index][0], self._scales[index])
         if isinstance(this_pass.backend, Folded):
-            this_pass.backend.look(queries, keys[:, :, : len(step.seen) + 1], scale)
-        return out
+            for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=True):
+                this_pass.backend.look(queries, keys[:, :, : len(step.seen) + 1], scale)
+        inputs[-1] = states = self._norm(states)
+        return _Out(self._head(states[:, -logits_to_keep:]), inputs)
 
-    def _step_for(self, states: Tensor, this_pass: Pass | None, cache: object) -> _Step | None:
-        """None where the layers themselves are to be run."""
+    def _step_for(self, tokens: Tensor, this_pass: Pass | None, cache: object) -> _Step | None:
+        """None where the model itself is to be run."""
         if this_pass is None:
             return None
-        b, n, _ = states.shape
+        b, n = tokens.shape
         if isinstance(cache, KVCache) and isinstance(this_pass.backend, SplitKV) and cache.start == cache.length:
             tree = this_pass.tree_mask
             if not (1 <= n <= MOST and cache.length >= _SHORTEST) or (n > 1 and (tree is None or len(tree.T) != n)):
                 return None
-            run, parts, hidden = self.runs["token" if n == 1 else "tree"], self.parts, states
-            rows, mask = cache.length, beside(tree if n > 1 else None, cache.length, parts)
-        elif isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
-            run, rows, hidden = self.runs["batch"], cache.longest, cache.hidden(states.dtype)
-            mask = torch.zeros(1, 1, dtype=torch.float32)
-        else:
-            return None
-        return _Step(run, torch.empty(rows, 0), mask, hidden, cache)
+            mask = beside(tree if n > 1 else None, cache.length, self._parts)
+            return _Step(self._runs["token" if n == 1 else "tree"], torch.empty(cache.length, 0), mask, None)
+        if isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
+            dtype = self._embedding.weight.dtype
+            nothing = torch.zeros(1, 1, dtype=torch.float32)
+            return _Step(self._runs["batch"], torch.empty(cache.longest, 0), nothing, cache.hidden(dtype))
+        return None
+
+
+class _Rotation:
+    """RoPE of positions, as the model's own module makes it, looked up: it is a dozen operations on a few numbers."""
+
+    def __init__(self, decoder: Any) -> None:
+        self._decoder = decoder
+        self._module: nn.Module | None = None
+        self._cos = self._sin = torch.empty(0)
+
+    def __call__(self, states: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines [b, n, d] of positions [b, n], in the number format of `states`."""
+        last, module = int(positions.max()), self._decoder.rotary_emb  # which bench/rope.py exchanges
+        if module is not self._module or last >= len(self._cos):
+            every = torch.arange(1 << last.bit_length(), device=positions.device)
+            (self._cos,), (self._sin,) = module(states, every[None])
+            self._module = module
+        return self._cos[positions], self._sin[positions]
 
 
 def _watch(lm: LanguageModel, module: nn.Module) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ class _SlotLayer(CacheLayerMixin):
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Write one row behind each sequence; views [used, heads, longest, d] of all keys and values."""
         slots = self.slots
-        keys, values = slots.cached(self.index)
+        keys, values = slots.buffer[:, self.index, : slots.used]
         keys[slots.at, :, slots.lengths] = key_states[:, :, 0]
         values[slots.at, :, slots.lengths] = value_states[:, :, 0]
         return keys[:, :, : slots.longest + 1], values[:, :, : slots.longest + 1]
@@ -80,15 +81,15 @@ class Slots(Cache):
         """Every sequence is one row longer."""
         self.lengths = self.lengths + 1
 
-    def cached(self, layer: int) -> tuple[Tensor, Tensor]:
-        """One layer's keys and values as they lie in memory, [used, kv_heads, capacity, head_dim]."""
-        keys, values = self.buffer[:, layer, : self.used]
-        return keys, values
+    def cached(self) -> list[tuple[Tensor, Tensor]]:
+        """Every layer's keys and values as they lie in memory, [used, kv_heads, capacity, head_dim]."""
+        keys, values = self.buffer[:, :, : self.used]
+        return list(zip(keys.unbind(), values.unbind(), strict=True))
 
-    def write(self, layer: int, own: Tensor) -> None:
-        """One row of keys and values of one layer behind each sequence, [2, used, kv_heads, 1, head_dim]."""
-        for cached, new in zip(self.cached(layer), own, strict=True):
-            cached[self.at, :, self.lengths] = new[:, :, 0]
+    def write(self, own: Sequence[Tensor]) -> None:
+        """One row behind each sequence: every layer's keys and values, [2, used, kv_heads, 1, head_dim] each."""
+        rows = torch.stack(tuple(own)).squeeze(4)
+        self.buffer[:, :, self.at, :, self.lengths] = rows.permute(2, 1, 0, 3, 4)
 
     def mask(self, dtype: torch.dtype) -> Tensor | None:
         """Additive [used, 1, 1, longest + 1]: hides what lies behind a sequence's new row. None if nothing does."""

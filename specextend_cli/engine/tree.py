@@ -30,6 +30,8 @@ class DraftTree:
     def mask(self) -> Tensor:
         """Ancestor-or-self, [n, n] bool: row i holds the nodes that node i may attend to."""
         n = len(self)
+        if n == 1:  # plain decoding, of which this is every step
+            return torch.ones(1, 1, dtype=torch.bool, device=self.tokens.device)
         reach = torch.eye(n, device=self.tokens.device)
         reach[torch.arange(n, device=self.tokens.device), self.parents] = 1
         # Squaring doubles the reach, so a path of n nodes closes in log2(n) products and nothing is read by the host.

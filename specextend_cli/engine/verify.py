@@ -24,6 +24,8 @@ def accept(tree: DraftTree, choice: Tensor) -> Verdict:
     are right is exactly what plain decoding would have emitted, whatever made the choice: argmax, or a draw from the
     target's distribution. Distinct siblings mean that at most one child of a node is right. Reads from the device once.
     """
+    if len(tree) == 1:
+        return Verdict([0], choice.tolist())
     right = tree.tokens == choice[tree.parents]
     right[0] = True
     alive = (~tree.mask | right).all(-1)

@@ -16,6 +16,7 @@ from test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tiny_models import ARCHITECTURES, generate, prompt, tiny
 from torch import Tensor
 
+from specextend_cli.bench.rope import stretched
 from specextend_cli.engine.attention import Pass
 from specextend_cli.engine.attention.prefix import attend_beside, beside
 from specextend_cli.engine.attention.reference import reference
@@ -71,7 +72,7 @@ def compiled(made: tuple[LanguageModel, Programs]) -> Iterator[Compiled]:
     programs.use(lm)
     asked.clear()
     yield Compiled(lm, programs, asked)
-    programs.drop()
+    programs.drop(lm)
 
 
 @pytest.mark.parametrize("looped", [False, True])
@@ -118,7 +119,7 @@ def test_states_queries_and_keys_are_the_stock_ones(compiled: Compiled) -> None:
 
     ours = verified()
     assert compiled.asked == [len(LONG)] * len(compiled.programs.layers)
-    compiled.programs.drop()
+    compiled.programs.drop(compiled.lm)
     for mine, stock in zip(ours, verified(), strict=True):
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
@@ -140,7 +141,7 @@ def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
     texts, looks = written()
     prompts_only = {len(tokens) for tokens in prompts}
     assert set(compiled.asked) <= prompts_only | {1}  # the last sequence is alone in the end
-    compiled.programs.drop()
+    compiled.programs.drop(compiled.lm)
     expected, expected_looks = written()
     assert texts == expected
     torch.testing.assert_close(torch.cat(looks), torch.cat(expected_looks), rtol=1e-4, atol=1e-5)
@@ -167,12 +168,38 @@ def test_what_is_not_a_token_a_tree_or_a_batch_goes_to_the_layers(compiled: Comp
     assert len(compiled.asked) == 6 * layers
 
 
+def test_an_exchanged_rope_is_looked_up_anew(compiled: Compiled) -> None:
+    """The benchmark stretches it for prompts past the trained window."""
+
+    def logits() -> Tensor:
+        target = Target(compiled.lm)
+        target.begin(300)
+        target.prefill(torch.tensor(LONG))
+        return target.verify(from_lists([5], [0], [1.0], "cpu")).logits
+
+    plain = logits()
+    with stretched(compiled.lm.model, 100, 300):
+        ours = logits()
+    torch.testing.assert_close(logits(), plain)
+    compiled.programs.drop(compiled.lm)
+    with stretched(compiled.lm.model, 100, 300):
+        torch.testing.assert_close(ours, logits(), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours, plain, rtol=1e-2)
+
+
+def test_a_decoder_of_other_parts_has_no_programs(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    del lm.model.get_decoder().norm
+    with pytest.raises(CannotCompileError, match="parts"):
+        programs_for(lm, tmp_path)
+
+
 def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageModel, Programs]) -> None:
     lm, programs = made
     crossed = {"token": programs.files["tree"], "tree": programs.files["token"], "batch": programs.files["batch"]}
     with pytest.raises(CannotCompileError):
         Programs(programs.layers, (9.0,) * 3, programs.parts, crossed).use(lm)
-    assert all("forward" not in layer.module.__dict__ for layer in programs.layers)
+    assert "forward" not in lm.model.__dict__
 
 
 def test_a_damaged_program_is_refused(made: tuple[LanguageModel, Programs], tmp_path: Path) -> None:

@@ -122,6 +122,16 @@ def test_the_chi_square_test_can_fail() -> None:
     assert chi_square(Counter({(0,): 300, (1,): 220, (2,): 240, (3,): 240}), fair, 1000) < 0.01
 
 
+@pytest.mark.parametrize("vocabulary", [512, 500])
+def test_the_first_of_the_largest_is_chosen(vocabulary: int) -> None:
+    logits = torch.randint(0, 40, (50, vocabulary), generator=torch.Generator().manual_seed(0)).float()
+    logits[0] = -torch.inf
+    logits[0, 300:302] = -1.0
+    sampler = Sampler(Sampling(), [1], torch.device("cpu"))
+    expected = [row.index(max(row)) for row in logits.tolist()]
+    assert sampler.choose(logits).tolist() == expected
+
+
 def test_the_seed_decides() -> None:
     lm = LanguageModel(tiny_vocabulary_model())
     logits = torch.zeros(1, 50)
