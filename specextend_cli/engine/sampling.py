@@ -72,27 +72,28 @@ class Sampler:
     def _penalize(self, logits: Tensor, tree: DraftTree | None) -> Tensor:
         logits = logits.to(torch.float32, copy=True)
         rows, valid = self._sequences(len(logits), tree)
-        if self.config.repetition_penalty != 1.0 and rows.shape[1]:
+        penalty = self.config.repetition_penalty
+        if penalty != 1.0 and rows.shape[1]:
             # Padding points at the row's last token, so that every write to one entry writes the same value.
-            ids = torch.where(valid, rows, rows[:, -1:])
+            ids = rows if valid is None else torch.where(valid, rows, rows[:, -1:])
             seen = logits.gather(1, ids)
-            penalty = self.config.repetition_penalty
-            penalized = torch.where(seen < 0, seen * penalty, seen / penalty)
-            # Before anything is committed, a root has nothing behind it, and its padding points at nothing of its own.
-            logits.scatter_(1, ids, penalized if len(self._context) else torch.where(valid[:, -1:], penalized, seen))
-        if self.config.no_repeat_ngram:
+            penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
+            if valid is not None and not len(self._context):
+                # The root has nothing behind it yet, and its padding points at nothing of its own.
+                penalized = torch.where(valid[:, -1:], penalized, seen)
+            logits.scatter_(1, ids, penalized)
+        if (n := self.config.no_repeat_ngram) and rows.shape[1] >= n:
             # A token may stand in many columns, of which one bans it: the least that is written there counts.
-            banned = _repeats(rows, valid, self.config.no_repeat_ngram)
-            limits = torch.where(banned, -torch.inf, torch.inf).to(logits.dtype)
-            logits.scatter_reduce_(1, rows, limits, "amin")
+            limits = torch.where(_repeats(rows, valid, n), -torch.inf, torch.inf)
+            logits.scatter_reduce_(1, rows[:, n - 1 :], limits, "amin")
         return logits
 
-    def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor]:
-        """Tokens [n, w] that each row has behind it, right-aligned, and which of them are real [n, w] bool."""
+    def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor | None]:
+        """Tokens [n, w] that each row has behind it, right-aligned, and which are real [n, w] bool; None for all."""
         committed = self._context.expand(n, -1)
-        valid = torch.ones_like(committed, dtype=torch.bool)
         if tree is None or n == 1:
-            return committed, valid
+            return committed, None
+        valid = torch.ones_like(committed, dtype=torch.bool)
         # The root is the context's last token; what each row adds are its other ancestors, in order of depth. A
         # stable descending sort of the ancestor mask would left-align them; flipping twice aligns them to the right.
         ancestors = tree.mask[:, 1:]
@@ -137,15 +138,11 @@ def _warpers(config: Sampling) -> LogitsProcessorList:
     return chosen
 
 
-def _repeats(rows: Tensor, valid: Tensor, n: int) -> Tensor:
-    """Columns [rows, w] whose token would complete an n-gram that its row already holds."""
-    banned = torch.zeros_like(valid)
-    width = rows.shape[1]
-    if width < n:
-        return banned
-    tail = rows[:, width - n + 1 :]  # the last n-1 tokens: what a new n-gram would begin with
-    starts = rows.unfold(1, n, 1)[..., : n - 1] if n > 1 else rows[:, :, None][..., :0]
-    same = (starts == tail[:, None]).all(-1) & valid.unfold(1, n, 1).all(-1)
-    tail_valid = valid[:, width - n + 1 :].all(-1, keepdim=True)
-    banned[:, n - 1 :] = same & tail_valid
-    return banned
+def _repeats(rows: Tensor, valid: Tensor | None, n: int) -> Tensor:
+    """Columns [rows, w - n + 1], from the n-th on, whose token would complete an n-gram that its row already holds."""
+    tail = rows[:, rows.shape[1] - n + 1 :]  # the last n-1 tokens: what a new n-gram would begin with
+    grams = rows.unfold(1, n, 1)
+    same = (grams[..., : n - 1] == tail[:, None]).all(-1)
+    if valid is not None:
+        same = same & valid.unfold(1, n, 1).all(-1) & valid[:, rows.shape[1] - n + 1 :].all(-1, keepdim=True)
+    return same
