@@ -105,7 +105,7 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     """The programs of a model on a processor, in `directory`. CannotCompileError where there can be none."""
     if lm.device.type != "cpu" or not isinstance(lm.backend, SplitKV):
         raise CannotCompileError(f"there are none for {lm.device.type}, or for this attention")
-    if not hasattr(torch._inductor, "aoti_compile_and_package"):
+    if not hasattr(torch._C, "_aoti"):
         raise CannotCompileError(f"torch {torch.__version__} has no AOTInductor packages")
     decoder: Any = lm.model.get_decoder()
     if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):

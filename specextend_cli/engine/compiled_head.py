@@ -88,7 +88,7 @@ def programs_for(head: EagleHead, directory: Path) -> HeadPrograms:
     weight = head.fc.weight
     if not fits(MOST, head.config.head_dim, weight.dtype, weight.device):
         raise CannotCompileError("heads are compiled around our own kernels, which are not for this one")
-    if not hasattr(torch._inductor, "aoti_compile_and_package"):
+    if not hasattr(torch._C, "_aoti"):
         raise CannotCompileError(f"torch {torch.__version__} has no AOTInductor packages")
     facts = {
         "machine": (*processor(), torch.get_num_threads()),

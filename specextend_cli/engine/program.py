@@ -127,10 +127,18 @@ def build(traced: Traceable, file: Path) -> None:
 def load_program(file: Path) -> Run:
     """CannotCompileError where the file is damaged or of another machine."""
     try:
-        run: Run = torch._inductor.aoti_load_package(str(file)).loader.run
+        run: Run = _loader(str(file)).run
         return run
     except Exception as error:  # a torn archive, a library that does not link: all of them RuntimeErrors and OSErrors
         raise CannotCompileError(first_line(error)) from error
+
+
+def _loader(file: str) -> Any:
+    """torch's, without the compiler around it, whose import takes longer than all the rest of loading a model."""
+    try:
+        return torch._C._aoti.AOTIModelPackageLoader(file, "model", False, 1, -1)
+    except (AttributeError, TypeError):  # other versions have it elsewhere, or with other arguments
+        return torch._inductor.aoti_load_package(file).loader
 
 
 class _Traced(nn.Module):
