@@ -52,7 +52,7 @@ class Models:
         self.lm = self._load(directories.target, self.dtype)
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
-        self.prefill_chunk = 512 if self.device.type == "cpu" else 4096
+        self.prefill_chunk = 1024 if self.device.type == "cpu" else 4096
         self.stretch = 1.0
         """By how much RoPE is stretched now."""
 

@@ -83,7 +83,7 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
         retrieval=retrieval,
         budget=Budget(TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)),
         eos=end_tokens(lm),
-        prefill_chunk=512 if device.type == "cpu" else 4096,
+        prefill_chunk=1024 if device.type == "cpu" else 4096,
         together=slots_for(lm, preset.window.chunk + 2 * preset.window.note_tokens, free_memory(device) // 4),
     )
 
