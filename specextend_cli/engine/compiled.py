@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import update_wrapper
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,6 +146,8 @@ class _Step(NamedTuple):
     """What all layers are run with."""
 
     run: Run
+    cache: KVCache | Slots
+    this_pass: Pass
     seen: Tensor
     mask: Tensor
     hidden: Tensor | None
@@ -152,66 +155,60 @@ class _Step(NamedTuple):
 
 
 class _Forward:
-    """The model's `forward`."""
+    """The model's `forward`, to be called as that is."""
 
     def __init__(self, lm: LanguageModel, programs: Programs, runs: Mapping[Kind, Run]) -> None:
         decoder: Any = lm.model.get_decoder()
         self._stock = lm.model.forward
+        update_wrapper(self, self._stock)  # `generate` looks at its arguments
         self._embedding, self._head = lm.model.get_input_embeddings(), lm.model.get_output_embeddings()
         self._norm, self._rotation = decoder.norm, _Rotation(decoder)
         self._weights = [layer.weights for layer in programs.layers]
         self._scales, self._parts, self._runs = programs.scales, programs.parts, runs
 
-    def __call__(
-        self,
-        *,
-        input_ids: Tensor,
-        position_ids: Tensor,
-        past_key_values: object = None,
-        this_pass: Pass | None = None,
-        logits_to_keep: int = 0,
-        **given: Any,
-    ) -> Any:
-        """Of tokens [b, n] at positions [b, n]."""
-        cache = past_key_values
-        step = self._step_for(input_ids, this_pass, cache)
-        if step is None or this_pass is None or not isinstance(cache, KVCache | Slots):
-            given |= {"past_key_values": cache, "this_pass": this_pass, "logits_to_keep": logits_to_keep}
-            return self._stock(input_ids=input_ids, position_ids=position_ids, **given)
-        states = self._embedding(input_ids)
-        cos, sin = self._rotation(states, position_ids)
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        """Tokens [b, n] at positions [b, n]."""
+        tokens, positions = given.get("input_ids"), given.get("position_ids")
+        cache, this_pass = given.get("past_key_values"), given.get("this_pass")
+        if not args and tokens is not None and positions is not None and this_pass is not None:
+            step = self._step_for(tokens, this_pass, cache)
+            if step is not None:
+                return self._run(step, tokens, positions, given.get("logits_to_keep", 0))
+        return self._stock(*args, **given)
+
+    def _run(self, step: _Step, tokens: Tensor, positions: Tensor, last: int) -> _Out:
+        states = self._embedding(tokens)
+        cos, sin = self._rotation(states, positions)
         hidden = states if step.hidden is None else step.hidden
         inputs, written, asked = [states], [], []
-        cached = cache.cached()
+        cached = step.cache.cached()
         for index, weights in enumerate(self._weights):
             states, own, queries = step.run([states, cos, sin, *cached[index], step.seen, step.mask, hidden, *weights])
             inputs.append(states)
             written.append(own)
             asked.append(queries)
-        cache.write(written)
-        for index in this_pass.record:
-            this_pass.queries[index] = (asked[index][0], self._scales[index])
-        if isinstance(this_pass.backend, Folded):
+        step.cache.write(written)
+        for index in step.this_pass.record:
+            step.this_pass.queries[index] = (asked[index][0], self._scales[index])
+        if isinstance(step.this_pass.backend, Folded):
             for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=True):
-                this_pass.backend.look(queries, keys[:, :, : len(step.seen) + 1], scale)
+                step.this_pass.backend.look(queries, keys[:, :, : len(step.seen) + 1], scale)
         inputs[-1] = states = self._norm(states)
-        return _Out(self._head(states[:, -logits_to_keep:]), inputs)
+        return _Out(self._head(states[:, -last:]), inputs)
 
-    def _step_for(self, tokens: Tensor, this_pass: Pass | None, cache: object) -> _Step | None:
+    def _step_for(self, tokens: Tensor, this_pass: Pass, cache: object) -> _Step | None:
         """None where the model itself is to be run."""
-        if this_pass is None:
-            return None
         b, n = tokens.shape
         if isinstance(cache, KVCache) and isinstance(this_pass.backend, SplitKV) and cache.start == cache.length:
             tree = this_pass.tree_mask
             if not (1 <= n <= MOST and cache.length >= _SHORTEST) or (n > 1 and (tree is None or len(tree.T) != n)):
                 return None
+            run, seen = self._runs["token" if n == 1 else "tree"], torch.empty(cache.length, 0)
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
-            return _Step(self._runs["token" if n == 1 else "tree"], torch.empty(cache.length, 0), mask, None)
+            return _Step(run, cache, this_pass, seen, mask, None)
         if isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
-            dtype = self._embedding.weight.dtype
-            nothing = torch.zeros(1, 1, dtype=torch.float32)
-            return _Step(self._runs["batch"], torch.empty(cache.longest, 0), nothing, cache.hidden(dtype))
+            hidden, seen = cache.hidden(self._embedding.weight.dtype), torch.empty(cache.longest, 0)
+            return _Step(self._runs["batch"], cache, this_pass, seen, torch.zeros(1, 1), hidden)
         return None
 
 

@@ -39,7 +39,7 @@ Run: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 `beside`'s mask, `attend_beside`'s hidden, weights...)
 -> states, own keys and values [2, b, H_kv, n, d], queries [b, H, n, d]."""
 
-_VERSION = 3  # of what is written here: programs of another are not read
+_VERSION = 4  # of what is written here: programs of another are not read
 _EXAMPLE = 300  # tokens seen, while tracing
 
 

@@ -17,7 +17,7 @@ from tiny_models import ARCHITECTURES, generate, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.bench.rope import stretched
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import NAME, Pass
 from specextend_cli.engine.attention.prefix import attend_beside, beside
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.batch import Request, decode_batch
@@ -192,6 +192,17 @@ def test_a_decoder_of_other_parts_has_no_programs(tmp_path: Path) -> None:
     del lm.model.get_decoder().norm
     with pytest.raises(CannotCompileError, match="parts"):
         programs_for(lm, tmp_path)
+
+
+def test_generate_takes_the_model_as_it_is(compiled: Compiled) -> None:
+    expected = generate(four_bit(made=broad), LONG, NEW)
+    model = compiled.lm.model
+    model.set_attn_implementation("sdpa")
+    try:
+        assert generate(model, LONG, NEW) == expected
+    finally:
+        model.set_attn_implementation(NAME)
+    assert compiled.asked
 
 
 def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageModel, Programs]) -> None:
