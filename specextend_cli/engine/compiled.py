@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from specextend_cli.engine.attention.function import Pass
 from specextend_cli.engine.attention.prefix import beside
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.lm import Forwarded, LanguageModel
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler
 from specextend_cli.engine.program import (
     MOST,
@@ -119,11 +119,17 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     every = Pass(lm.backend, record=frozenset(range(lm.layers)))
     two = torch.arange(2, device=lm.device)
     cache = lm.new_cache(2)
-    lm.forward(two, two, cache, this_pass=every)
+    out = lm.forward(two, two, cache, this_pass=every, features=(0, lm.layers))
+    assert out.features is not None
+    first, last = out.features.chunk(2, -1)
+    if not _is_plain(lm, two, first, last, out.logits):
+        raise CannotCompileError(f"{type(lm.model).__name__} computes something between its parts")
     _, _, kv_heads, _, head_dim = cache.buffer.shape
     sizes = {"width": states.shape[-1], "rotated": positions[0].shape[-1], "kv_heads": kv_heads, "head_dim": head_dim}
     layers = tuple(layer_of(module, dtype=lm.dtype, **sizes) for module in stock)
     shapes = {tuple((name, w.shape, w.dtype) for name, w in zip(one.names, one.weights, strict=True)) for one in layers}
+    if any(type(weight.data) is not Tensor for layer in layers for weight in layer.weights):
+        raise CannotCompileError("its weights are no plain tensors")
     if len(shapes) > 1 or len({type(module) for module in stock}) > 1:
         raise CannotCompileError("its layers differ from each other")
     threads = torch.get_num_threads()
@@ -133,13 +139,6 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
         kind: directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2" for kind in KINDS
     }
     return Programs(layers, tuple(every.queries[index][1] for index in range(lm.layers)), parts, files)
-
-
-class _Out(NamedTuple):
-    """What a model's `forward` gives, as far as `LanguageModel` and `batch` look at it."""
-
-    logits: Tensor
-    hidden_states: Sequence[Tensor]
 
 
 class _Step(NamedTuple):
@@ -176,7 +175,7 @@ class _Forward:
                 return self._run(step, tokens, positions, given.get("logits_to_keep", 0))
         return self._stock(*args, **given)
 
-    def _run(self, step: _Step, tokens: Tensor, positions: Tensor, last: int) -> _Out:
+    def _run(self, step: _Step, tokens: Tensor, positions: Tensor, last: int) -> Forwarded:
         states = self._embedding(tokens)
         cos, sin = self._rotation(states, positions)
         hidden = states if step.hidden is None else step.hidden
@@ -194,7 +193,7 @@ class _Forward:
             for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=True):
                 step.this_pass.backend.look(queries, keys[:, :, : len(step.seen) + 1], scale)
         inputs[-1] = states = self._norm(states)
-        return _Out(self._head(states[:, -last:]), inputs)
+        return Forwarded(self._head(states[:, -last:]), inputs)
 
     def _step_for(self, tokens: Tensor, this_pass: Pass, cache: object) -> _Step | None:
         """None where the model itself is to be run."""
@@ -228,6 +227,14 @@ class _Rotation:
             (self._cos,), (self._sin,) = module(states, every[None])
             self._module = module
         return self._cos[positions], self._sin[positions]
+
+
+@torch.inference_mode()
+def _is_plain(lm: LanguageModel, tokens: Tensor, first: Tensor, last: Tensor, logits: Tensor) -> bool:
+    """Whether layers read the embedding as it is, and the head what the norm makes: some models scale either."""
+    embedding, head = lm.model.get_input_embeddings(), lm.model.get_output_embeddings()
+    near = partial(torch.allclose, rtol=_NEAR[lm.dtype], atol=1e-5)
+    return near(embedding(tokens), first) and near(head(last[None])[0], logits)
 
 
 def _watch(lm: LanguageModel, module: nn.Module) -> dict[str, Any]:

@@ -22,6 +22,16 @@ class Output(NamedTuple):
     features: Tensor | None
 
 
+class Forwarded(NamedTuple):
+    """What a model's `forward` gives, as far as it is looked at; there may be more rows of states than tokens.
+
+    `logits` [b, kept, vocabulary]; `hidden_states` [b, rows, width] before each layer and behind the last norm.
+    """
+
+    logits: Tensor
+    hidden_states: Sequence[Tensor]
+
+
 class LanguageModel:
     """A causal language model with our attention and our cache, batch 1. No modelling code of its own."""
 
@@ -87,7 +97,7 @@ class LanguageModel:
             output_hidden_states=bool(features),
             this_pass=this_pass or Pass(self.backend),
         )
-        states = torch.cat([out.hidden_states[i][0] for i in features], -1) if features else None
+        states = torch.cat([out.hidden_states[i][0, : len(tokens)] for i in features], -1) if features else None
         return Output(out.logits[0], states)
 
 

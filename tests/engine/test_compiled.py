@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from test_four_bit import broad, four_bit
 from test_identity import DRAFTERS, NEW, POLICIES, run, small
-from tiny_models import ARCHITECTURES, generate, prompt, tiny
+from tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.bench.rope import stretched
@@ -237,6 +238,25 @@ def test_a_program_is_of_one_kind_of_layer_and_machine(made: tuple[LanguageModel
 def test_other_attention_has_no_programs(tmp_path: Path) -> None:
     with pytest.raises(CannotCompileError, match="attention"):
         programs_for(LanguageModel(tiny(), backend="reference"), tmp_path)
+
+
+def test_a_model_that_scales_between_its_parts_has_no_programs(tmp_path: Path) -> None:
+    model = make(transformers.GraniteConfig(**COMMON, embedding_multiplier=12.0, logits_scaling=8.0))
+    with pytest.raises(CannotCompileError, match="between its parts"):
+        programs_for(LanguageModel(model), tmp_path)
+
+
+def test_weights_of_other_kinds_have_no_programs(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    layer: Any = lm.model.get_decoder().layers[1]
+
+    class Packed(torch.Tensor):
+        pass
+
+    weight = layer.mlp.up_proj.weight.detach().as_subclass(Packed)
+    layer.mlp.up_proj.weight = torch.nn.Parameter(weight, requires_grad=False)
+    with pytest.raises(CannotCompileError, match="plain tensors"):
+        programs_for(lm, tmp_path)
 
 
 @pytest.mark.slow

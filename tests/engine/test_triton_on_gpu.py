@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_graphed import check_identity as graphed_identity
 from test_identity import DRAFTERS
 from test_triton import (
     HEADS,
@@ -23,6 +24,7 @@ from test_triton import (
 
 from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, pack
+from specextend_cli.engine.graphed import cuda_graph
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
 
@@ -93,6 +95,13 @@ def test_lengths_and_scores_on_cuda(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_greedy_decoding_is_identical_on_cuda(drafter: str) -> None:
     check_identity("cuda", drafter, 40)
+
+
+@pytest.mark.gpu
+@needs_triton
+@pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3"])
+def test_decoding_by_graphs_is_identical(drafter: str) -> None:
+    graphed_identity("cuda", drafter, cuda_graph, new=40, length=150)
 
 
 @pytest.mark.gpu

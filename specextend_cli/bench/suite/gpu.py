@@ -15,7 +15,7 @@ from specextend_cli import __version__
 from specextend_cli.bench.ceilings import Ceilings, measure
 from specextend_cli.bench.suite import pair, timings
 from specextend_cli.bench.suite.kernels import check
-from specextend_cli.bench.suite.shaped import RETRIEVAL, Shaped
+from specextend_cli.bench.suite.shaped import GRAPHS, RETRIEVAL, Shaped
 from specextend_cli.bench.suite.sizes import MOST_LAYERS, Sizes, sizes_for
 from specextend_cli.bench.tables import Cell, Experiment, Table, dumps, to_plain
 from specextend_cli.errors import Exit, SpecextendError
@@ -178,12 +178,12 @@ def _shaped(made: _Run, ceilings: Ceilings) -> Generator[str, None, None]:
     rows: list[tuple[Cell, ...]] = []
     try:
         shaped = Shaped.made(sizes)
-        backends = ("auto",) if _no_triton(sizes) else ("auto", "triton")
+        backends = ("auto",) if _no_triton(sizes) else ("auto", "triton", *([GRAPHS] if sizes.is_gpu else []))
         for length in sizes.lengths:
             if made.late(f"the model behind {length:,} tokens"):
                 break
             yield f"{what}: behind {length:,} tokens"
-            for one in shaped.behind(length, ceilings, backends):
+            for one in shaped.behind(length, ceilings, backends, made.failed):
                 plain_floor, tree_floor = one.floors
                 rows.append(
                     (

@@ -8,12 +8,16 @@ from itertools import product
 
 import torch
 from torch import Tensor
+from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.suite.sizes import Sizes
+from specextend_cli.engine.attention import Pass
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, pack
+from specextend_cli.engine.graphed import Capture, cuda_graph, use_graphs
+from specextend_cli.engine.lm import LanguageModel
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 """The largest difference of an output; inputs are normal, so that outputs are of the order of one."""
@@ -58,7 +62,7 @@ def check(sizes: Sizes) -> Iterator[Found]:
     """Each kernel in each number format."""
     for dtype in sizes.exact:
         for name, kernel in KERNELS.items():
-            if name == "CUDA graph" and not sizes.is_gpu:
+            if name.startswith("CUDA graph") and not sizes.is_gpu:
                 continue
             errors, failure = [], ""
             try:
@@ -158,6 +162,39 @@ def _graph(case: Case) -> float:
     return worst
 
 
+def captured(case: Case, capture: Capture = cuda_graph) -> float:
+    """A small model's verification as a graph beside the same one called, relative to the largest logit."""
+    _, heads, n, d = case.q.shape
+    prefix, device = case.k.shape[2] - n, case.q.device
+    config = LlamaConfig(
+        vocab_size=512,
+        hidden_size=heads * d,
+        intermediate_size=2 * heads * d,
+        num_hidden_layers=2,
+        num_attention_heads=heads,
+        num_key_value_heads=case.k.shape[1],
+        head_dim=d,
+    )
+    torch.manual_seed(0)
+    with device:
+        lm = LanguageModel(AutoModelForCausalLM.from_config(config, dtype=case.q.dtype), backend="triton")
+    tokens, positions = torch.arange(prefix + n, device=device) % 512, torch.arange(prefix, device=device)
+    cache = lm.new_cache(prefix + 2 * n)
+    lm.forward(tokens[:prefix], positions, cache, logits_to_keep=1)
+    cache.commit()
+
+    def verified() -> Tensor:
+        this_pass = Pass(lm.backend, case.mask if n > 1 else None)
+        depths = case.mask.sum(-1) - 1
+        logits = lm.forward(tokens[prefix:], prefix + depths, cache, this_pass=this_pass).logits.cpu().float()
+        cache.rollback()
+        return logits
+
+    expected = verified()
+    use_graphs(lm, capture=capture)
+    return _difference(verified(), expected) / float(expected.abs().max())
+
+
 KERNELS: dict[str, Callable[[Case], float]] = {
     "tree attention": _tree,
     "causal attention": _causal,
@@ -166,4 +203,5 @@ KERNELS: dict[str, Callable[[Case], float]] = {
     "mask packing": _packing,
     "chunk scores": _scores,
     "CUDA graph": _graph,
+    "CUDA graph of a model": captured,
 }

@@ -5,7 +5,8 @@ Random weights multiply as fast as trained ones. What is drafted is worthless, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,12 +18,16 @@ from specextend_cli.bench.floor import work
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.steps import Plan, Steps, measure
 from specextend_cli.bench.suite.sizes import Sizes
-from specextend_cli.engine.attention import backend_for
+from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.graphed import drop_graphs, use_graphs
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 
+_WITH_GRAPHS = ", graphs"
+GRAPHS = f"triton{_WITH_GRAPHS}"
+"""Triton's kernels, replayed with all that is around them."""
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, as heads that were trained on short texts want them."""
 
@@ -76,8 +81,10 @@ class Shaped:
         head.embedding = model.get_input_embeddings()
         return cls(sizes, LanguageModel(model), head)
 
-    def behind(self, length: int, ceilings: Ceilings, backends: tuple[str, ...]) -> Iterator[Behind]:
-        """One `Behind` a back end, all over the same prompt, which is read once."""
+    def behind(
+        self, length: int, ceilings: Ceilings, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
+    ) -> Iterator[Behind]:
+        """One `Behind` a back end, all over the same prompt, which is read once; those that fail are told of."""
         sizes = self.sizes
         target = Prefilled(self.lm)
         shape = TreeShape(nodes=sizes.nodes, depth=8, width=8, threshold=0.0)
@@ -87,10 +94,14 @@ class Shaped:
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
         floors = tuple(work(self.lm, length, nodes).floor(ceilings) for nodes in plan.nodes)
         for name in backends:
-            target.verify_backend = backend_for(sizes.device, name)
             steps = Steps(length)
-            for _ in measure(target, EagleDrafter(self.head, target, RETRIEVAL), prompt, plan, steps):
-                pass
+            try:
+                with self._attending(name) as target.verify_backend:
+                    for _ in measure(target, EagleDrafter(self.head, target, RETRIEVAL), prompt, plan, steps):
+                        pass
+            except Exception as error:  # triton's own have no common class
+                failed(f"{name} behind {length:,} tokens", error)
+                continue
             yield Behind(
                 length,
                 name,
@@ -102,6 +113,19 @@ class Shaped:
                 median(steps.choosing[working[0]]),
                 (floors[0], floors[1]),
             )
+
+    @contextmanager
+    def _attending(self, name: str) -> Iterator[Backend]:
+        """The back end of that name, of both models; with graphs, where there are any."""
+        before = self.lm.backend
+        self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
+        if name.endswith(_WITH_GRAPHS):
+            use_graphs(self.lm, [self.head])
+        try:
+            yield self.lm.backend
+        finally:
+            drop_graphs(self.lm, [self.head])
+            self.lm.backend = before
 
 
 def _head(sizes: Sizes) -> HeadConfig:
