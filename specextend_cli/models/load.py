@@ -92,28 +92,16 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
     """What `from_pretrained` is told besides. ModelError where a library is missing."""
     if quantization == "none":
         return {}
-    library = "bitsandbytes" if quantization == "nf4" else "torchao"
-    if missing := [name for name in ("accelerate", library) if not find_spec(name)]:
+    if missing := [name for name in ("accelerate", "bitsandbytes") if not find_spec(name)]:
         raise ModelError(
             f"this preset's target is quantized, and {' and '.join(missing)} is not installed",
-            why=f"{library} keeps its weights as {quantization}",
+            why="bitsandbytes keeps its weights in four bits",
             fix="pip install 'specextend-cli[quantized]'",
         )
-    # Weights alone: activations stay as they are, so that a token's result does not depend on its neighbours in a tree.
-    settings = _by_bitsandbytes(dtype) if quantization == "nf4" else _by_torchao(quantization)
-    return {"quantization_config": settings, "device_map": {"": device}}
-
-
-def _by_bitsandbytes(dtype: Dtype | torch.dtype) -> Any:
     from transformers import BitsAndBytesConfig
 
-    computed = None if dtype == "auto" else dtype
-    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=computed)
-
-
-def _by_torchao(quantization: Quantization) -> Any:
-    from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
-    from transformers import TorchAoConfig
-
-    kind = Int8WeightOnlyConfig if quantization == "int8" else Float8WeightOnlyConfig
-    return TorchAoConfig(kind(set_inductor_config=False))  # which belongs to the whole process
+    # Weights alone: activations stay as they are, so that a token's result does not depend on its neighbours in a tree.
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=None if dtype == "auto" else dtype
+    )
+    return {"quantization_config": settings, "device_map": {"": device}}

@@ -17,7 +17,6 @@ HEADROOM = 0.92
 
 _PREFILL = 1024  # tokens of a prefill step, as a bound for its activations
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
-_UNPACKING = {"int8": 2, "fp8": 10}  # bytes a weight of the largest matrix, while torchao multiplies it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +65,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         kv=target.kv_bytes_per_token(item) * tokens,
         draft_weights=draft_weights,
         draft_kv=draft_kv,
-        workspace=_workspace(target, preset.tree.nodes, item)
-        + has_head * _states(target, item)
-        + _UNPACKING.get(preset.target.quantization, 0) * target.hidden * target.intermediate,
+        workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
         complete=draft is not None or not preset.draft.has_model,
     )
 

@@ -20,7 +20,7 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-Quantization: TypeAlias = Literal["none", "nf4", "int8", "fp8"]
+Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
@@ -77,7 +77,7 @@ Source: TypeAlias = Annotated[WheelSource | HubSource | LocalSource, Field(discr
 class Target(_Table):
     """The model whose words are printed. `shape`, its sizes, lets memory be estimated before anything is fetched.
 
-    `quantization` "nf4" keeps its linear layers in four bits, "int8" and "fp8" in eight; computed is in `dtype`.
+    `quantization` "nf4" keeps its linear layers in four bits and computes in `dtype`.
     """
 
     source: Source

@@ -74,15 +74,11 @@ class Shape(BaseModel):
         return self.layers * self.hidden * (2 * q + 2 * kv + 3 * self.intermediate)
 
     def weight_bytes(self, item: int = 2, quantization: str = "none") -> int:
-        """Bytes of the weights, `item` bytes a number.
-
-        Matrices in "nf4" take half a byte and a scale every 64, in eight bits a byte; a scale for each row is nothing.
-        """
+        """Bytes of the weights, `item` bytes a number; matrices in "nf4" take half a byte and a scale every 64."""
         if quantization == "none":
             return self.parameters * item
         linear = self.linear_parameters
-        packed = linear // 2 + 4 * linear // 64 if quantization == "nf4" else linear
-        return (self.parameters - linear) * item + packed
+        return (self.parameters - linear) * item + linear // 2 + 4 * linear // 64
 
     def kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to the cache: keys and values of every layer."""

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -106,6 +107,11 @@ class Terminal:
         """Read until `text` was written."""
         while text not in self.output:
             assert self._read(), f"{text!r} never came: {self.output!r}"
+
+    def until_match(self, pattern: bytes) -> None:
+        """Read until something like `pattern` was written."""
+        while not re.search(pattern, self.output):
+            assert self._read(), f"{pattern!r} never came: {self.output!r}"
 
     def more(self) -> None:
         """Read what comes next."""

@@ -80,20 +80,6 @@ def changed(preset: Preset, **draft: Any) -> Preset:
     return preset.model_copy(update={"draft": preset.draft.model_copy(update=draft)})
 
 
-def test_eight_bits_take_room_to_be_multiplied() -> None:
-    preset = load_preset("llama-3.1-8b")
-    of = {}
-    for kind in ("none", "int8", "fp8"):
-        target = preset.target.model_copy(update={"quantization": kind})
-        found = estimate(preset.model_copy(update={"target": target}))
-        assert found is not None
-        of[kind] = found
-    largest = 4096 * 14336
-    assert of["int8"].workspace - of["none"].workspace == 2 * largest
-    assert of["fp8"].workspace - of["none"].workspace == 10 * largest
-    assert of["int8"].weights == of["fp8"].weights < 0.6 * of["none"].weights
-
-
 def test_a_self_draft_needs_only_a_working_set() -> None:
     plain = load_preset("smollm2-135m").model_copy(update={"draft": Draft(kind="ngram")})
     own = changed(plain, kind="self")
