@@ -1,8 +1,8 @@
-"""A model that runs as compiled programs where few rows ask, and as it is everywhere else.
+"""A model that runs as compiled programs where we ask, and as it is everywhere else.
 
-The model stays transformers' own; its `forward` is replaced by one that looks at what it is given. A token, a tree or
-a batch over a cache of ours goes from the model's embedding through a program for each layer (see `program.py`) to its
-final norm and output head; prompts, other back ends and other callers go to the model itself.
+The model stays transformers' own; its `forward` is replaced by one that looks at what it is given. A token, a tree, a
+batch or a piece of a prompt over a cache of ours goes from the model's embedding through a program for each layer (see
+`program.py`) to its final norm and output head; other back ends and other callers go to the model itself.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from specextend_cli.engine.program import (
 from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.tree import from_lists
 
-KINDS: tuple[Kind, ...] = ("token", "tree", "batch")
 _SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow
+_LONG = 32  # rows, at most, of which packed weights serve a prompt's better
 _PARTS = 4  # of the keys, at most
 _NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}  # relative distance of the same logits
 
@@ -136,7 +136,8 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     parts = 1 if layers[0].by_kernel else max(min(threads // gcd(kv_heads, threads), _PARTS), 1)
     config = {name: value for name, value in lm.config.to_dict().items() if not name.startswith("_")}
     files = {
-        kind: directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2" for kind in KINDS
+        kind: directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2"
+        for kind in layers[0].kinds
     }
     return Programs(layers, tuple(every.queries[index][1] for index in range(lm.layers)), parts, files)
 
@@ -172,10 +173,11 @@ class _Forward:
         if not args and tokens is not None and positions is not None and this_pass is not None:
             step = self._step_for(tokens, this_pass, cache)
             if step is not None:
-                return self._run(step, tokens, positions, given.get("logits_to_keep", 0))
+                wanted = given.get("output_hidden_states", False)
+                return self._run(step, tokens, positions, given.get("logits_to_keep", 0), all_states=wanted)
         return self._stock(*args, **given)
 
-    def _run(self, step: _Step, tokens: Tensor, positions: Tensor, last: int) -> Forwarded:
+    def _run(self, step: _Step, tokens: Tensor, positions: Tensor, last: int, *, all_states: bool) -> Forwarded:
         states = self._embedding(tokens)
         cos, sin = self._rotation(states, positions)
         hidden = states if step.hidden is None else step.hidden
@@ -183,9 +185,10 @@ class _Forward:
         cached = step.cache.cached()
         for index, weights in enumerate(self._weights):
             states, own, queries = step.run([states, cos, sin, *cached[index], step.seen, step.mask, hidden, *weights])
-            inputs.append(states)
+            if all_states:
+                inputs.append(states)
             written.append(own)
-            asked.append(queries)
+            asked.append(queries[:, :, -1:].clone() if step.this_pass.record_last else queries)
         step.cache.write(written)
         for index in step.this_pass.record:
             step.this_pass.queries[index] = (asked[index][0], self._scales[index])
@@ -199,10 +202,12 @@ class _Forward:
         """None where the model itself is to be run."""
         b, n = tokens.shape
         if isinstance(cache, KVCache) and isinstance(this_pass.backend, SplitKV) and cache.start == cache.length:
-            tree = this_pass.tree_mask
+            tree, seen = this_pass.tree_mask, torch.empty(cache.length, 0)
+            if tree is None and n > _LONG and "prompt" in self._runs:
+                return _Step(self._runs["prompt"], cache, this_pass, seen, torch.zeros(1, 1), None)
             if not (1 <= n <= MOST and cache.length >= _SHORTEST) or (n > 1 and (tree is None or len(tree.T) != n)):
                 return None
-            run, seen = self._runs["token" if n == 1 else "tree"], torch.empty(cache.length, 0)
+            run = self._runs["token" if n == 1 else "tree"]
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
             return _Step(run, cache, this_pass, seen, mask, None)
         if isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
@@ -253,13 +258,17 @@ def _watch(lm: LanguageModel, module: nn.Module) -> dict[str, Any]:
 
 
 def _trial(lm: LanguageModel) -> Tensor:
-    """Logits of a token and of a small tree behind a short prompt."""
-    tokens = torch.arange(_SHORTEST + 1) % lm.vocabulary
-    cache = lm.new_cache(len(tokens) + 3)
-    lm.forward(tokens, torch.arange(len(tokens)), cache, logits_to_keep=1)
+    """Logits behind a short prompt: of its last token, of one more, and of a small tree.
+
+    Of tokens from the middle of the vocabulary: behind the first ones, which are special, bfloat16 alone makes logits
+    differ by more than their size.
+    """
+    tokens = (torch.arange(_SHORTEST + 4) * 97 + lm.vocabulary // 3) % lm.vocabulary
+    prompt, tree = tokens[:-3], from_lists(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3, "cpu")
+    cache = lm.new_cache(len(prompt) + 3)
+    read = lm.forward(prompt, torch.arange(len(prompt)), cache, logits_to_keep=1).logits
     cache.commit()
-    one = lm.forward(tokens[:1], torch.tensor([len(tokens)]), cache).logits
+    one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits
     cache.rollback()
-    tree = from_lists([1, 2, 3], [0, 0, 0], [1.0] * 3, "cpu")
-    several = lm.forward(tree.tokens, len(tokens) + tree.depths, cache, this_pass=Pass(lm.backend, tree.mask)).logits
-    return torch.cat((one, several)).float()
+    several = lm.forward(tree.tokens, len(prompt) + tree.depths, cache, this_pass=Pass(lm.backend, tree.mask)).logits
+    return torch.cat((read, one, several)).float()

@@ -26,21 +26,24 @@ from torch.func import functional_call
 
 from specextend_cli.engine import native
 from specextend_cli.engine.attention.function import Pass
-from specextend_cli.engine.attention.native import attend, fits
+from specextend_cli.engine.attention.native import attend, attend_causal, fits
 from specextend_cli.engine.attention.prefix import attend_beside
+from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.engine.native.compiler import CannotCompileError, first_line, processor
 
 MOST = 16
-"""Rows of a program: more are a prompt's, which larger matrix products serve."""
-Kind: TypeAlias = Literal["token", "tree", "batch"]
-"""What a program reads: one token; the 2 to `MOST` nodes of a tree; one token of each of 2 to `MOST` sequences."""
+"""Rows of a program; a prompt's has any number, because larger matrix products serve it."""
+Kind: TypeAlias = Literal["token", "tree", "batch", "prompt"]
+"""What a program reads: one token; the 2 to `MOST` nodes of a tree; one token of each of 2 to `MOST` sequences; a piece
+of a prompt."""
 Run: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 """(states [b, n, width], cos, sin, keys, values [b, H_kv, capacity, d], an empty tensor of as many rows as are seen,
 `beside`'s mask, `attend_beside`'s hidden, weights...)
 -> states, own keys and values [2, b, H_kv, n, d], queries [b, H, n, d]."""
 
-_VERSION = 4  # of what is written here: programs of another are not read
+_VERSION = 5  # of what is written here: programs of another are not read
 _EXAMPLE = 300  # tokens seen, while tracing
+_READ = {"token": 1, "tree": 3, "batch": 1, "prompt": 256}  # rows, while tracing: the compiler reckons with as many
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,12 @@ class Layer:
     def by_kernel(self) -> bool:
         """Whether its programs attend by our own kernel, or by torch's operations."""
         return fits(MOST, self.head_dim, self.dtype, torch.device("cpu"))
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The programs it can have: those of prompts need our own kernel."""
+        few: tuple[Kind, ...] = ("token", "tree", "batch")
+        return (*few, "prompt") if self.by_kernel else few
 
     @property
     def weights(self) -> list[Tensor]:
@@ -102,7 +111,8 @@ class Traceable(Protocol):
 
 def compile_program(layer: Layer, kind: Kind, parts: int, file: Path) -> None:
     """Trace and compile; takes some ten seconds. CannotCompileError, with nothing left in `file`."""
-    build(_Traced(layer, kind, parts), file)
+    with full_weights(layer.module) if kind == "prompt" else nullcontext():
+        build(_Traced(layer, kind, parts), file)
 
 
 def build(traced: Traceable, file: Path) -> None:
@@ -162,9 +172,12 @@ class _Traced(nn.Module):
         weights: Sequence[Tensor],
     ) -> tuple[Tensor, ...]:
         (layer,) = self._layer
-        hides = hidden if self.kind == "batch" else None
-        looped = None if layer.by_kernel else self.kind != "tree"
-        beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=looped)
+        if self.kind == "prompt":
+            beside: _Behind = _Behind((keys, values), seen.shape[0])
+        else:
+            hides = hidden if self.kind == "batch" else None
+            looped = None if layer.by_kernel else self.kind != "tree"
+            beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=looped)
         written = Written()
         out = functional_call(
             layer.module,
@@ -185,7 +198,7 @@ class _Traced(nn.Module):
     def example(self) -> tuple[Any, ...]:
         """Inputs to trace with."""
         (layer,) = self._layer
-        b, n = (3 if self.kind == "batch" else 1), (3 if self.kind == "tree" else 1)
+        b, n = (3 if self.kind == "batch" else 1), _READ[self.kind]
         capacity = 2 * _EXAMPLE
 
         def random(*shape: int) -> Tensor:
@@ -198,7 +211,7 @@ class _Traced(nn.Module):
             random(b, layer.kv_heads, capacity, layer.head_dim),
             random(b, layer.kv_heads, capacity, layer.head_dim),
             torch.empty(_EXAMPLE, 0),
-            torch.zeros(n, self.parts - 1 + n),
+            torch.zeros(1, 1) if self.kind == "prompt" else torch.zeros(n, self.parts - 1 + n),
             random(b, 1, 1, _EXAMPLE),
             layer.weights,
         )
@@ -206,7 +219,7 @@ class _Traced(nn.Module):
     def dynamic_shapes(self) -> tuple[Any, ...]:
         """What may differ from the example."""
         any_size = torch.export.Dim.DYNAMIC
-        rows = {1: any_size} if self.kind == "tree" else {0: any_size} if self.kind == "batch" else {}
+        rows = {1: any_size} if self.kind in ("tree", "prompt") else {0: any_size} if self.kind == "batch" else {}
         cached = {2: any_size} | ({0: any_size} if self.kind == "batch" else {})
         mask = {0: any_size, 1: any_size} if self.kind == "tree" else {}
         hidden = {3: any_size} | ({0: any_size} if self.kind == "batch" else {})
@@ -228,8 +241,24 @@ class Written:
         return keys, values
 
 
-class _Beside:
-    """A `Backend` over cached keys and the layer's own, as inputs of the program; `looped` None is our kernel."""
+class _Behind:
+    """A `Backend` over cached keys and the layer's own, as inputs of the program: for a prompt, by our kernel."""
+
+    def __init__(self, cached: tuple[Tensor, Tensor], seen: int) -> None:
+        self.cached, self.seen = cached, seen
+        self.queries: Tensor | None = None
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+        self.queries = q
+        return self.attend(q, (k, v), scale)
+
+    def attend(self, q: Tensor, own: tuple[Tensor, Tensor], scale: float) -> Tensor:
+        keys, values = (x[:, :, : self.seen] for x in self.cached)
+        return attend_causal(q, own, (keys, values), scale)
+
+
+class _Beside(_Behind):
+    """The same for few queries; `looped` None is our kernel."""
 
     def __init__(
         self,
@@ -241,17 +270,15 @@ class _Beside:
         *,
         looped: bool | None,
     ) -> None:
-        self.cached, self.seen, self.mask, self.hidden, self.parts = cached, seen, mask, hidden, parts
-        self.looped = looped
-        self.queries: Tensor | None = None
+        super().__init__(cached, seen)
+        self.mask, self.hidden, self.parts, self.looped = mask, hidden, parts, looped
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        self.queries = q
+    def attend(self, q: Tensor, own: tuple[Tensor, Tensor], scale: float) -> Tensor:
         if self.looped is None:
             keys, values = (x[:, :, : self.seen] for x in self.cached)
-            return attend(q, (k, v), (keys, values), scale, self.mask, self.hidden)
+            return attend(q, own, (keys, values), scale, self.mask, self.hidden)
         return attend_beside(
-            q, (k, v), self.cached, self.seen, scale, self.mask, self.parts, self.hidden, looped=self.looped
+            q, own, self.cached, self.seen, scale, self.mask, self.parts, self.hidden, looped=self.looped
         )
 
 

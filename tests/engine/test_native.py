@@ -13,7 +13,7 @@ from tiny_models import generate, prompt
 from torch import Tensor
 
 from specextend_cli.engine import native
-from specextend_cli.engine.attention.native import additive, attend, fits
+from specextend_cli.engine.attention.native import additive, attend, attend_causal, fits
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.four_bit import Tiles, use_four_bit
@@ -134,6 +134,40 @@ def test_attention(kernels: str, seen: int, dim: int, dtype: torch.dtype, tolera
         assert out.dtype == dtype
         joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
         assert distance(out, reference(q.double(), *joined, 0.2, mask)) < tolerance
+
+
+@ours
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("dim", [32, 64, 96, 128])
+@pytest.mark.parametrize(("seen", "n"), [(0, 1), (0, 33), (0, 200), (1, 31), (64, 64), (130, 97), (1000, 65)])
+def test_a_prompt_s_attention(kernels: str, seen: int, n: int, dim: int, dtype: torch.dtype, tolerance: float) -> None:
+    """Each query sees what is cached, and of what is read with it no more than comes before it."""
+    torch.manual_seed(0)
+    for groups in (1, 3):
+        q = torch.randn(1, n, 3 * groups, dim).to(dtype).transpose(1, 2)
+        keys, values = torch.randn(2, 1, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
+        k, v = torch.randn(2, 1, n, 3, dim).to(dtype).transpose(2, 3)
+        out = attend_causal(q, (k, v), (keys, values), 0.2)
+        assert out.dtype == dtype
+        joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
+        assert distance(out, reference(q.double(), *joined, 0.2, None)) < tolerance
+
+
+@ours
+def test_a_prompt_s_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
+    q, (k, v), (keys, values) = torch.randn(1, 9, 40, 64), torch.randn(2, 1, 3, 40, 64), torch.randn(2, 1, 3, 20, 64)
+    attend_causal(q, (k, v), (keys, values), 1.0)
+    for wrong in (
+        (q[..., :40], (k, v), (keys, values)),
+        (q[:, :8], (k, v), (keys, values)),
+        (q, (k[:, :, :30], v[:, :, :30]), (keys, values)),
+        (q, (k, v), (keys, values[:, :, :10])),
+        (q, (k, v), (keys.bfloat16(), values)),
+        (q.expand(2, -1, -1, -1), (k, v), (keys, values)),
+        (q.half(), (k.half(), v.half()), (keys.half(), values.half())),
+    ):
+        with pytest.raises(RuntimeError, match="attend_causal"):
+            attend_causal(*wrong, 1.0)
 
 
 @ours

@@ -1,4 +1,4 @@
-"""Attention by our own kernel for processors (`native/attention.h`): a token, a tree, or a batch of tokens."""
+"""Attention by our own kernels for processors: of few queries (`native/attention.h`), and a prompt's (`prompt.h`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from specextend_cli.engine import native
 
 MOST = 64
-"""Queries; more are a prompt's, which `tiled` is for."""
+"""Queries of a tree; more than one without a tree are a prompt's."""
 
 
 def fits(n: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
@@ -32,6 +32,12 @@ def attend(
     """
     out: Tensor = torch.ops.specextend.attend(q, *own, *cached, mask, hidden, scale)
     return out
+
+
+def attend_causal(q: Tensor, own: tuple[Tensor, Tensor], cached: tuple[Tensor, Tensor], scale: float) -> Tensor:
+    """Queries q [1, H, n, d] over `cached` [1, H_kv, seen, d], and of `own` [1, H_kv, n, d] those up to their own."""
+    out: Tensor = torch.ops.specextend.attend_causal(q, *own, *cached, scale)
+    return out.transpose(1, 2)
 
 
 def additive(tree_mask: Tensor | None) -> Tensor:

@@ -5,7 +5,8 @@ Cut into parts, the keys make enough tasks for all; the parts' softmaxes merge b
 an additive one over the last part: a few hundred kilobytes at 8K, and cheaper here than a second softmax over the tree
 (hybrid tree attention), whose many small operations cost more than they compute.
 
-All of that in torch's operations; where our own kernel is loaded (`native.py`), it does the same in one.
+All of that in torch's operations; where our own kernel is loaded (`native.py`), it does the same in one. So does
+another for prompts, which otherwise are matrix products (`tiled.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.kernels import flash
-from specextend_cli.engine.attention.native import additive, attend, fits
+from specextend_cli.engine.attention.native import additive, attend, attend_causal, fits
 from specextend_cli.engine.attention.tiled import tiled
 
 _SHORTEST = 128  # keys of a part; below, a split costs more than it saves
@@ -33,11 +34,12 @@ class SplitKV:
         self._mask: Tensor | None = None
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        """See `Backend`. Chunks of a prompt go to `tiled` or `hybrid`, what is not on a processor to `hybrid`."""
+        """See `Backend`. What is not on a processor goes to `hybrid`."""
         n, total = q.shape[2], k.shape[2]
-        if q.device.type != "cpu" or (tree_mask is None and n > 1):
-            narrow = q.device.type == "cpu" and q.dtype == torch.bfloat16
-            return tiled(q, k, v, scale) if narrow and tree_mask is None else hybrid(q, k, v, scale, tree_mask)
+        if q.device.type != "cpu":
+            return hybrid(q, k, v, scale, tree_mask)
+        if tree_mask is None and n > 1:
+            return _read(q, k, v, scale)
         if fits(n, q.shape[3], q.dtype, q.device) and not q.requires_grad:
             return self._by_kernel(q, k, v, scale, tree_mask)
         tree = 0 if tree_mask is None else tree_mask.shape[1]
@@ -76,6 +78,15 @@ class SplitKV:
                 mask[-1, 0, :, length - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
             self._tree, self._shape, self._mask = tree_mask, shape, mask.repeat(1, 1, groups, 1)
         return self._mask
+
+
+def _read(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """A piece of a prompt."""
+    if fits(1, q.shape[3], q.dtype, q.device) and not q.requires_grad:
+        cached = k.shape[2] - q.shape[2]
+        prefix, own = ((k[:, :, part], v[:, :, part]) for part in (slice(cached), slice(cached, None)))
+        return attend_causal(q, own, prefix, scale)
+    return tiled(q, k, v, scale) if q.dtype == torch.bfloat16 else hybrid(q, k, v, scale, None)
 
 
 def _parts(heads: int, total: int, tree: int) -> int:

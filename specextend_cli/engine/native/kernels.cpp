@@ -1,17 +1,22 @@
-// torch.ops.specextend: what decoding asks of a processor with AVX-512, in bfloat16 or float32.
+// torch.ops.specextend: what reading and decoding ask of a processor with AVX-512, in bfloat16 or float32.
 #include <torch/library.h>
 
 #include "attention.h"
 #include "four_bit.h"
+#include "prompt.h"
 
 TORCH_LIBRARY(specextend, library) {
   library.def("few_rows(Tensor x, Tensor codes, Tensor scales) -> Tensor");
   library.def(
       "attend(Tensor q, Tensor own_keys, Tensor own_values, Tensor keys, Tensor values, Tensor tree, Tensor? hidden, "
       "float scale) -> Tensor");
+  library.def(
+      "attend_causal(Tensor q, Tensor own_keys, Tensor own_values, Tensor keys, Tensor values, float scale) -> "
+      "Tensor");
 }
 
 TORCH_LIBRARY_IMPL(specextend, CPU, library) {
   library.impl("few_rows", specextend::few_rows);
   library.impl("attend", specextend::attend);
+  library.impl("attend_causal", specextend::attend_causal);
 }

@@ -1,6 +1,6 @@
 """The kernels as a library of operators, `torch.ops.specextend`: made by the user's own compiler, loaded into torch.
 
-Shipped ready-made, they would need a wheel for every processor, system and version of torch. They are three headers,
+Shipped ready-made, they would need a wheel for every processor, system and version of torch. They are a few headers,
 and a machine that can compile decoder layers (`program.py`) can compile these, for its own instructions.
 """
 
@@ -76,6 +76,7 @@ class Library:
             raise CannotCompileError(f"{first_line(error.__cause__ or error)}; remove {self.file}") from error
         torch.library.register_fake("specextend::few_rows", _few_rows)
         torch.library.register_fake("specextend::attend", _attend)
+        torch.library.register_fake("specextend::attend_causal", _attend_causal)
 
 
 @cache
@@ -95,6 +96,11 @@ def _few_rows(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
 
 def _attend(q: Tensor, *args: object) -> Tensor:
     return torch.empty_like(q, memory_format=torch.contiguous_format)
+
+
+def _attend_causal(q: Tensor, *args: object) -> Tensor:
+    batch, heads, n, head_dim = q.shape
+    return q.new_empty(batch, n, heads, head_dim)
 
 
 def _first_error(output: str) -> str:

@@ -1,0 +1,415 @@
+// Reads keys and values once, for all the queries that share them.
+//
+// A block of keys stays in the first cache: transposed, so that a register holds sixteen keys, they are multiplied with
+// all rows, and so are the values after an online softmax. Sums are float32.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "words.h"
+
+namespace specextend {
+
+constexpr int64_t kBlock = 64;  // keys
+constexpr int64_t kRows = 4;    // that are multiplied at a time
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// e to the x, for x <= 0, to a few parts in a million.
+inline __m512 exponential(__m512 x) {
+  const __m512 scaled = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-87)), _mm512_set1_ps(1.44269504f));
+  const __m512 whole = _mm512_roundscale_ps(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 rest = _mm512_sub_ps(scaled, whole);
+  __m512 sum = _mm512_set1_ps(1.54035304e-4f);  // of 2^rest, Taylor's
+  for (float term : {1.33335581e-3f, 9.61812911e-3f, 5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f, 1.f})
+    sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(term));
+  return _mm512_scalef_ps(sum, whole);
+}
+
+// Rows of 16 words become columns.
+inline void transpose(__m512i rows[kLanes]) {
+  __m512i half[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; i += 2) {
+    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    half[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
+    half[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
+    half[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
+    half[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0x88);
+    rows[i + 8] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0xdd);
+    rows[i + 4] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0x88);
+    rows[i + 12] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0xdd);
+  }
+}
+
+// For sixteen numbers of two rows, from `first` on: one of the first, one of the second, and so on.
+constexpr std::array<uint16_t, 32> alternating(int first) {
+  std::array<uint16_t, 32> order = {};
+  for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(first + i / 2 + i % 2 * 32);
+  return order;
+}
+
+alignas(64) constexpr std::array<uint16_t, 32> kOrder[2] = {alternating(0), alternating(16)};
+
+// Two rows of 32 numbers of 16 bits become one of pairs: 32 lanes, in two registers.
+inline void interleave(__m512i even, __m512i odd, __m512i pairs[2]) {
+  pairs[0] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[0]), odd);
+  pairs[1] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[1]), odd);
+}
+
+// Keys and values of one head, or some of them.
+template <typename T>
+struct Span {
+  const T *keys, *values;
+  int64_t key_stride, value_stride, count;
+};
+
+// What the rows of one head have gathered of one part.
+struct Gathered {
+  float* out;    // [rows, dim], times `total`
+  float* top;    // [rows], the largest score
+  float* total;  // [rows], of exp(score - top)
+};
+
+// The own keys that every node sees, its ancestors' and its, in order.
+class Paths {
+ public:
+  int64_t longest = 0;
+
+  // From a mask [nodes, own] that is added to scores.
+  Paths(const float* mask, int64_t nodes, int64_t own) : starts_{0} {
+    for (int64_t node = 0; node < nodes; ++node) {
+      for (int64_t key = 0; key < own; ++key)
+        if (mask[node * own + key] != kNever) keys_.push_back(key);
+      longest = std::max(longest, static_cast<int64_t>(keys_.size()) - starts_.back());
+      starts_.push_back(static_cast<int64_t>(keys_.size()));
+    }
+  }
+
+  struct Some {
+    const int64_t* keys;
+    int64_t count;
+  };
+
+  int64_t nodes() const { return static_cast<int64_t>(starts_.size()) - 1; }
+
+  // At most `room` keys of a node's, from its `first` on.
+  Some of(int64_t node, int64_t first, int64_t room) const {
+    const int64_t from = starts_[node] + first;
+    return {keys_.data() + from, std::clamp<int64_t>(starts_[node + 1] - from, 0, room)};
+  }
+
+ private:
+  std::vector<int64_t> keys_, starts_;
+};
+
+// Reads keys and values of a head for all of its rows.
+template <typename T>
+class Reader {
+ public:
+  Reader(int64_t rows, int64_t dim, int64_t own)
+      : rows_(rows),
+        dim_(dim),
+        own_(own + kBlock - own % kBlock),
+        keys_(dim / kNumbers * kBlock),
+        values_(kBlock / kNumbers * dim),
+        scores_(rows * kBlock),
+        own_scores_(rows * own_),
+        shares_(rows * kBlock) {}
+
+  // The head's queries [rows, dim].
+  void ask(const T* q) { q_ = reinterpret_cast<const uint32_t*>(q); }
+
+  // What is seen from now on is gathered there.
+  void gather_in(const Gathered& part) { part_ = part; }
+
+  void clear() const {
+    std::fill_n(part_.out, rows_ * dim_, 0.f);
+    std::fill_n(part_.top, rows_, kNever);
+    std::fill_n(part_.total, rows_, 0.f);
+  }
+
+  // At most a block of keys.
+  void see(const Span<T>& span, float scale) {
+    see_first(span, scale, [&](int64_t) { return span.count; });
+  }
+
+  // The same, where a row sees no more than the first `visible(row)` keys.
+  template <typename Visible>
+  void see_first(const Span<T>& span, float scale, const Visible& visible) {
+    read_keys(span);
+    read_values(span);
+    each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
+    for (int64_t row = 0; row < rows_; ++row) {
+      const int64_t count = std::clamp<int64_t>(visible(row), 0, span.count);
+      if (count == kBlock) {
+        weigh_block(row, scale);
+        continue;
+      }
+      if (count > 0) weigh(row, count, scale, nullptr);
+      const int64_t weighed = (count + kLanes - 1) / kLanes * kLanes;
+      std::fill(&shares_[row * kBlock] + weighed, &shares_[row * kBlock] + kBlock, T(0));
+    }
+    each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
+  }
+
+  // The end of a sequence: the cached keys of a block that is not full, `last`, and behind them each node's own, in
+  // this block and further ones. `tree` [nodes, own] is added to the scores of own keys; `part_of` the i-th of these
+  // blocks says where it is gathered.
+  template <typename PartOf>
+  void see_end(const Span<T>& last, const Span<T>& own, const Paths& paths, const float* tree, float scale,
+               const PartOf& part_of) {
+    for (int64_t first = 0; first < own.count; first += kBlock) {
+      const int64_t count = std::min(kBlock, own.count - first);
+      read_keys({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count});
+      each_few([&](auto rows, int64_t row) { score<rows()>(row, count, own_scores_.data() + first, own_); });
+    }
+    read_keys(last);
+    read_values(last);
+    each_few([&](auto rows, int64_t row) { score<rows()>(row, last.count, scores_.data(), kBlock); });
+    int64_t cached = last.count;  // lanes of the present block
+    for (int64_t block = 0, seen = 0; block == 0 || seen < paths.longest; ++block) {
+      gather_in(part_of(block));
+      const int64_t room = kBlock - cached, whole = cached - cached % kNumbers;
+      for (int64_t row = 0; row < rows_; ++row) {
+        const int64_t node = row % paths.nodes();
+        const Paths::Some path = paths.of(node, seen, room);
+        float added[kBlock] = {};
+        for (int64_t i = 0; i < path.count; ++i) {
+          scores_[row * kBlock + cached + i] = own_scores_[row * own_ + path.keys[i]];
+          added[cached + i] = tree[node * own.count + path.keys[i]];
+        }
+        if (cached + path.count > 0) weigh(row, cached + path.count, scale, added);
+      }
+      if (whole > 0) each_few([&](auto rows, int64_t row) { gather<rows()>(row, whole); });
+      for (int64_t row = 0; row < rows_; ++row)
+        gather_own(row, whole, cached, last, own, paths.of(row % paths.nodes(), seen, room));
+      seen += room;
+      cached = 0;
+    }
+  }
+
+ private:
+  static constexpr int64_t kNumbers = Word<T>::numbers;
+
+  int64_t rows_, dim_, own_;
+  const uint32_t* q_ = nullptr;
+  Gathered part_ = {};
+  std::vector<uint32_t> keys_;     // [dim / numbers, block]
+  std::vector<uint32_t> values_;   // [block / numbers, dim]
+  std::vector<float> scores_;      // [rows, block]
+  std::vector<float> own_scores_;  // [rows, own]
+  std::vector<T> shares_;          // [rows, block]
+
+  template <typename Work>
+  void each_few(const Work& work) const {
+    int64_t row = 0;
+    for (; row + kRows <= rows_; row += kRows) work(std::integral_constant<int, kRows>(), row);
+    switch (rows_ - row) {
+      case 3:
+        return work(std::integral_constant<int, 3>(), row);
+      case 2:
+        return work(std::integral_constant<int, 2>(), row);
+      case 1:
+        return work(std::integral_constant<int, 1>(), row);
+    }
+  }
+
+  // A block is read in a burst and then worked on, longer than the processor reads ahead by itself: both readers ask
+  // for the block after this one. Asking for what is not there does no harm.
+  void read_keys(const Span<T>& span) {
+    for (int64_t key = 0; key < span.count; key += kLanes)
+      for (int64_t word = 0; word < dim_ / kNumbers; word += kLanes) {
+        __m512i square[kLanes];
+        for (int64_t i = 0; i < kLanes; ++i) {
+          const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
+          square[i] = key + i < span.count ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
+          _mm_prefetch(from + kBlock * span.key_stride, _MM_HINT_T1);
+        }
+        transpose(square);
+        for (int64_t i = 0; i < kLanes; ++i) _mm512_storeu_si512(&keys_[(word + i) * kBlock + key], square[i]);
+      }
+  }
+
+  void read_values(const Span<T>& span) {
+    for (int64_t key = 0; key < span.count; key += kNumbers) {
+      uint32_t* to = &values_[key / kNumbers * dim_];
+      const T* from = span.values + key * span.value_stride;
+      const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
+      for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
+        for (int64_t i = 0; i < kNumbers; ++i) _mm_prefetch(from + (kBlock + i) * span.value_stride + at, _MM_HINT_T1);
+        __m512i columns[kNumbers];
+        side_by_side(from, next, at, columns);
+        for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_si512(to + at + c * kLanes, columns[c]);
+      }
+    }
+  }
+
+  // Numbers of a key's values, from `at` on, beside those of the next key's, or zeros: a word for each dimension.
+  static void side_by_side(const T* values, const T* next, int64_t at, __m512i columns[kNumbers]) {
+    const __m512i row = _mm512_loadu_si512(values + at);
+    if constexpr (kNumbers == 1)
+      columns[0] = row;
+    else
+      interleave(row, next ? _mm512_loadu_si512(next + at) : _mm512_setzero_si512(), columns);
+  }
+
+  // Scores of `Count` rows, to [rows, stride], 32 keys at a time: as many sums as hide what one of them waits for the
+  // one before.
+  template <int Count>
+  void score(int64_t row, int64_t keys, float* scores, int64_t stride) const {
+    const int64_t words = dim_ / kNumbers;
+    for (int64_t key = 0; key < keys; key += 2 * kLanes) {
+      __m512 sums[Count][2];
+      for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_ps();
+      for (int64_t word = 0; word < words; ++word) {
+        const uint32_t* column = &keys_[word * kBlock + key];
+        const __m512i left = _mm512_loadu_si512(column), right = _mm512_loadu_si512(column + kLanes);
+#pragma GCC unroll 4
+        for (int i = 0; i < Count; ++i) {
+          const __m512i number = every_lane(q_[(row + i) * words + word]);
+          sums[i][0] = Word<T>::multiply_add(sums[i][0], left, number);
+          sums[i][1] = Word<T>::multiply_add(sums[i][1], right, number);
+        }
+      }
+      for (int i = 0; i < Count; ++i) {
+        _mm512_storeu_ps(scores + (row + i) * stride + key, sums[i][0]);
+        _mm512_storeu_ps(scores + (row + i) * stride + key + kLanes, sums[i][1]);
+      }
+    }
+  }
+
+  // Scores, and what is `added` to them if anything is, to shares.
+  void weigh(int64_t row, int64_t keys, float scale, const float* added) {
+    float* scores = &scores_[row * kBlock];
+    T* shares = &shares_[row * kBlock];
+    __m512 highest = _mm512_set1_ps(kNever);
+    for (int64_t key = 0; key < keys; key += kLanes) {
+      const __mmask16 there = static_cast<__mmask16>((1u << std::min(keys - key, kLanes)) - 1);
+      const __m512 more = added ? _mm512_maskz_loadu_ps(there, added + key) : _mm512_setzero_ps();
+      const __m512 masked = _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), more);
+      const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNever), masked);
+      _mm512_storeu_ps(scores + key, seen);
+      highest = _mm512_max_ps(highest, seen);
+    }
+    const float now = std::max(part_.top[row], _mm512_reduce_max_ps(highest));
+    const bool nothing = now == kNever;
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t key = 0; key < keys; key += kLanes) {
+      const __m512 seen = _mm512_loadu_ps(scores + key);
+      const __mmask16 hides =
+          nothing ? __mmask16(0xffff) : _mm512_cmp_ps_mask(seen, _mm512_set1_ps(kNever), _CMP_EQ_OQ);
+      const __m512 share =
+          _mm512_mask_blend_ps(hides, exponential(_mm512_sub_ps(seen, _mm512_set1_ps(now))), _mm512_setzero_ps());
+      sum = _mm512_add_ps(sum, share);
+      Word<T>::store(shares + key, share);
+    }
+    if (!nothing) add(row, now, sum);
+  }
+
+  // The same, number by number, for a whole block that nothing is hidden of or added to.
+  void weigh_block(int64_t row, float scale) {
+    constexpr int64_t lanes = kBlock / kLanes;
+    __m512 seen[lanes], highest = _mm512_set1_ps(kNever);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < lanes; ++i) {
+      seen[i] = _mm512_mul_ps(_mm512_loadu_ps(&scores_[row * kBlock + i * kLanes]), _mm512_set1_ps(scale));
+      highest = _mm512_max_ps(highest, seen[i]);
+    }
+    const float now = std::max(part_.top[row], _mm512_reduce_max_ps(highest));
+    __m512 sum = _mm512_setzero_ps();
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < lanes; ++i) {
+      const __m512 share = exponential(_mm512_sub_ps(seen[i], _mm512_set1_ps(now)));
+      sum = _mm512_add_ps(sum, share);
+      Word<T>::store(&shares_[row * kBlock + i * kLanes], share);
+    }
+    add(row, now, sum);
+  }
+
+  // What a block's shares, relative to the score `now`, come to; what was gathered before is brought to that scale.
+  void add(int64_t row, float now, __m512 sum) {
+    float& top = part_.top[row];
+    if (now > top) {
+      const float keep = std::exp(top - now);
+      part_.total[row] *= keep;
+      for (int64_t at = 0; at < dim_; ++at) part_.out[row * dim_ + at] *= keep;
+      top = now;
+    }
+    part_.total[row] += _mm512_reduce_add_ps(sum);
+  }
+
+  // Values by their shares, 64 dimensions at a time where there are as many.
+  template <int Count>
+  void gather(int64_t row, int64_t keys) {
+    int64_t at = 0;
+    for (; at + 4 * kLanes <= dim_; at += 4 * kLanes) gather_at<Count, 4>(row, keys, at);
+    for (; at < dim_; at += kLanes) gather_at<Count, 1>(row, keys, at);
+  }
+
+  template <int Count, int Columns>
+  void gather_at(int64_t row, int64_t keys, int64_t at) {
+    __m512 sums[Count][Columns];
+    for (int i = 0; i < Count; ++i)
+      for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(part_.out + (row + i) * dim_ + at + c * kLanes);
+    for (int64_t key = 0; key < keys; key += kNumbers) {
+      const uint32_t* values = &values_[key / kNumbers * dim_ + at];
+      __m512i columns[Columns];
+#pragma GCC unroll 4
+      for (int c = 0; c < Columns; ++c) columns[c] = _mm512_loadu_si512(values + c * kLanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < Count; ++i) {
+        const __m512i share =
+            every_lane(reinterpret_cast<const uint32_t*>(&shares_[(row + i) * kBlock])[key / kNumbers]);
+#pragma GCC unroll 4
+        for (int c = 0; c < Columns; ++c) sums[i][c] = Word<T>::multiply_add(sums[i][c], columns[c], share);
+      }
+    }
+    for (int i = 0; i < Count; ++i)
+      for (int c = 0; c < Columns; ++c) _mm512_storeu_ps(part_.out + (row + i) * dim_ + at + c * kLanes, sums[i][c]);
+  }
+
+  // The lanes from `first` on of one row, of which the first `cached` are cached keys.
+  void gather_own(int64_t row, int64_t first, int64_t cached, const Span<T>& last, const Span<T>& own,
+                  const Paths::Some& path) {
+    const int64_t end = cached + path.count;
+    const auto values = [&](int64_t lane) -> const T* {
+      if (lane >= end) return nullptr;
+      return lane < cached ? last.values + lane * last.value_stride
+                           : own.values + path.keys[lane - cached] * own.value_stride;
+    };
+    const uint32_t* shares = reinterpret_cast<const uint32_t*>(&shares_[row * kBlock]);
+    for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
+      float* out = part_.out + row * dim_ + at;
+      __m512 sums[kNumbers];
+      for (int64_t c = 0; c < kNumbers; ++c) sums[c] = _mm512_loadu_ps(out + c * kLanes);
+      for (int64_t lane = first; lane < end; lane += kNumbers) {
+        __m512i columns[kNumbers];
+        side_by_side(values(lane), values(lane + 1), at, columns);
+        const __m512i share = every_lane(shares[lane / kNumbers]);
+        for (int64_t c = 0; c < kNumbers; ++c) sums[c] = Word<T>::multiply_add(sums[c], columns[c], share);
+      }
+      for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_ps(out + c * kLanes, sums[c]);
+    }
+  }
+};
+
+}  // namespace specextend
