@@ -230,7 +230,7 @@ Compile: TypeAlias = Annotated[
     typer.Option(
         "--compile/--no-compile",
         envvar="SPECEXTEND_COMPILE",
-        help="On processors, decode with kernels and layers compiled here, once, in a minute.",
+        help="On processors, read and decode with kernels and layers compiled here, once, in a minute or two.",
         rich_help_panel=SPEED,
     ),
 ]

@@ -121,9 +121,10 @@ class KVCache(Cache):
         keys, values = self.buffer[:, :, None]
         return list(zip(keys.unbind(), values.unbind(), strict=True))
 
-    def write(self, own: Sequence[Tensor]) -> None:
-        """Fill the reserved rows with every layer's keys and values, [2, 1, kv_heads, n, head_dim] each."""
-        self.rows(self.start, self.end).copy_(torch.cat(tuple(own), 1))
+    def write(self, own: Sequence[Tensor], first: int = 0) -> None:
+        """Fill the reserved rows of layers from `first` on with keys and values, [2, 1, kv_heads, n, head_dim] each."""
+        rows = self.rows(self.start, self.end)[:, first : first + len(own)]
+        rows.copy_(torch.cat(tuple(own), 1))
 
     def gather(self, positions: Tensor) -> Tensor:
         """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""

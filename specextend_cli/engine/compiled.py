@@ -1,8 +1,8 @@
-"""A model that runs as compiled programs where we ask, and as it is everywhere else.
+"""A model that runs as compiled programs wherever there is one, and as it is everywhere else.
 
 The model stays transformers' own; its `forward` is replaced by one that looks at what it is given. A token, a tree, a
-batch or a piece of a prompt over a cache of ours goes from the model's embedding through a program for each layer (see
-`program.py`) to its final norm and output head; other back ends and other callers go to the model itself.
+batch or a long piece of a prompt over a cache of ours goes from the model's embedding through a program for each layer
+(see `program.py`) to its final norm and output head; other back ends and other callers go to the model itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from specextend_cli.engine.attention.function import Pass
 from specextend_cli.engine.attention.prefix import beside
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.four_bit import FEW_OF_OURS
 from specextend_cli.engine.lm import Forwarded, LanguageModel
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler
 from specextend_cli.engine.program import (
@@ -37,7 +38,6 @@ from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.tree import from_lists
 
 _SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow
-_LONG = 32  # rows, at most, of which packed weights serve a prompt's better
 _PARTS = 4  # of the keys, at most
 _NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}  # relative distance of the same logits
 
@@ -145,7 +145,7 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
 class _Step(NamedTuple):
     """What all layers are run with."""
 
-    run: Run
+    kind: Kind
     cache: KVCache | Slots
     this_pass: Pass
     seen: Tensor
@@ -182,19 +182,27 @@ class _Forward:
         cos, sin = self._rotation(states, positions)
         hidden = states if step.hidden is None else step.hidden
         inputs, written, asked = [states], [], []
-        cached = step.cache.cached()
+        run, cache, this_pass, seen, mask = self._runs[step.kind], step.cache, step.this_pass, step.seen, step.mask
+        folded = this_pass.backend if isinstance(this_pass.backend, Folded) else None
+        cached = cache.cached()
         for index, weights in enumerate(self._weights):
-            states, own, queries = step.run([states, cos, sin, *cached[index], step.seen, step.mask, hidden, *weights])
+            states, own, queries = run([states, cos, sin, *cached[index], seen, mask, hidden, *weights])
             if all_states:
                 inputs.append(states)
-            written.append(own)
-            asked.append(queries[:, :, -1:].clone() if step.this_pass.record_last else queries)
-        step.cache.write(written)
-        for index in step.this_pass.record:
-            step.this_pass.queries[index] = (asked[index][0], self._scales[index])
-        if isinstance(step.this_pass.backend, Folded):
-            for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=True):
-                step.this_pass.backend.look(queries, keys[:, :, : len(step.seen) + 1], scale)
+            if index in this_pass.record:
+                kept = queries[0, :, -1:].clone() if this_pass.record_last else queries[0]  # the others can go
+                this_pass.queries[index] = (kept, self._scales[index])
+            if folded is not None:
+                asked.append(queries)
+            if isinstance(cache, KVCache) and step.kind == "prompt":
+                cache.write([own], index)  # as they come: a piece's of all layers are large
+            else:
+                written.append(own)
+        if written:
+            cache.write(written)
+        for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=False):
+            assert folded is not None
+            folded.look(queries, keys[:, :, : len(seen) + 1], scale)
         inputs[-1] = states = self._norm(states)
         return Forwarded(self._head(states[:, -last:]), inputs)
 
@@ -203,16 +211,15 @@ class _Forward:
         b, n = tokens.shape
         if isinstance(cache, KVCache) and isinstance(this_pass.backend, SplitKV) and cache.start == cache.length:
             tree, seen = this_pass.tree_mask, torch.empty(cache.length, 0)
-            if tree is None and n > _LONG and "prompt" in self._runs:
-                return _Step(self._runs["prompt"], cache, this_pass, seen, torch.zeros(1, 1), None)
+            if tree is None and n > FEW_OF_OURS and "prompt" in self._runs:
+                return _Step("prompt", cache, this_pass, seen, torch.zeros(1, 1), None)
             if not (1 <= n <= MOST and cache.length >= _SHORTEST) or (n > 1 and (tree is None or len(tree.T) != n)):
                 return None
-            run = self._runs["token" if n == 1 else "tree"]
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
-            return _Step(run, cache, this_pass, seen, mask, None)
+            return _Step("token" if n == 1 else "tree", cache, this_pass, seen, mask, None)
         if isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
             hidden, seen = cache.hidden(self._embedding.weight.dtype), torch.empty(cache.longest, 0)
-            return _Step(self._runs["batch"], cache, this_pass, seen, torch.zeros(1, 1), hidden)
+            return _Step("batch", cache, this_pass, seen, torch.zeros(1, 1), hidden)
         return None
 
 
@@ -258,7 +265,7 @@ def _watch(lm: LanguageModel, module: nn.Module) -> dict[str, Any]:
 
 
 def _trial(lm: LanguageModel) -> Tensor:
-    """Logits behind a short prompt: of its last token, of one more, and of a small tree.
+    """Logits of a short prompt in two pieces, and behind it of one token and of a small tree.
 
     Of tokens from the middle of the vocabulary: behind the first ones, which are special, bfloat16 alone makes logits
     differ by more than their size.
@@ -266,9 +273,11 @@ def _trial(lm: LanguageModel) -> Tensor:
     tokens = (torch.arange(_SHORTEST + 4) * 97 + lm.vocabulary // 3) % lm.vocabulary
     prompt, tree = tokens[:-3], from_lists(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3, "cpu")
     cache = lm.new_cache(len(prompt) + 3)
-    read = lm.forward(prompt, torch.arange(len(prompt)), cache, logits_to_keep=1).logits
-    cache.commit()
+    read = []
+    for piece in torch.arange(len(prompt)).tensor_split(2):
+        read.append(lm.forward(prompt[piece], piece, cache, logits_to_keep=1).logits)
+        cache.commit()
     one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits
     cache.rollback()
     several = lm.forward(tree.tokens, len(prompt) + tree.depths, cache, this_pass=Pass(lm.backend, tree.mask)).logits
-    return torch.cat((read, one, several)).float()
+    return torch.cat((*read, one, several)).float()

@@ -86,7 +86,7 @@ class HeadPrograms:
 def programs_for(head: EagleHead, directory: Path) -> HeadPrograms:
     """The programs of a head on a processor, in `directory`. CannotCompileError where there can be none."""
     weight = head.fc.weight
-    if not fits(MOST, head.config.head_dim, weight.dtype, weight.device):
+    if not fits(head.config.head_dim, weight.dtype, weight.device):
         raise CannotCompileError("heads are compiled around our own kernels, which are not for this one")
     if not hasattr(torch._C, "_aoti"):
         raise CannotCompileError(f"torch {torch.__version__} has no AOTInductor packages")

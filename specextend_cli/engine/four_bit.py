@@ -19,9 +19,10 @@ from torch.nn.functional import linear
 from specextend_cli.engine import native
 
 GROUP = 32
+FEW_OF_OURS = 32
+"""Rows up to which our own kernels read packed weights; of more, the full ones are read."""
 _FEW = 16  # rows; about here, two cores of a processor with bfloat16 products are as fast with the full weights
 _FEW_OF_EIGHT = 4  # of eight bits, in two halves
-_FEW_OF_OURS = 32  # with our own kernels
 _ROWS = 16  # what kernels want the number of rows to be a multiple of
 _BLOCK = 64  # rows that torch's kernel packs together, at most: only whole blocks of several matrices can be joined
 _KERNEL = "_weight_int4pack_mm_for_cpu"
@@ -115,7 +116,7 @@ class Tiles(Packed):
     @staticmethod
     def limit(parts: int) -> int:
         """See `Packed`."""
-        return _FEW_OF_OURS
+        return FEW_OF_OURS
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""

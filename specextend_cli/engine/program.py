@@ -1,9 +1,10 @@
 """A decoder layer as a compiled program: stock modelling code in, machine code out.
 
-Between its matrix products a decoder layer does some fifty small operations on a few rows, and calling them takes
-longer than computing them. torch.export traces the stock layer once with our attention, and AOTInductor writes,
-compiles and packs C++ for it. Weights are arguments, so that one program serves every layer; keys and values come from
-the cache, and the new ones go back to the caller, so that a program changes nothing.
+Between its matrix products a decoder layer does some fifty small operations. On a few rows, calling them takes longer
+than computing them; on a prompt's, each writes to memory what the next one reads. torch.export traces the stock layer
+once with our attention, and AOTInductor writes, compiles and packs C++ for it. Weights are arguments, so that one
+program serves every layer; keys and values come from the cache, and the new ones go back to the caller, so that a
+program changes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Kind: TypeAlias = Literal["token", "tree", "batch", "prompt"]
 of a prompt."""
 Run: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 """(states [b, n, width], cos, sin, keys, values [b, H_kv, capacity, d], an empty tensor of as many rows as are seen,
-`beside`'s mask, `attend_beside`'s hidden, weights...)
+`beside`'s mask, `attend_beside`'s hidden, weights...); a prompt's program looks at neither mask nor hidden
 -> states, own keys and values [2, b, H_kv, n, d], queries [b, H, n, d]."""
 
 _VERSION = 5  # of what is written here: programs of another are not read
@@ -61,11 +62,11 @@ class Layer:
     @property
     def by_kernel(self) -> bool:
         """Whether its programs attend by our own kernel, or by torch's operations."""
-        return fits(MOST, self.head_dim, self.dtype, torch.device("cpu"))
+        return fits(self.head_dim, self.dtype, torch.device("cpu"))
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The programs it can have: those of prompts need our own kernel."""
+        """The programs it can have: of torch's operations, no compiler makes a prompt's attention."""
         few: tuple[Kind, ...] = ("token", "tree", "batch")
         return (*few, "prompt") if self.by_kernel else few
 
@@ -172,12 +173,8 @@ class _Traced(nn.Module):
         weights: Sequence[Tensor],
     ) -> tuple[Tensor, ...]:
         (layer,) = self._layer
-        if self.kind == "prompt":
-            beside: _Behind = _Behind((keys, values), seen.shape[0])
-        else:
-            hides = hidden if self.kind == "batch" else None
-            looped = None if layer.by_kernel else self.kind != "tree"
-            beside = _Beside((keys, values), seen.shape[0], mask, hides, self.parts, looped=looped)
+        hides = hidden if self.kind == "batch" else None
+        attention = _Attention(self.kind, (keys, values), seen.shape[0], mask, hides, self.parts, layer.by_kernel)
         written = Written()
         out = functional_call(
             layer.module,
@@ -187,13 +184,13 @@ class _Traced(nn.Module):
                 "position_embeddings": (cos, sin),
                 "attention_mask": None,
                 "past_key_values": written,
-                "this_pass": Pass(beside),
+                "this_pass": Pass(attention),
             },
             tie_weights=False,  # a module that several others hold would be swapped, and put back, more than once
         )
-        if not isinstance(out, Tensor) or len(written.keys) != 1 or beside.queries is None:
+        if not isinstance(out, Tensor) or len(written.keys) != 1 or attention.queries is None:
             raise CannotCompileError("it is no layer of states alone, or does not attend once")
-        return out, torch.stack((*written.keys, *written.values)), beside.queries
+        return out, torch.stack((*written.keys, *written.values)), attention.queries
 
     def example(self) -> tuple[Any, ...]:
         """Inputs to trace with."""
@@ -241,45 +238,34 @@ class Written:
         return keys, values
 
 
-class _Behind:
-    """A `Backend` over cached keys and the layer's own, as inputs of the program: for a prompt, by our kernel."""
-
-    def __init__(self, cached: tuple[Tensor, Tensor], seen: int) -> None:
-        self.cached, self.seen = cached, seen
-        self.queries: Tensor | None = None
-
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        self.queries = q
-        return self.attend(q, (k, v), scale)
-
-    def attend(self, q: Tensor, own: tuple[Tensor, Tensor], scale: float) -> Tensor:
-        keys, values = (x[:, :, : self.seen] for x in self.cached)
-        return attend_causal(q, own, (keys, values), scale)
-
-
-class _Beside(_Behind):
-    """The same for few queries; `looped` None is our kernel."""
+class _Attention:
+    """A `Backend` over cached keys and the layer's own, as inputs of the program."""
 
     def __init__(
         self,
+        kind: Kind,
         cached: tuple[Tensor, Tensor],
         seen: int,
         mask: Tensor,
         hidden: Tensor | None,
         parts: int,
-        *,
-        looped: bool | None,
+        by_kernel: bool,
     ) -> None:
-        super().__init__(cached, seen)
-        self.mask, self.hidden, self.parts, self.looped = mask, hidden, parts, looped
+        self.kind, self.cached, self.seen, self.mask = kind, cached, seen, mask
+        self.hidden, self.parts, self.by_kernel = hidden, parts, by_kernel
+        self.queries: Tensor | None = None
 
-    def attend(self, q: Tensor, own: tuple[Tensor, Tensor], scale: float) -> Tensor:
-        if self.looped is None:
-            keys, values = (x[:, :, : self.seen] for x in self.cached)
-            return attend(q, own, (keys, values), scale, self.mask, self.hidden)
-        return attend_beside(
-            q, own, self.cached, self.seen, scale, self.mask, self.parts, self.hidden, looped=self.looped
-        )
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+        self.queries = q
+        if not self.by_kernel:
+            looped = self.kind != "tree"
+            return attend_beside(
+                q, (k, v), self.cached, self.seen, scale, self.mask, self.parts, self.hidden, looped=looped
+            )
+        keys, values = (x[:, :, : self.seen] for x in self.cached)
+        if self.kind == "prompt":
+            return attend_causal(q, (k, v), (keys, values), scale)
+        return attend(q, (k, v), (keys, values), scale, self.mask, self.hidden)
 
 
 def _tensor(module: nn.Module, name: str) -> Tensor:

@@ -117,17 +117,20 @@ def test_states_queries_and_keys_are_the_stock_ones(compiled: Compiled) -> None:
     def verified() -> list[Tensor]:
         target = Target(compiled.lm, score_layers=(0, 2))
         target.begin(300)
-        target.prefill(torch.tensor(LONG))
+        read = target.prefill(torch.tensor(LONG), features=(0, 1, 3))
+        looked = target.attention_from(-1)
         out = target.verify(tree, features=(0, 1, 3), record=True)
         target.keep([0, 1, 3])
+        assert read.features is not None
         assert out.features is not None
-        return [out.logits, out.features, target.attention_from(3), target.cache.rows(0, target.length)]
+        kept = target.cache.rows(0, target.length)
+        return [read.logits, read.features, looked, out.logits, out.features, target.attention_from(3), kept]
 
     ours = verified()
     assert set(compiled.asked) == compiled.pieces(len(LONG))
     compiled.programs.drop(compiled.lm)
     for mine, stock in zip(ours, verified(), strict=True):
-        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=5e-5)
 
 
 def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
@@ -146,7 +149,7 @@ def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
 
     texts, looks = written()
     prompts_only = {len(tokens) for tokens in prompts}
-    assert set(compiled.asked) <= prompts_only | {1}  # the last sequence is alone in the end
+    assert set(compiled.asked) <= compiled.pieces(*prompts_only) | {1}  # the last sequence is alone in the end
     compiled.programs.drop(compiled.lm)
     expected, expected_looks = written()
     assert texts == expected

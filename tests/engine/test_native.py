@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from tiny_models import generate, prompt
 from torch import Tensor
 
 from specextend_cli.engine import native
+from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.native import additive, attend, attend_causal, fits
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
@@ -154,6 +157,27 @@ def test_a_prompt_s_attention(kernels: str, seen: int, n: int, dim: int, dtype: 
 
 
 @ours
+def test_a_prompt_s_large_scores_and_far_ones(kernels: str) -> None:
+    """The largest score is that of a cached key, or of an own one; next to nothing is left of others."""
+    torch.manual_seed(0)
+    q, (k, v), (keys, values) = torch.randn(1, 3, 70, 64), torch.randn(2, 1, 3, 70, 64), torch.randn(2, 1, 3, 200, 64)
+    keys[:, :, 100], k[:, :, 30] = 50 * q[:, :, 10], 50 * q[:, :, 40]
+    out = attend_causal(q, (k, v), (keys, values), 1.0)
+    torch.testing.assert_close(out[:, :, 10], values[:, :, 100])
+    torch.testing.assert_close(out[:, :, 40], v[:, :, 30])
+
+
+@ours
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_number_stays_none(kernels: str, broken: float) -> None:
+    q, (k, v), (keys, values) = torch.randn(1, 3, 70, 64), torch.randn(2, 1, 3, 70, 64), torch.randn(2, 1, 3, 200, 64)
+    q[:, :, 10] = broken
+    out = attend_causal(q, (k, v), (keys, values), 1.0)
+    assert not out[:, :, 10].isfinite().any()
+    assert out[:, :, 11:].isfinite().all()
+
+
+@ours
 def test_a_prompt_s_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
     q, (k, v), (keys, values) = torch.randn(1, 9, 40, 64), torch.randn(2, 1, 3, 40, 64), torch.randn(2, 1, 3, 20, 64)
     attend_causal(q, (k, v), (keys, values), 1.0)
@@ -207,9 +231,20 @@ def test_a_sequence_of_a_batch_gets_what_it_gets_alone(kernels: str, dtype: torc
 
 @ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_split_kv_asks_the_kernel(kernels: str, dtype: torch.dtype) -> None:
-    """Tokens and trees, those that are wider than high among them, between prompts that others attend to."""
+def test_split_kv_asks_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tokens, trees, those that are wider than high among them, and prompts."""
     torch.manual_seed(0)
+    asked: list[str] = []
+
+    def spied(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def called(*given: Any) -> Tensor:
+            asked.append(kernel.__name__)
+            return kernel(*given)
+
+        return called
+
+    for kernel in (attend, attend_causal):
+        monkeypatch.setattr(split_kv, kernel.__name__, spied(kernel))
     backend = SplitKV()
     keys, values = torch.randn(2, 1, 3, 300, 32).to(dtype)
     wide = torch.ones(2, 5, dtype=torch.bool).tril(3)
@@ -218,6 +253,10 @@ def test_split_kv_asks_the_kernel(kernels: str, dtype: torch.dtype) -> None:
         q = torch.randn(1, 9, n, 32).to(dtype)
         expected = reference(q, keys, values, 0.2, mask)
         torch.testing.assert_close(backend(q, keys, values, 0.2, mask), expected, rtol=2e-2, atol=2e-2)
+    tokens_and_trees = ["attend"] * 4
+    assert asked == [*tokens_and_trees, "attend_causal", "attend"]
+    backend(torch.randn(1, 9, 30, 32, requires_grad=True), keys.float(), values.float(), 0.2, None)
+    assert len(asked) == 6  # it has no derivative
 
 
 @ours
@@ -289,7 +328,7 @@ def test_a_tree_has_the_logits_of_plain_decoding_in_bfloat16(kernels: str) -> No
     model = broad().to(torch.bfloat16)
     assert use_four_bit(model, random_weights(model))
     lm = LanguageModel(model)
-    assert fits(12, lm.new_cache(1).buffer.shape[-1], lm.dtype, lm.device)
+    assert fits(lm.new_cache(1).buffer.shape[-1], lm.dtype, lm.device)
     target = Target(lm)
     tokens = prompt(90)
     steps = []
@@ -313,7 +352,7 @@ def test_every_drafter_and_policy(kernels: str, drafter: str, policy: str) -> No
     assert use_four_bit(model, random_weights(model))
     lm = LanguageModel(model)
     head_dim = lm.new_cache(1).buffer.shape[-1]
-    assert fits(12, head_dim, lm.dtype, lm.device)
+    assert fits(head_dim, lm.dtype, lm.device)
     target, retrieval = Target(lm), small(policy)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == generate(judge, prompt(), NEW)
 
@@ -362,4 +401,4 @@ def test_a_damaged_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_without_the_library_nothing_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "is_loaded", lambda: False)
-    assert not fits(1, 64, torch.bfloat16, torch.device("cpu"))
+    assert not fits(64, torch.bfloat16, torch.device("cpu"))

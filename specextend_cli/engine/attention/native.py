@@ -11,10 +11,10 @@ MOST = 64
 """Queries of a tree; more than one without a tree are a prompt's."""
 
 
-def fits(n: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernel is there, and for such queries."""
+def fits(head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the kernels are there, and for such queries."""
     known = dtype in (torch.bfloat16, torch.float32) and head_dim % 32 == 0
-    return known and n <= MOST and device.type == "cpu" and native.is_loaded()
+    return known and device.type == "cpu" and native.is_loaded()
 
 
 def attend(
@@ -35,7 +35,10 @@ def attend(
 
 
 def attend_causal(q: Tensor, own: tuple[Tensor, Tensor], cached: tuple[Tensor, Tensor], scale: float) -> Tensor:
-    """Queries q [1, H, n, d] over `cached` [1, H_kv, seen, d], and of `own` [1, H_kv, n, d] those up to their own."""
+    """Queries q [1, H, n, d] over `cached` [1, H_kv, seen, d], and of `own` [1, H_kv, n, d] those up to their own.
+
+    The result is a view of [1, n, H, d], which is how transformers goes on with it.
+    """
     out: Tensor = torch.ops.specextend.attend_causal(q, *own, *cached, scale)
     return out.transpose(1, 2)
 

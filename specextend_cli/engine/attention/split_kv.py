@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.kernels import flash
-from specextend_cli.engine.attention.native import additive, attend, attend_causal, fits
+from specextend_cli.engine.attention.native import MOST, additive, attend, attend_causal, fits
 from specextend_cli.engine.attention.tiled import tiled
 
 _SHORTEST = 128  # keys of a part; below, a split costs more than it saves
@@ -40,7 +40,7 @@ class SplitKV:
             return hybrid(q, k, v, scale, tree_mask)
         if tree_mask is None and n > 1:
             return _read(q, k, v, scale)
-        if fits(n, q.shape[3], q.dtype, q.device) and not q.requires_grad:
+        if n <= MOST and _has_kernel(q):
             return self._by_kernel(q, k, v, scale, tree_mask)
         tree = 0 if tree_mask is None else tree_mask.shape[1]
         heads = k.shape[1]
@@ -59,8 +59,7 @@ class SplitKV:
     def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
         if self._mask is None or self._shape or self._tree is not tree_mask:
             self._tree, self._shape, self._mask = tree_mask, (), additive(tree_mask)
-        cached = k.shape[2] - self._mask.shape[1]
-        prefix, own = ((k[:, :, part], v[:, :, part]) for part in (slice(cached), slice(cached, None)))
+        prefix, own = _parted(k, v, k.shape[2] - self._mask.shape[1])
         return attend(q, own, prefix, scale, self._mask)
 
     def _masked(
@@ -82,11 +81,19 @@ class SplitKV:
 
 def _read(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """A piece of a prompt."""
-    if fits(1, q.shape[3], q.dtype, q.device) and not q.requires_grad:
-        cached = k.shape[2] - q.shape[2]
-        prefix, own = ((k[:, :, part], v[:, :, part]) for part in (slice(cached), slice(cached, None)))
+    if _has_kernel(q):
+        prefix, own = _parted(k, v, k.shape[2] - q.shape[2])
         return attend_causal(q, own, prefix, scale)
     return tiled(q, k, v, scale) if q.dtype == torch.bfloat16 else hybrid(q, k, v, scale, None)
+
+
+def _has_kernel(q: Tensor) -> bool:
+    return fits(q.shape[3], q.dtype, q.device) and not q.requires_grad
+
+
+def _parted(k: Tensor, v: Tensor, cached: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Keys and values of the first `cached` positions, and of those behind them."""
+    return (k[:, :, :cached], v[:, :, :cached]), (k[:, :, cached:], v[:, :, cached:])
 
 
 def _parts(heads: int, total: int, tree: int) -> int:

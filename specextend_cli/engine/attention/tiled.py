@@ -1,4 +1,4 @@
-"""A prompt's attention in bfloat16 on processors: whole matrix products, a tile of queries at a time.
+"""A prompt's attention in bfloat16 on processors without our kernels: matrix products, a tile of queries at a time.
 
 torch's flash kernel for processors multiplies bfloat16 at a third of the speed of the same processor's matrix
 products. So a tile of queries meets all of its keys in one product, small enough to stay in the cache, is normalized in

@@ -22,8 +22,12 @@ from specextend_cli.engine.native.compiler import CannotCompileError, compiler, 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
 _NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}
-# Threads are torch's, by its OpenMP; numbers of 16 bits are read by twos, as words.
-_FLAGS = ("-O3", "-march=native", "-std=c++20", "-fno-strict-aliasing", "-fPIC", "-shared", "-fopenmp")
+# Threads are torch's, by its OpenMP; numbers of 16 bits are read by twos, as words; what is rounded alike in two places
+# must not be contracted in one of them.
+_FLAGS = (
+    *("-O3", "-march=native", "-std=c++20", "-fno-strict-aliasing", "-ffp-contract=off"),
+    *("-fPIC", "-shared", "-fopenmp"),
+)
 _LONGEST = 300  # seconds
 
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <vector>
 
 #include "reader.h"
@@ -31,7 +32,7 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
                    v.const_data_ptr<T>() + h * v.stride(1) + first * v.stride(2), k.stride(2), v.stride(2),
                    std::min(end - first, kBlock)};
   };
-  // The longest first, to whoever is free.
+  // The longest first, to whoever is free: the range is a call for each thread, and a single one would do all of it.
   std::atomic<int64_t> begun = 0;
   at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) {
     for (int64_t task; (task = begun++) < heads * pieces;) {
@@ -53,7 +54,7 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
         reader.see_first(span(own_keys, own_values, h, key, first + count), scale,
                          [&](int64_t row) { return first + row % count + 1 - key; });
       for (int64_t row = 0; row < rows; ++row) {
-        const float share = 1 / gathered.total[row];
+        const float share = std::exp(gathered.top[row] - gathered.top[row]) / gathered.total[row];  // or no number
         T* const of_row = to + ((first + row % count) * q.size(1) + h * groups + row / count) * dim;
         for (int64_t at = 0; at < dim; ++at) of_row[at] = gathered.out[row * dim + at] * share;
       }
@@ -66,7 +67,7 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
 // sees those up to its own -> [1, n, H, d]. d is a multiple of 32.
 inline at::Tensor attend_causal(const at::Tensor& q, const at::Tensor& own_keys, const at::Tensor& own_values,
                                 const at::Tensor& keys, const at::Tensor& values, double scale) {
-  TORCH_CHECK(q.dim() == 4 && q.size(0) == 1 && q.size(3) % 32 == 0 && q.stride(3) == 1,
+  TORCH_CHECK(q.dim() == 4 && q.size(0) == 1 && q.size(3) % 32 == 0,
               "attend_causal: q is [1, H, n, d], d a multiple of 32");
   for (const at::Tensor* x : {&own_keys, &own_values, &keys, &values})
     TORCH_CHECK(x->dim() == 4 && x->size(0) == 1 && x->size(1) == keys.size(1) && x->size(3) == q.size(3) &&
@@ -76,10 +77,11 @@ inline at::Tensor attend_causal(const at::Tensor& q, const at::Tensor& own_keys,
                   own_keys.size(2) == q.size(2) && own_values.size(2) == q.size(2),
               "attend_causal: as many values as keys, and as many own ones as queries");
   const auto scaled = static_cast<float>(scale);
+  const at::Tensor rows = q.stride(3) == 1 ? q : q.contiguous();
   if (q.scalar_type() == at::kBFloat16)
-    return attend_causal_of<c10::BFloat16>(q, own_keys, own_values, keys, values, scaled);
+    return attend_causal_of<c10::BFloat16>(rows, own_keys, own_values, keys, values, scaled);
   TORCH_CHECK(q.scalar_type() == at::kFloat, "attend_causal: bfloat16 or float32");
-  return attend_causal_of<float>(q, own_keys, own_values, keys, values, scaled);
+  return attend_causal_of<float>(rows, own_keys, own_values, keys, values, scaled);
 }
 
 }  // namespace specextend

@@ -159,7 +159,7 @@ class Reader {
     read_values(span);
     each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
     for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t count = std::clamp<int64_t>(visible(row), 0, span.count);
+      const int64_t count = std::clamp<int64_t>(visible(row), 0, span.count);  // none, above the diagonal
       if (count == kBlock) {
         weigh_block(row, scale);
         continue;
@@ -325,7 +325,7 @@ class Reader {
     if (!nothing) add(row, now, sum);
   }
 
-  // The same, number by number, for a whole block that nothing is hidden of or added to.
+  // The same, number by number if they are finite, for a whole block that nothing is hidden of or added to.
   void weigh_block(int64_t row, float scale) {
     constexpr int64_t lanes = kBlock / kLanes;
     __m512 seen[lanes], highest = _mm512_set1_ps(kNever);
