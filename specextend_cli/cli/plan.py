@@ -30,7 +30,9 @@ def plan(
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show pages, tokens, prompts and levels of a summary, without loading a model.
+    """Show pages, tokens, prompts, levels, time and memory of a summary, without loading a model.
+
+    Time is what earlier runs of the preset took for as many tokens, loading and notes that exist apart.
 
     [dim]Example:[/] specextend plan *.pdf
     """
@@ -68,19 +70,24 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
         for message in document.extraction.warnings:
             output.warn(message)
         plans.append(summarizer.plan(document))
-    _check_memory(output, summarizer.preset)
+    seconds = [summarizer.expected_seconds(plan) for plan in plans]
+    memory = _needed_memory(output, summarizer.preset)
     if as_json:
-        records = [plan_record(plan) for plan in plans]
+        known = zip(plans, seconds, strict=True)
+        records = [plan_record(plan) | {"seconds": expected, "memory": memory} for plan, expected in known]
         output.write(format_json(records[0] if len(records) == 1 else records) + "\n")
     else:
-        output.show(plan_table(plans))
+        output.show(plan_table(plans, seconds, memory))
 
 
-def _check_memory(output: Output, preset: Preset) -> None:
-    """Warn where this machine has no room for what is planned."""
+def _needed_memory(output: Output, preset: Preset) -> int | None:
+    """Bytes, where they are known. Warns where this machine has no room for them."""
     from specextend_cli.figures import format_bytes
     from specextend_cli.models.memory import device_memory, estimate, fits
 
     memory, need = device_memory(), estimate(preset)
-    if need is not None and fits(preset, memory) is False:
+    if need is None:
+        return None
+    if fits(preset, memory) is False:
         output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory, there are {format_bytes(memory)}")
+    return need.total

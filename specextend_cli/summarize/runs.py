@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from specextend_cli.documents.document import Document
@@ -23,6 +24,7 @@ from specextend_cli.summarize.support import Unsupported
 
 _LIMIT = 500  # runs; the oldest go first
 _BYTES = 32_000_000
+_PACED = 20  # runs that say how fast the next one will be
 _ID = 6  # digits at least
 _PASSAGE, _AROUND = 1_000, 240  # characters of a passage, and of what stands before and after it
 LAST = "last"
@@ -41,7 +43,8 @@ class Quote:
 class Run:
     """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
 
-    `quotes` has the passage of every citation, by its start in the document's text.
+    `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
+    prompts, `busy` the seconds of reading and decoding, without loading anything; older records have neither.
     """
 
     id: str
@@ -59,6 +62,8 @@ class Run:
     notes: tuple[str, ...]
     sentences: tuple[Sentence, ...]
     quotes: dict[int, Quote]
+    read: int = 0
+    busy: float = 0.0
 
 
 class RunStore:
@@ -93,6 +98,19 @@ class RunStore:
         with self._asked() as store:
             rows = store.execute("select id, record from runs order by made desc, rowid desc").fetchall()
         return [run for row in rows if (run := _run(*row)) is not None]
+
+    def pace(self, preset: str) -> float | None:
+        """Seconds that this preset's last runs were busy, for a token of a document: their median.
+
+        Runs that found notes of earlier ones, and read less than their document, do not count. None if none is left.
+        """
+        if self.path is None:
+            return None
+        try:
+            whole = [run for run in self.all() if run.preset == preset and run.read >= run.tokens > 0]
+        except InputError:
+            return None
+        return median(run.busy / run.tokens for run in whole[:_PACED]) if whole else None
 
     def get(self, name: str) -> Run:
         """The run whose id is or begins with `name`, or the last one. InputError: there is none, or no longer."""
@@ -187,8 +205,10 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "drafter": summary.drafter,
         "pages": summary.coverage.pages,
         "tokens": summary.coverage.tokens,
+        "read": summary.meter.prompt_tokens,
         "written": summary.meter.tokens,
         "seconds": round(summary.seconds, 3),
+        "busy": round(summary.meter.prefill_seconds + summary.meter.decode_seconds, 3),
         "text": summary.text,
         "notes": list(summary.notes),
         "sentences": [asdict(sentence) for sentence in summary.sentences],

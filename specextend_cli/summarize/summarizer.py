@@ -111,6 +111,11 @@ class Summarizer:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
         return drained(self._planned(document)).plan
 
+    def expected_seconds(self, plan: Plan) -> float | None:
+        """How long reading and decoding will take, by this preset's last runs here; None before the first."""
+        pace = self._runs.pace(self.preset.name)
+        return None if pace is None else pace * plan.tokens
+
     def summarize(self, source: Document | str | Path) -> Summary:
         """The summary of a document, or of the file at a path. Raises what `run` and `read` do."""
         for event in self.run(source if isinstance(source, Document) else read(Path(source))):

@@ -36,10 +36,10 @@ def cell(value: object, style: str = "") -> Text:
     return Text(sanitize(str(value)), style=style)
 
 
-def plan_table(plans: Sequence[Plan]) -> Table:
-    """What will be done, a row a document."""
-    made = table("document", "pages", "tokens", "prompts", "largest", "levels", numbers={*_PLAN_NUMBERS})
-    for plan in plans:
+def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: int | None) -> Table:
+    """What will be done, a row a document, in how many seconds, in how many bytes of memory; None: not known."""
+    made = table("document", *_PLAN_NUMBERS, numbers={*_PLAN_NUMBERS})
+    for plan, expected in zip(plans, seconds, strict=True):
         made.add_row(
             cell(plan.document),
             format_count(plan.pages),
@@ -47,11 +47,13 @@ def plan_table(plans: Sequence[Plan]) -> Table:
             format_count(len(plan.chunks)),
             format_count(max(plan.chunks, default=0)),
             "one pass" if plan.levels == 1 else str(plan.levels),
+            "–" if expected is None else f"about {format_seconds(expected)}",
+            "–" if memory is None else format_bytes(memory),
         )
     return made
 
 
-_PLAN_NUMBERS = ("pages", "tokens", "prompts", "largest", "levels")
+_PLAN_NUMBERS = ("pages", "tokens", "prompts", "largest", "levels", "time", "memory")
 
 
 def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from scribe import Scribe, document, run, summarizer
 from tiny_preset import text
+
+from specextend_cli.engine.meter import Meter
+from specextend_cli.models.store import cache_root
+from specextend_cli.summarize.runs import RunStore
 
 EVIL = "The harbour\x1b[2J was founded [red]by fishermen[/red]. It cost 4,711 crowns. Perhaps it never rained."
 
@@ -51,6 +56,21 @@ def test_the_passage_behind_a_sentence(cli, made):
     whole = json.loads(cli("show", "last", "--json").stdout)
     assert whole["sentences"][0] == record
     assert whole["text"] == made.text
+
+
+def test_a_plan_says_how_long_the_last_runs_took(cli, presets, made, tmp_path):
+    path = tmp_path / "harbour.txt"
+    path.write_text(text(6))
+    asked = ("plan", path, "-m", presets["one"])
+    store = RunStore(cache_root() / "notes.sqlite")
+    store.clear()
+    planned = json.loads(cli(*asked, "--json").stdout)
+    assert planned["seconds"] is None
+    assert planned["memory"] > 0
+    tokens = made.coverage.tokens
+    store.add(replace(made, meter=Meter(prompt_tokens=tokens, prefill_seconds=2.0 * tokens)), document(text(6)))
+    assert json.loads(cli(*asked, "--json").stdout)["seconds"] == pytest.approx(2 * planned["tokens"])
+    assert "about " in cli(*asked).stdout
 
 
 @pytest.mark.parametrize(

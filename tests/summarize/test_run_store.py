@@ -10,6 +10,7 @@ import pytest
 from scribe import Scribe, document, run, summarizer
 from tiny_preset import text
 
+from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize import runs as module
 from specextend_cli.summarize.runs import RunStore
@@ -49,6 +50,24 @@ def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> 
     monkeypatch.setattr(module, "_BYTES", 1)
     last = runs.add(replace(summary, seconds=9), document(text(6)))
     assert [found.id for found in runs.all()] == [last]
+
+
+def test_the_pace_is_that_of_whole_runs_of_the_preset(runs, summary, monkeypatch) -> None:
+    assert runs.pace(summary.preset) is None
+    tokens = summary.coverage.tokens
+
+    def add(seconds: float, *, read: int = tokens, preset: str = summary.preset) -> None:
+        meter = Meter(prompt_tokens=read, prefill_seconds=seconds - 1, verify_seconds=1.0)
+        runs.add(replace(summary, meter=meter, preset=preset, seconds=99), document(text(6)))
+
+    add(500.0)
+    monkeypatch.setattr(module, "_PACED", 3)
+    for seconds in (2.0, 4.0, 30.0):
+        add(seconds)
+    add(1.0, read=tokens - 1)  # its notes were there
+    add(1.0, preset="another")
+    assert runs.pace(summary.preset) == pytest.approx(4 / tokens)
+    assert RunStore(None).pace(summary.preset) is None
 
 
 def test_removing(runs, summary) -> None:
