@@ -66,6 +66,9 @@ class Summarizer:
     def plan(self, document: Any) -> Plan:
         return Plan(document.name, 3, 1234, (617, 617), 2)
 
+    def expected_seconds(self, plan: Plan) -> float:
+        return 42.0
+
     def run(self, document: Any) -> Iterator[Event]:
         if document.name in fail:
             raise InputError(f"{document.name} is encrypted", why="it needs a password", fix="--password-file")

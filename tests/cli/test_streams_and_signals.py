@@ -365,8 +365,9 @@ def test_dry_run_and_plan_show_the_plan_and_run_nothing(document):
     for arguments in (("summarize", "-n", document), ("plan", document)):
         done = run(*arguments, crash=True)
         assert done.returncode == 0
-        assert re.search(r"harbour\.txt +3 +1,234 +2 +617 +2", done.stdout)
-    assert json.loads(run("plan", document, "--json").stdout)["chunks"] == [617, 617]
+        assert re.search(r"harbour\.txt +3 +1,234 +2 +617 +2 +about 42 s +[\d.]+ [MG]B", done.stdout)
+    planned = json.loads(run("plan", document, "--json").stdout)
+    assert (planned["chunks"], planned["seconds"]) == ([617, 617], 42.0)
 
 
 def test_extract_prints_what_the_model_would_see(document):
