@@ -69,7 +69,7 @@ class Models:
     @property
     def retrieval(self) -> Retrieval:
         """The preset's retrieval."""
-        return retrieval_of(self.preset, self.choices)
+        return retrieval_of(self.preset, self.choices, lambda: self.encoder)
 
     @property
     def shape(self) -> TreeShape:

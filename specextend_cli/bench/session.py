@@ -257,6 +257,7 @@ def _settings(options: Options, models: Models, sampling: Sampling) -> dict[str,
         for field in fields(Options)
         if field.name not in {"fresh", "offline", "policy", "preset", "seed", "temperature"}
     }
+    retrieval = models.retrieval
     return {
         **asked,
         "lengths": list(options.lengths),
@@ -268,6 +269,6 @@ def _settings(options: Options, models: Models, sampling: Sampling) -> dict[str,
         "dtype": str(models.dtype).removeprefix("torch."),
         "draft": models.draft,
         "sampling": asdict(sampling),
-        "retrieval": {**asdict(models.retrieval), "layers": list(models.retrieval.layers)},
+        "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
         "tree": asdict(models.shape),
     }

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from specextend_cli.cli import options, signals
 from specextend_cli.errors import UsageError
 
+if TYPE_CHECKING:
+    from specextend_cli.summarize.events import Stage
+    from specextend_cli.ui.streams import Output
+
 TRAINING = "Training"
 _LEADS = (" ", "\n", "\n\n", " The report says: ", ' It states that "', "\nAccording to the text, ", "; ", " ... ")
 """How quotations begin that the head learns to copy."""
+_ANSWER = 192
+"""Tokens of an answer, at least: notes may be cut shorter than the summaries that are drafted for."""
 
 
 def train_draft(
@@ -84,6 +91,7 @@ def train_draft(
     seed: options.Seed = None,
     device: options.Device = "auto",
     dtype: options.DtypeOption = options.Dtype.auto,
+    compile: options.Compile = True,
     offline: options.Offline = False,
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
@@ -109,8 +117,10 @@ def train_draft(
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
+    from specextend_cli.summarize.compiling import compiling, kernels
     from specextend_cli.summarize.pair import Choices, device_of, dtype_of, end_tokens, free_memory, sampling_of
     from specextend_cli.summarize.prompts import Prompter
+    from specextend_cli.summarize.threads import fit_threads
     from specextend_cli.train.answers import Asking
     from specextend_cli.train.card import Facts
     from specextend_cli.train.distill import Distillation, distill
@@ -127,6 +137,9 @@ def train_draft(
         with fetching(console, preset.name, quiet=quiet) as progress:
             directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
         place = device_of(device)
+        fit_threads()
+        if compile:
+            _say(console, kernels(directory, place), quiet=quiet)
         wanted = preset.target.dtype if dtype is options.Dtype.auto else dtype.value
         lm = LanguageModel(
             load_model(
@@ -137,6 +150,8 @@ def train_draft(
                 name=preset.name,
             )
         )
+        if compile:
+            _say(console, compiling(lm), quiet=quiet)
         encoder = TextEncoder.of(directory)
         if not quiet:
             console.note(f"reading {corpus}")
@@ -155,10 +170,10 @@ def train_draft(
                 seed=seed or 0,
             ),
             Asking(
-                batch=256 if on_gpu else 24,
+                batch=256 if on_gpu else 16,
                 memory=free_memory(place) // 3,
                 sampling=sampling_of(preset, Choices()),
-                new_tokens=preset.window.note_tokens,
+                new_tokens=max(preset.window.note_tokens, _ANSWER),
                 seed=seed or 0,
             ),
             vocabulary=min(vocabulary, lm.vocabulary),
@@ -178,3 +193,9 @@ def train_draft(
             for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
                 view.add(event)
     console.write(f"{output}\n")
+
+
+def _say(console: Output, stages: Iterable[Stage], *, quiet: bool) -> None:
+    for stage in stages:
+        if not (quiet or stage.done):
+            console.note(stage.name)

@@ -35,6 +35,7 @@ from specextend_cli.engine.program import (
     load_program,
 )
 from specextend_cli.engine.slots import Folded, Slots
+from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import from_lists
 
 _SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow
@@ -44,12 +45,16 @@ _NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}  # relat
 
 @dataclass(frozen=True)
 class Programs:
-    """What a model's layers need on this machine: the layers, and a file for each kind of program."""
+    """What a model's layers need on this machine: the layers, and a file for each kind of program.
+
+    Prompts are read with `reading_threads`, everything else with as many as torch had when the files were named.
+    """
 
     layers: tuple[Layer, ...]
     scales: tuple[float, ...]
     parts: int
     files: Mapping[Kind, Path]
+    reading_threads: int
 
     @property
     def missing(self) -> list[Kind]:
@@ -61,7 +66,8 @@ class Programs:
         for kind in self.missing:
             compiler()
             yield kind
-            compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
+            with on_threads(self.reading_threads if kind == "prompt" else torch.get_num_threads()):
+                compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
 
     def use(self, lm: LanguageModel) -> None:
         """Let `lm`, whose layers these are, run the programs.
@@ -102,8 +108,11 @@ class Programs:
         return 1 if kind == "batch" else self.parts
 
 
-def programs_for(lm: LanguageModel, directory: Path) -> Programs:
-    """The programs of a model on a processor, in `directory`. CannotCompileError where there can be none."""
+def programs_for(lm: LanguageModel, directory: Path, *, reading_threads: int = 0) -> Programs:
+    """The programs of a model on a processor, in `directory`. CannotCompileError where there can be none.
+
+    Prompts may be read with other `reading_threads` than decoding has (0: as many).
+    """
     if lm.device.type != "cpu" or not isinstance(lm.backend, SplitKV):
         raise CannotCompileError(f"there are none for {lm.device.type}, or for this attention")
     if not hasattr(torch._C, "_aoti"):
@@ -135,11 +144,13 @@ def programs_for(lm: LanguageModel, directory: Path) -> Programs:
     threads = torch.get_num_threads()
     parts = 1 if layers[0].by_kernel else max(min(threads // gcd(kv_heads, threads), _PARTS), 1)
     config = {name: value for name, value in lm.config.to_dict().items() if not name.startswith("_")}
-    files = {
-        kind: directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2"
-        for kind in layers[0].kinds
-    }
-    return Programs(layers, tuple(every.queries[index][1] for index in range(lm.layers)), parts, files)
+    reading_threads = reading_threads or threads
+    files = {}
+    for kind in layers[0].kinds:
+        with on_threads(reading_threads if kind == "prompt" else threads):
+            files[kind] = directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2"
+    scales = tuple(every.queries[index][1] for index in range(lm.layers))
+    return Programs(layers, scales, parts, files, reading_threads)
 
 
 class _Step(NamedTuple):
@@ -165,9 +176,17 @@ class _Forward:
         self._norm, self._rotation = decoder.norm, _Rotation(decoder)
         self._weights = [layer.weights for layer in programs.layers]
         self._scales, self._parts, self._runs = programs.scales, programs.parts, runs
+        self._reading_threads = programs.reading_threads
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         """Tokens [b, n] at positions [b, n]."""
+        tokens = given.get("input_ids")
+        if tokens is not None and tokens.shape[1] > FEW_OF_OURS:
+            with on_threads(self._reading_threads):
+                return self._called(*args, **given)
+        return self._called(*args, **given)
+
+    def _called(self, *args: Any, **given: Any) -> Any:
         tokens, positions = given.get("input_ids"), given.get("position_ids")
         cache, this_pass = given.get("past_key_values"), given.get("this_pass")
         if not args and tokens is not None and positions is not None and this_pass is not None:
@@ -217,9 +236,13 @@ class _Forward:
                 return None
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
             return _Step("token" if n == 1 else "tree", cache, this_pass, seen, mask, None)
-        if isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and 2 <= b <= MOST:
-            hidden, seen = cache.hidden(self._embedding.weight.dtype), torch.empty(cache.longest, 0)
-            return _Step("batch", cache, this_pass, seen, torch.zeros(1, 1), hidden)
+        if isinstance(cache, Slots) and isinstance(this_pass.backend, Folded) and b <= MOST:
+            seen = torch.empty(cache.longest, 0)
+            if b > 1:
+                hidden = cache.hidden(self._embedding.weight.dtype)
+                return _Step("batch", cache, this_pass, seen, torch.zeros(1, 1), hidden)
+            if cache.longest >= _SHORTEST:  # a batch's last one
+                return _Step("token", cache, this_pass, seen, beside(None, cache.longest, self._parts), None)
         return None
 
 

@@ -67,7 +67,8 @@ class Retrieval:
 
     `full` shows all; `streaming` the first `sinks` and the newest tokens (StreamingLLM); `retrieval` the `top_k`
     chunks of `chunk` tokens that the target attends to most, with sinks and the newest `recent` tokens always there.
-    Streaming and retrieval see the same number of tokens, `size`, so that they can be compared.
+    Streaming and retrieval see the same number of tokens, `size`, so that they can be compared. With `breaks`, tokens
+    that end sentences, chunks end behind those and are shorter, and there are more of them (see `Chunks`).
 
     Chosen anew every `every` verification steps (0: once, after prefill); `adaptive` chooses anew, besides, when the
     accepted length falls below its running mean. `positions` re-indexes the visible keys densely (`compact`, for
@@ -84,6 +85,7 @@ class Retrieval:
     adaptive: bool = False
     positions: Positions = "absolute"
     layers: tuple[int, ...] = (-1,)
+    breaks: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if self.chunk < 1 or self.top_k < 0 or self.recent < 1 or self.sinks < 0 or self.every < 0 or not self.layers:

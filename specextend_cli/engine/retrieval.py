@@ -10,33 +10,38 @@ from torch import Tensor
 from specextend_cli.engine.config import Retrieval
 
 
-def working_set(config: Retrieval, length: int, scores: Tensor | None, device: torch.device | str = "cpu") -> Tensor:
+def working_set(
+    config: Retrieval,
+    length: int,
+    scores: Tensor | None,
+    device: torch.device | str = "cpu",
+    starts: Tensor | None = None,
+) -> Tensor:
     """Ascending positions [m] of the first `length` committed ones that stay visible; m <= config.size for short sets.
 
     `scores` [>= length] is the target's attention over the committed positions; without scores, retrieval falls back
-    to streaming. A chunk's score is its mean attention. Chunks are cut from the start, so that a position stays in
-    the same chunk as the sequence grows.
+    to streaming. A chunk's score is its mean attention. Chunks begin at `starts` (see `Chunks`; None: every `chunk`
+    tokens); as many are taken as `top_k` of full size would have tokens.
     """
     if config.policy == "full" or length <= config.size:
         return torch.arange(length, device=device)
     if config.policy == "streaming" or scores is None:
         recent = torch.arange(length - (config.size - config.sinks), length, device=device)
         return torch.cat((torch.arange(config.sinks, device=device), recent))
-    seen = torch.zeros(length, dtype=torch.bool, device=device)
-    seen[: config.sinks] = True
-    seen[length - config.recent :] = True
-    # Only what sinks and recent tokens leave out competes for the top-k: their own attention would win them a place
-    # they have already. The last chunk may be a short one.
+    # Only what sinks and recent tokens leave out competes: their own attention would win them a place they have
+    # already. The last chunk may be a short one.
     end = length - config.recent
-    count = -(-end // config.chunk)
-    rivals = scores.new_zeros(count * config.chunk)
-    rivals[config.sinks : end] = scores[config.sinks : end]
-    sizes = torch.full((count,), config.chunk, device=device)
-    sizes[-1] = end - (count - 1) * config.chunk
-    chosen = (rivals.reshape(count, config.chunk).sum(-1) / sizes).topk(min(config.top_k, count)).indices
-    candidates = torch.zeros(count, config.chunk, dtype=torch.bool, device=device)
-    candidates[chosen] = True
-    seen[:end] |= candidates.flatten()[:end]
+    starts = torch.arange(0, end, config.chunk, device=device) if starts is None else starts[starts < end]
+    sizes = torch.diff(starts, append=torch.tensor([end], device=device))
+    chunk_of = torch.arange(len(starts), device=device).repeat_interleave(sizes, output_size=end)
+    rivals = scores[:end].clone()
+    rivals[: config.sinks] = 0
+    means = rivals.new_zeros(len(starts)).index_add_(0, chunk_of, rivals) / sizes
+    best = means.argsort(descending=True, stable=True)
+    taken = torch.zeros(len(starts), dtype=torch.bool, device=device)
+    taken[best] = sizes[best].cumsum(0) <= config.top_k * config.chunk
+    seen = torch.ones(length, dtype=torch.bool, device=device)
+    seen[config.sinks : end] = taken[chunk_of[config.sinks :]]
     return seen.nonzero().squeeze(-1)
 
 

@@ -139,7 +139,8 @@ class Draft(_Table):
 class Retrieval(_Table):
     """Which positions a drafter sees: all, the first and the newest, or also the chunks the target attends to.
 
-    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks, `every` verification steps (0: once); `adaptive` chooses
+    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks of full size; chunks end after so many `tokens` or, at the
+    latest then, where `sentences` do, `every` verification steps (0: once); `adaptive` chooses
     anew, besides, when drafts begin to fail. `layers` are the target's layers to score from, counted from the end when
     negative.
     """
@@ -153,6 +154,7 @@ class Retrieval(_Table):
     adaptive: bool = False
     positions: Literal["compact", "absolute"] = "compact"
     layers: tuple[int, ...] = Field(default=(-1,), min_length=1)
+    cut: Literal["tokens", "sentences"] = "tokens"
 
 
 class Tree(_Table):

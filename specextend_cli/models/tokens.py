@@ -32,6 +32,7 @@ _QWEN2 = _LLAMA3.replace("{1,3}", "")
 _KNOWN_SPLITS = {_GPT2, _LLAMA3, _QWEN2}
 """Patterns that cover every text without gaps and mean the same to both regex engines."""
 
+_SENTENCE_ENDS = (b".", b"!", b"?", b"\n", "\u3002".encode(), b"<0x0A>")
 _LONG_SPACE = re.compile(r"\s{10000}")  # tiktoken's regex engine runs out of stack on very long runs of white space
 
 
@@ -98,6 +99,12 @@ class TextEncoder:
             return text
         pieces = (self._pieces.get(number) or self._added[number] for number in ids if number not in self._special)
         return b"".join(pieces).decode("utf-8", "replace")
+
+    @cached_property
+    def sentence_ends(self) -> frozenset[int]:
+        """The ids whose text ends a sentence, as far as one token can tell: a full stop, or the end of a line."""
+        spelt = self._pieces or {number: token.encode() for token, number in self._tokenizer.get_vocab().items()}
+        return frozenset(number for number, piece in spelt.items() if piece.endswith(_SENTENCE_ENDS))
 
     @cached_property
     def _obedient(self) -> Tokenizer:

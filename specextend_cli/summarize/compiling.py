@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from filelock import FileLock
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.weights import weight_files
 from specextend_cli.summarize.events import Stage
+from specextend_cli.summarize.threads import are_chosen
 
 if TYPE_CHECKING:
     import torch
@@ -67,11 +68,37 @@ def compiling(lm: LanguageModel, heads: Sequence[EagleHead] = ()) -> Iterator[St
 
 
 def _layers(lm: LanguageModel) -> Iterator[Stage]:
+    import torch
+
     from specextend_cli.engine.compiled import programs_for
 
-    programs = programs_for(lm, _directory())
+    reading = torch.get_num_threads()
+    torch.set_num_threads((yield from _decoding_threads(lm)))
+    programs = programs_for(lm, _directory(), reading_threads=reading)
     yield from _made(_LAYERS, programs)
     programs.use(lm)
+
+
+def _decoding_threads(lm: LanguageModel) -> Generator[Stage, None, int]:
+    """Measured once for this machine; all there are where the user chose them."""
+    import torch
+
+    from specextend_cli.engine.native.compiler import processor
+    from specextend_cli.engine.program import digest
+    from specextend_cli.engine.threads import FEWEST, decoding_threads
+
+    most = torch.get_num_threads()
+    if most < 2 * FEWEST or are_chosen():
+        return most
+    file = _directory() / f"threads-{digest({'machine': (*processor(), most), 'config': lm.config.to_dict()})}"
+    try:
+        known = int(file.read_text())
+    except (OSError, ValueError):
+        yield Stage("choosing how many threads decode, once for this machine")
+        known = decoding_threads(lm)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{known}")
+    return min(max(known, FEWEST), most)
 
 
 def _head(head: EagleHead) -> Iterator[Stage]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +14,7 @@ from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
 from specextend_cli.models.preset import Dtype, LocalSource, Preset
 from specextend_cli.models.sources import Pair as Directories
+from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.eagle import load_eagle
 from specextend_cli.summarize.looks import look_layers
 
@@ -72,7 +74,7 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
             raise _too_large(preset, str(error)) from error
 
     lm = load(directories.target, dtype)
-    retrieval = retrieval_of(preset, choices)
+    retrieval = retrieval_of(preset, choices, partial(TextEncoder.of, directories.target))
     target = Target(lm, score_layers=retrieval.layers, look_layers=look_layers(lm.layers))
     tree = preset.tree
     return Writer(
@@ -154,11 +156,13 @@ def heads_of(drafter: Drafter) -> list[EagleHead]:
     return [source.head for source in sources if isinstance(source, EagleDrafter)]
 
 
-def retrieval_of(preset: Preset, choices: Choices) -> Retrieval:
-    """What a drafter may see, the preset's unless chosen."""
+def retrieval_of(preset: Preset, choices: Choices, encoder: Callable[[], TextEncoder]) -> Retrieval:
+    """What a drafter may see, the preset's unless chosen; the target's `encoder` knows where sentences end."""
     from specextend_cli.engine.config import Retrieval
 
     wanted = preset.retrieval.model_dump()
+    if wanted.pop("cut") == "sentences":
+        wanted["breaks"] = encoder().sentence_ends
     if choices.policy is not None:
         wanted["policy"] = choices.policy
     return Retrieval(**wanted)

@@ -23,13 +23,18 @@ def fit_threads() -> int:
     import torch
 
     threads = torch.get_num_threads()
-    if any(os.environ.get(name) for name in _OVERRULED):
+    if are_chosen():
         return threads
     able = (threads, psutil.cpu_count(logical=False), share(_GROUPS))
     fitting = min(count for count in able if count)
     if fitting < threads:
         torch.set_num_threads(fitting)
     return fitting
+
+
+def are_chosen() -> bool:
+    """Whether the user says how many."""
+    return any(os.environ.get(name) for name in _OVERRULED)
 
 
 def share(groups: Path) -> int | None:

@@ -30,7 +30,7 @@ class Asking:
 
     new_tokens: int = 192
     copies: int = 4
-    batch: int = 24
+    batch: int = 16
     memory: int = 4 << 30
     temperature: float = 0.7
     sampling: Sampling = field(default_factory=lambda: Sampling(repetition_penalty=1.05))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,11 @@ from specextend_cli.engine.tree import from_lists
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
 
-pytestmark = pytest.mark.skipif(
+needs_a_compiler = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512") or not shutil.which("g++"),
     reason="no 4-bit kernel for this processor, or no C++ compiler",
 )
+pytestmark = needs_a_compiler
 
 
 @dataclass
@@ -149,7 +150,7 @@ def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
 
     texts, looks = written()
     prompts_only = {len(tokens) for tokens in prompts}
-    assert set(compiled.asked) <= compiled.pieces(*prompts_only) | {1}  # the last sequence is alone in the end
+    assert set(compiled.asked) <= compiled.pieces(*prompts_only)  # the last sequence, too, which is alone in the end
     compiled.programs.drop(compiled.lm)
     expected, expected_looks = written()
     assert texts == expected
@@ -179,6 +180,19 @@ def test_what_there_is_no_program_for_goes_to_the_layers(compiled: Compiled) -> 
     lm.forward(tokens[161:162], positions[161:162], cache)  # over a row that is not committed
     assert compiled.asked[-layers:] == [1] * layers
     assert len(compiled.asked) == before + layers
+
+
+def test_prompts_are_read_with_threads_of_their_own(compiled: Compiled) -> None:
+    lm, used = compiled.lm, list[tuple[int, int]]()
+    replace(compiled.programs, reading_threads=4).use(lm)
+    embedding = lm.model.get_input_embeddings()
+    hook = embedding.register_forward_hook(lambda _, args, __: used.append((args[0].shape[1], torch.get_num_threads())))
+    before, cache = torch.get_num_threads(), lm.new_cache(300)
+    for piece in torch.arange(len(LONG) + 1).split(len(LONG)):
+        lm.forward(torch.tensor([*LONG, 5])[piece], piece, cache)
+        cache.commit()
+    hook.remove()
+    assert used[-2:] == [(len(LONG), 4), (1, before)]
 
 
 def test_an_exchanged_rope_is_looked_up_anew(compiled: Compiled) -> None:
@@ -222,7 +236,7 @@ def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageM
     lm, programs = made
     crossed = {**programs.files, "token": programs.files["tree"], "tree": programs.files["token"]}
     with pytest.raises(CannotCompileError):
-        Programs(programs.layers, (9.0,) * 3, programs.parts, crossed).use(lm)
+        replace(programs, scales=(9.0,) * 3, files=crossed).use(lm)
     assert "forward" not in lm.model.__dict__
 
 
@@ -230,7 +244,7 @@ def test_a_damaged_program_is_refused(made: tuple[LanguageModel, Programs], tmp_
     lm, programs = made
     torn = tmp_path / "torn.pt2"
     torn.write_bytes(programs.files["token"].read_bytes()[:1000])
-    damaged = Programs(programs.layers, programs.scales, programs.parts, {**programs.files, "token": torn})
+    damaged = replace(programs, files={**programs.files, "token": torn})
     assert not damaged.missing
     with pytest.raises(CannotCompileError):
         damaged.use(lm)

@@ -100,6 +100,15 @@ def test_every_drafter_policy_and_kernel(drafter: str, policy: str, positions: s
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
 
 
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_with_chunks_that_end_where_sentences_do(drafter: str) -> None:
+    model = tiny()
+    expected = generate(model, prompt(), NEW)
+    target = Target(LanguageModel(model))
+    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("drafter", ["none", "ngram", "self", "lm", "blend", "random", "eagle1", "eagle3"])
 def test_every_architecture(name: str, drafter: str) -> None:

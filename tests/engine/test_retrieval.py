@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import prompt, tiny
 
+from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.drafters.working import WorkingCache, rotary_frequencies
@@ -54,6 +56,33 @@ def test_retrieval_takes_the_chunks_the_target_looks_at_most() -> None:
     scores[30] = 0.4  # chunk 7
     chosen = working_set(config, 40, scores)
     assert spans(chosen) == ((0, 1), (8, 12), (20, 24), (36, 40))
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=40), max_size=6), st.integers(1, 12), st.sets(st.integers(0, 9)))
+def test_chunks_end_where_sentences_do_or_when_they_are_full(
+    pieces: list[list[int]], chunk: int, breaks: set[int]
+) -> None:
+    chunks = Chunks(Retrieval(chunk=chunk, breaks=frozenset(breaks)))
+    for piece in pieces:
+        chunks.add(piece)
+    tokens = [token for piece in pieces for token in piece]
+    starts = chunks.starts(len(tokens)).tolist()
+    assert starts[:1] == [0][: len(tokens)]
+    for start, end in pairwise(starts):
+        assert end - start == chunk or (tokens[end - 1] in breaks and chunk <= 2 * (end - start) <= 2 * chunk)
+        assert not any(token in breaks for token in tokens[start + max(-(-chunk // 2) - 1, 0) : end - 1])
+    assert len(tokens) - max(starts, default=0) <= chunk
+
+
+def test_retrieval_takes_whole_sentences_as_long_as_there_is_room() -> None:
+    config = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=4, sinks=1, breaks=frozenset({0}))
+    scores = torch.full((60,), 0.001)
+    scores[20:25], scores[30:38], scores[43:48], scores[5] = 0.1, 0.08, 0.06, 0.3
+    starts = torch.tensor([0, 4, 9, 15, 20, 25, 30, 38, 43, 48, 55])
+    # Sentences of 5, 5, 8 and 5 tokens, by their means; 16 have room, and the third does not fit.
+    assert spans(working_set(config, 60, scores, starts=starts)) == ((0, 1), (20, 25), (30, 38), (56, 60))
+    scores[5] = 0.6
+    assert spans(working_set(config, 60, scores, starts=starts)) == ((0, 1), (4, 9), (20, 25), (56, 60))
 
 
 @given(st.lists(st.integers(0, 60), unique=True))
@@ -128,9 +157,10 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     assert torch.equal(shown[1], working.full.buffer[1][:, :, chosen])
 
 
-def test_the_visible_positions_follow_the_sequence() -> None:
+@pytest.mark.parametrize("breaks", [(), range(0, 100, 3)])
+def test_the_visible_positions_follow_the_sequence(breaks: Sequence[int]) -> None:
     target = Target(LanguageModel(tiny()))
-    config = Retrieval(policy="retrieval", chunk=4, top_k=2, recent=4, sinks=1)
+    config = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=4, sinks=1, breaks=frozenset(breaks))
     for lm in (target.lm, LanguageModel(tiny())):
         drafter = LMDrafter(lm, target, config)
         target.begin(200)
@@ -144,5 +174,8 @@ def test_the_visible_positions_follow_the_sequence() -> None:
         assert drafter.visible().tolist() == expected
         scores = target.attention_from(-1)
         drafter.retrieve(scores)
-        expected = working_set(config, 80 if drafter.is_self else 79, scores).tolist()
+        read = 80 if drafter.is_self else 79
+        chunks = Chunks(config)
+        chunks.add(tokens)
+        expected = working_set(config, read, scores, starts=chunks.starts(read)).tolist()
         assert drafter.visible().tolist() == (expected if drafter.is_self else [*expected, 79])

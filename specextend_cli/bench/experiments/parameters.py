@@ -1,4 +1,4 @@
-"""Table 8 of the paper: working cache, chunk, frequency, and the number of recent tokens, one at a time."""
+"""Table 8 of the paper (working cache, chunk, frequency, recent tokens, one at a time), and chunks of sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class _Choice(NamedTuple):
 
 def run(setting: Setting) -> Run:
     """Every setting is swept with the others at the preset's values."""
-    choices = tuple(_choices(changed(setting.models.retrieval, policy="retrieval")))
+    models = setting.models
+    choices = tuple(_choices(changed(models.retrieval, policy="retrieval"), models.encoder.sentence_ends))
     found = yield from setting.measure({choice.name: setting.recipe(choice.retrieval) for choice in choices})
     rows = {(row.method, row.length): row for row in found.rows}
     tables = []
@@ -48,7 +49,7 @@ def run(setting: Setting) -> Run:
     return Experiment("parameters", "How sensitive is retrieval to its settings?", tuple(tables), (plot,))
 
 
-def _choices(base: Retrieval) -> list[_Choice]:
+def _choices(base: Retrieval, ends: frozenset[int]) -> list[_Choice]:
     budget = base.top_k * base.chunk
     return [
         *(_Choice("working cache", f"{size} chunks", changed(base, top_k=size)) for size in _SIZES),
@@ -56,6 +57,13 @@ def _choices(base: Retrieval) -> list[_Choice]:
             _Choice("chunk", f"{chunk} tokens", changed(base, chunk=chunk, top_k=budget // chunk))
             for chunk in _CHUNKS
             if chunk <= budget
+        ),
+        *(
+            _Choice(
+                "sentences", f"up to {chunk} tokens", changed(base, chunk=chunk, top_k=budget // chunk, breaks=ends)
+            )
+            for chunk in _CHUNKS
+            if 16 <= chunk <= budget
         ),
         *(
             _Choice(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.bench.methods import Recipe, with_policy
+from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.tree import DraftTree
@@ -47,15 +49,18 @@ class ByText:
         self.feature_layers = inner.feature_layers
         self.retrieves = inner.retrieves
         self._tokens: list[int] = []
+        self._chunks = Chunks(config)
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
         self._tokens = []
+        self._chunks = Chunks(self.config)
         self.inner.begin(capacity)
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
         self._tokens.extend(tokens)
+        self._chunks.add(tokens)
         self.inner.observe(tokens, features)
 
     def propose(self, shape: TreeShape) -> DraftTree:
@@ -64,11 +69,11 @@ class ByText:
 
     def retrieve(self, scores: Tensor) -> None:
         """Every position gets its chunk's BM25; the target's own scores are ignored."""
-        chunk = self.config.chunk
-        tokens = self._tokens[: len(scores)]
-        ranked = bm25([tokens[at : at + chunk] for at in range(0, len(tokens), chunk)], self._tokens[-_QUERY:])
-        by_position = torch.tensor(ranked, device=scores.device).repeat_interleave(chunk)[: len(scores)]
-        self.inner.retrieve(by_position)
+        starts = self._chunks.starts(len(scores)).tolist()
+        cut = list(pairwise((*starts, len(scores))))
+        ranked = bm25([self._tokens[start:end] for start, end in cut], self._tokens[-_QUERY:])
+        sizes = torch.tensor([end - start for start, end in cut], device=scores.device)
+        self.inner.retrieve(torch.tensor(ranked, device=scores.device).repeat_interleave(sizes))
 
     def visible(self) -> Tensor:
         """See `Drafter`."""

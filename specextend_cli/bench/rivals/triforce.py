@@ -156,6 +156,7 @@ class TriForceDrafter:
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
         self.source.observe(tokens)
+        self.working.note(tokens)
         self._last = tokens[-1]
 
     def retrieve(self, scores: Tensor) -> None:

@@ -47,8 +47,10 @@ class EagleDrafter(ModelDrafter):
         """See `Drafter`."""
         if features is not None:
             self._features.append(features)
-        # Nothing precedes the first token, so it makes no row.
-        super().observe(tokens[1:] if self._is_first else tokens, None)
+        if self._is_first:  # nothing precedes the first token, so it makes no row
+            self.working.note(tokens[:1])
+            tokens = tokens[1:]
+        super().observe(tokens, None)
         self._is_first = False
 
     def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:

@@ -47,6 +47,7 @@ class LMDrafter(ModelDrafter):
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
         if self.is_self:
+            self.working.note(tokens)
             self._pending = [tokens[-1]]  # the target has read the others
         else:
             super().observe(tokens, features)

@@ -64,6 +64,7 @@ class ModelDrafter(ABC):
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
+        self.working.note(tokens)
         self._pending.extend(tokens)
         if len(self._pending) > _CHUNK:
             # The last token stays: it is the root of the next tree.

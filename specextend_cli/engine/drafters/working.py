@@ -7,12 +7,13 @@ difference, from the full cache each time: the same as storing keys before RoPE,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import working_set
@@ -43,6 +44,7 @@ class WorkingCache:
         self.full = new_cache(0) if shared is None else shared
         self.cache = self.full if self._is_whole else new_cache(0)
         self._chosen = self._rotated_at = self._range(0, 0)
+        self._chunks = Chunks(config)
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence of at most `capacity` tokens."""
@@ -52,6 +54,11 @@ class WorkingCache:
             self.cache.rollback(0)
         self.read = 0
         self._chosen = self._rotated_at = self._range(0, 0)
+        self._chunks = Chunks(self.config)
+
+    def note(self, tokens: Sequence[int]) -> None:
+        """The next committed tokens, which say where chunks may end; their keys come later."""
+        self._chunks.add(tokens)
 
     @property
     def stale(self) -> bool:
@@ -85,7 +92,8 @@ class WorkingCache:
         """Show what the policy chooses by the target's attention."""
         if self._is_shared:
             self.read = self.full.length
-        self.show(working_set(self.config, self.read, scores, self.full.buffer.device))
+        device = self.full.buffer.device
+        self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read, device)))
 
     def commit(self, rows: int) -> None:
         """The `rows` rows behind the working cache's committed ones now belong to the sequence."""

@@ -1,0 +1,59 @@
+"""How many threads decode is measured, and reading has its own number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from test_compiled import needs_a_compiler
+from test_four_bit import broad, four_bit
+from tiny_models import tiny
+
+from specextend_cli.engine.compiled import programs_for
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.threads import decoding_threads, on_threads, quickest
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    assert torch.get_num_threads() == before
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({16: 4.0, 8: 2.0, 4: 3.0, 2: 5.0}, 8),
+        ({16: 1.0, 8: 0.97, 4: 1.5, 2: 3.0}, 16),  # as good as the same
+        ({16: 9.0, 8: 8.0, 4: 7.0, 2: 1.0}, 2),
+        ({3: 1.0}, 3),  # nothing to choose from
+    ],
+)
+def test_the_count_that_takes_clearly_the_least_time(seconds: dict[int, float], expected: int) -> None:
+    now, steps = [0.0], [0]
+
+    def step() -> None:
+        steps[0] += 1
+        late = 10.0 if steps[0] < 3 * len(seconds) else 0.0  # the machine is busy in the first rounds
+        now[0] += seconds[torch.get_num_threads()] + late
+
+    assert quickest(step, max(seconds), clock=lambda: now[0]) == expected
+
+
+def test_steps_of_a_model_are_what_is_timed() -> None:
+    lm = LanguageModel(tiny())
+    with on_threads(4):
+        assert decoding_threads(lm) in (2, 4)
+
+
+@needs_a_compiler
+def test_programs_are_named_for_the_threads_that_run_them(kernels: str, tmp_path: Path) -> None:
+    lm = LanguageModel(four_bit(made=broad))
+    own = {"prompt"} if kernels == "ours" else set()
+    with on_threads(2):
+        same, other = (programs_for(lm, tmp_path, reading_threads=count).files for count in (2, 4))
+    assert {kind for kind, file in other.items() if file != same[kind]} == own
