@@ -106,8 +106,8 @@ Experiments: TypeAlias = Annotated[
     typer.Option(
         "--experiment",
         metavar="A,B,…",
-        help="Instead of a comparison: lengths, ablation, overhead, parameters, positions, triggers, gate, layers, "
-        "needle, divergence, costs.",
+        help="Instead of a comparison: lengths, ablation, overhead, parameters, policies, positions, triggers, gate, "
+        "layers, needle, divergence, costs.",
         rich_help_panel=WORKLOAD,
     ),
 ]

@@ -15,6 +15,7 @@ NAMES = (
     "ablation",
     "overhead",
     "parameters",
+    "policies",
     "positions",
     "triggers",
     "gate",
