@@ -115,4 +115,29 @@ def specforge(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     return head
 
 
-LAYOUTS = (safeailab_1, safeailab_3, angelslim, yarn, speculators, specforge)
+def tied(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """Two layers with biases, the embedding as output head, ids counted from the end, RoPE that is refused as it is."""
+    head = tiny_head("eagle3-2-layers", vocabulary=vocabulary, draft_vocabulary=vocabulary)
+    with torch.no_grad():
+        head.lm_head.weight.copy_(head.embedding.weight)
+    tensors = named(head, "layers.0.")
+    del tensors["lm_head.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": None}
+    settings |= {"num_hidden_layers": 2, "tie_word_embeddings": True}
+    settings |= {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "attention_bias": True, "mlp_bias": True}
+    write_config(directory, vocabulary, **settings, eagle_aux_hidden_state_layer_ids=[-4, -3, -2])
+    return head
+
+
+def bare(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """The target's embedding and output head, and a norm before fc."""
+    head = tiny_head("eagle3-norm-before-fc", vocabulary=vocabulary, draft_vocabulary=vocabulary)
+    tensors = named(head, "midlayer.")
+    del tensors["embed_tokens.weight"], tensors["lm_head.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    write_config(directory, vocabulary, architectures=["LlamaForCausalLMEagle3"], norm_before_fc=True)
+    return head
+
+
+LAYOUTS = (safeailab_1, safeailab_3, angelslim, yarn, speculators, specforge, tied, bare)

@@ -206,6 +206,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     from specextend_cli.bench.partial import key
 
     fit_threads()
+    facts = machine.describe(device_of(options.device))
     longest = max(prompt.length for prompt in prompts) + options.limit
     if options.compile:
         yield from kernels(pair.target, device_of(options.device))
@@ -215,7 +216,6 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     sampling = _sampling(models, options)
     settings = _settings(options, models, sampling)
     settings["compile"] = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
-    facts = machine.describe(models.device)
     identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": options.seed or 0}
     return _Prepared(
         models,

@@ -88,14 +88,33 @@ app.command("doctor")(doctor.doctor)
 def main() -> None:
     """The console script."""
     from specextend_cli.models import lean
+    from specextend_cli.summarize.crew import is_shared
 
-    lean.own_process = True
+    lean.own_process = not is_shared()
     try:
         with signals.handled():
-            code = run(sys.argv[1:])
+            code = _in_company(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
     sys.exit(code)
+
+
+def _in_company(arguments: Sequence[str]) -> int:
+    """Run one command line in the first of torchrun's processes; the others compute along with its target."""
+    from specextend_cli.summarize.crew import crew, follow
+
+    company = crew()
+    assert company is not None
+    if company.rank:
+        try:
+            follow(company)
+        except SpecextendError as error:  # the first process has it, too, and says so
+            return error.exit
+        return Exit.OK
+    code = run(arguments)
+    if code == Exit.OK:  # else the others may wait for what will never come, and torchrun ends them
+        company.dismiss()
+    return code
 
 
 def run(arguments: Sequence[str]) -> int:

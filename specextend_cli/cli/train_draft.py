@@ -136,6 +136,10 @@ def train_draft(
     with signals.deadline(timeout):
         with fetching(console, preset.name, quiet=quiet) as progress:
             directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
+        encoder = TextEncoder.of(directory)
+        if not quiet:
+            console.note(f"reading {corpus}")
+        documents = [encoder.encode(text) for text in read_corpus(corpus)]
         place = device_of(device)
         fit_threads()
         if compile:
@@ -151,11 +155,7 @@ def train_draft(
             )
         )
         if compile:
-            _say(console, compiling(lm), quiet=quiet)
-        encoder = TextEncoder.of(directory)
-        if not quiet:
-            console.note(f"reading {corpus}")
-        documents = [encoder.encode(text) for text in read_corpus(corpus)]
+            _say(console, compiling(lm, all_threads=True), quiet=quiet)
         before, after = Prompter(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
         frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)

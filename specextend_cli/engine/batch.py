@@ -25,6 +25,7 @@ from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.threads import on_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,10 @@ class _Reader:
                 continue
             yield Prefilling(at, len(prompt), perf_counter() - started)
             piece = slice(at, end)
-            out = self.lm.forward(tokens[piece], positions[piece], self.cache, logits_to_keep=1, features=self.features)
+            with on_threads(self.lm.reading_threads):
+                out = self.lm.forward(
+                    tokens[piece], positions[piece], self.cache, logits_to_keep=1, features=self.features
+                )
             self.cache.commit()
             if out.features is not None:
                 yield States(out.features)

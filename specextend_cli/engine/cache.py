@@ -52,16 +52,23 @@ class _BufferLayer(CacheLayerMixin):
 
 
 class KVCache(Cache):
-    """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim].
+    """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim]; of each layer's heads one part of
+    `parts`.
 
     Rows [0, length) are committed. A forward's rows lie in [start, end), behind them until `keep`, `commit` or
     `rollback` decides.
     """
 
     def __init__(
-        self, config: PreTrainedConfig, *, capacity: int, dtype: torch.dtype, device: torch.device | str
+        self,
+        config: PreTrainedConfig,
+        *,
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        parts: int = 1,
     ) -> None:
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        heads = (getattr(config, "num_key_value_heads", None) or config.num_attention_heads) // parts
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         layers = config.num_hidden_layers
         self.buffer = torch.empty(2, layers, heads, _rounded(capacity), head_dim, dtype=dtype, device=device)

@@ -47,7 +47,8 @@ _NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}  # relat
 class Programs:
     """What a model's layers need on this machine: the layers, and a file for each kind of program.
 
-    Prompts are read with `reading_threads`, everything else with as many as torch had when the files were named.
+    A prompt's is compiled for `reading_threads`, with which the loops then read; all others for as many as torch had
+    when the files were named.
     """
 
     layers: tuple[Layer, ...]
@@ -79,6 +80,7 @@ class Programs:
         checked = self.files["token"].with_suffix(".checked")
         before = None if checked.exists() else _trial(lm)
         lm.model.forward = _Forward(lm, self, runs)
+        lm.reading_threads = self.reading_threads
         if before is None:
             return
         try:
@@ -95,6 +97,7 @@ class Programs:
     def drop(lm: LanguageModel) -> None:
         """The model as it was."""
         lm.model.__dict__.pop("forward", None)
+        lm.reading_threads = None
 
     def _load(self, kind: Kind) -> Run:
         try:
@@ -176,17 +179,9 @@ class _Forward:
         self._norm, self._rotation = decoder.norm, _Rotation(decoder)
         self._weights = [layer.weights for layer in programs.layers]
         self._scales, self._parts, self._runs = programs.scales, programs.parts, runs
-        self._reading_threads = programs.reading_threads
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         """Tokens [b, n] at positions [b, n]."""
-        tokens = given.get("input_ids")
-        if tokens is not None and tokens.shape[1] > FEW_OF_OURS:
-            with on_threads(self._reading_threads):
-                return self._called(*args, **given)
-        return self._called(*args, **given)
-
-    def _called(self, *args: Any, **given: Any) -> Any:
         tokens, positions = given.get("input_ids"), given.get("position_ids")
         cache, this_pass = given.get("past_key_values"), given.get("this_pass")
         if not args and tokens is not None and positions is not None and this_pass is not None:

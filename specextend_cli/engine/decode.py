@@ -17,6 +17,7 @@ from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import root
 from specextend_cli.engine.verify import accept
 
@@ -62,8 +63,9 @@ def decode(
     for at, end in pieces(len(prompt), prefill_chunk, shared):
         yield Prefilling(at, len(prompt), perf_counter() - started)
         piece = prompt[at:end]
-        out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
-        drafter.observe(piece, out.features)
+        with on_threads(target.lm.reading_threads):
+            out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
+            drafter.observe(piece, out.features)
     emitted = sampler.choose(out.logits).tolist()
     sampler.commit(emitted)
     drafter.observe(emitted, None)

@@ -33,9 +33,12 @@ class Forwarded(NamedTuple):
 
 
 class LanguageModel:
-    """A causal language model with our attention and our cache, batch 1. No modelling code of its own."""
+    """A causal language model with our attention and our cache, batch 1. No modelling code of its own.
 
-    def __init__(self, model: PreTrainedModel, *, backend: str = "auto") -> None:
+    Of a model whose heads were split over `parts` processes, every process has one (see `parallel`).
+    """
+
+    def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
         check_supported(model)
         register()
         model.set_attn_implementation(NAME)
@@ -44,6 +47,9 @@ class LanguageModel:
         self.device = model.device
         self.dtype = model.dtype
         self.backend = backend_for(self.device, backend)
+        self.parts = parts
+        self.reading_threads: int | None = None
+        """Threads with which prompts are read on a processor, where decoding has fewer."""
         self._probe()
 
     @property
@@ -69,7 +75,7 @@ class LanguageModel:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` tokens before it has to grow."""
-        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
+        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device, parts=self.parts)
 
     @torch.inference_mode()
     def forward(

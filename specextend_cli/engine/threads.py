@@ -12,7 +12,7 @@ from specextend_cli.engine.attention.function import Pass
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import from_lists
 
-_SEEN = 256  # tokens behind which steps are timed
+_SEEN = 2048  # tokens behind which steps are timed
 _NODES = 8
 _ROUNDS = 7
 FEWEST = 2
@@ -20,13 +20,13 @@ _WORTH = 0.95  # of the time with all threads; less is noise
 
 
 @contextmanager
-def on_threads(count: int) -> Iterator[None]:
-    """Compute with so many threads."""
+def on_threads(count: int | None) -> Iterator[None]:
+    """Compute with so many threads; None: with those there are."""
     before = torch.get_num_threads()
-    if count == before:
+    if count in (None, before):
         yield
         return
-    torch.set_num_threads(count)
+    torch.set_num_threads(count or before)
     try:
         yield
     finally:

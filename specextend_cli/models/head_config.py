@@ -37,7 +37,10 @@ def configure(
     except KeyError as error:
         raise misfit(directory, f"it has no {error.args[0]}") from error
     hidden, joined = fc.shape
-    reads = int(settings.get("target_hidden_size") or target.config.hidden_size)
+    width = int(target.config.hidden_size)
+    reads = int(settings.get("target_hidden_size") or width)
+    if reads != width:
+        raise misfit(directory, f"it reads states of {reads} numbers, the target's have {width}")
     generation = 3 if query.shape[1] == 2 * hidden else 1
     if query.shape[1] not in (hidden, 2 * hidden) or (claims_eagle3(settings) and generation == 1):
         raise misfit(directory, f"its first layer reads {query.shape[1]} numbers, its states have {hidden}")
@@ -56,6 +59,11 @@ def configure(
     layers = len(numbers)
     if numbers != set(range(layers)) or layers > _MOST_LAYERS:
         raise misfit(directory, f"its layers are numbered {sorted(numbers)[:_MOST_LAYERS]}")
+    # Some configurations are copies of the target's; one that speaks of a head, and of more layers, has lost some.
+    if layers < int(settings.get("num_hidden_layers") or 0) <= _MOST_LAYERS:
+        raise misfit(directory, f"config.json says num_hidden_layers {settings['num_hidden_layers']}, it has {layers}")
+    if generation == 1 and settings.get("bias") is True and "fc.bias" not in tensors:
+        raise misfit(directory, "config.json says that fc has a bias, and it is missing")
     fused = joined // reads if generation == 3 else 1
     feature_layers, other = _feature_layers(settings, generation, fused, target.layers, directory)
     vocabulary = len(tensors["embedding.weight"]) if "embedding.weight" in tensors else target.vocabulary

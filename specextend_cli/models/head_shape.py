@@ -55,6 +55,8 @@ class HeadShape(BaseModel):
             generation: Literal[1, 3] = 3 if claims_eagle3(settings) or "draft_vocab_size" in settings else 1
             ids = nested(settings, "eagle_aux_hidden_state_layer_ids", None)
             draft_vocab = (settings.get("draft_vocab_size") or vocab) if generation == 3 else 0
+            if draft_vocab == vocab and not settings.get("tie_word_embeddings") and _lacks_output(directory):
+                draft_vocab = 0
             return cls(
                 generation=generation,
                 layers=settings.get("num_hidden_layers", 1),
@@ -105,6 +107,13 @@ class HeadShape(BaseModel):
     def kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to its cache."""
         return 2 * self.layers * self.kv_heads * self.head_dim * item
+
+
+def _lacks_output(directory: Path) -> bool:
+    """Whether the tensors are named, and none is an output layer."""
+    files = weight_files(directory)
+    names = [name for file in files if file.suffix == ".safetensors" for name in read_header(file)]
+    return bool(names) and not any(name.endswith("lm_head.weight") for name in names)
 
 
 def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:

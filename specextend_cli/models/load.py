@@ -12,12 +12,15 @@ from specextend_cli.models.chat import render_chat
 from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.quiet import quiet
+from specextend_cli.models.splitting import split
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+    from specextend_cli.engine.parallel import Crew
 
 __all__ = ["load_model", "load_tokenizer", "render_chat"]
 
@@ -30,12 +33,14 @@ def load_model(
     attn_implementation: str | None = None,
     quantization: Quantization = "none",
     name: str = "NAME",
+    crew: Crew | None = None,
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
     `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing
     weights, an unknown architecture, one that would need code from its repository, or no library to quantize with.
-    `torch.OutOfMemoryError` passes through: the caller knows the device.
+    `torch.OutOfMemoryError` passes through: the caller knows the device. With a `crew`, of several processes that all
+    call this, each has its part of the model (see `split`).
     """
     weights = weight_files(directory)
     for file in weights:
@@ -68,10 +73,13 @@ def load_model(
     info: dict[str, Any] = loaded[1]
     if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
         raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
-    # A quantized model is on its device already, and must not be moved.
-    model: PreTrainedModel = loaded[0] if quantization != "none" else loaded[0].to(device)
+    model: PreTrainedModel = loaded[0]
+    if crew is not None:
+        split(model, crew)
+    if quantization == "none":  # a quantized model is on its device already, and must not be moved
+        model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
     model.eval()
-    if quantization == "none" and (codes := directory / FILE).exists():
+    if quantization == "none" and crew is None and (codes := directory / FILE).exists():
         _read_four_bit(model, codes, name)
     return model
 

@@ -32,7 +32,8 @@ _QWEN2 = _LLAMA3.replace("{1,3}", "")
 _KNOWN_SPLITS = {_GPT2, _LLAMA3, _QWEN2}
 """Patterns that cover every text without gaps and mean the same to both regex engines."""
 
-_SENTENCE_ENDS = (b".", b"!", b"?", b"\n", "\u3002".encode(), b"<0x0A>")
+_SENTENCE_ENDS = (b".", b"!", b"?", b"\n", *(mark.encode() for mark in "\u3002\uff01\uff1f"), b"<0x0A>")
+_CLOSING = b"\"')]"
 _LONG_SPACE = re.compile(r"\s{10000}")  # tiktoken's regex engine runs out of stack on very long runs of white space
 
 
@@ -104,7 +105,7 @@ class TextEncoder:
     def sentence_ends(self) -> frozenset[int]:
         """The ids whose text ends a sentence, as far as one token can tell: a full stop, or the end of a line."""
         spelt = self._pieces or {number: token.encode() for token, number in self._tokenizer.get_vocab().items()}
-        return frozenset(number for number, piece in spelt.items() if piece.endswith(_SENTENCE_ENDS))
+        return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
 
     @cached_property
     def _obedient(self) -> Tokenizer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,37 +53,46 @@ def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
         yield Stage(f"without kernels of our own: {error}")
 
 
-def compiling(lm: LanguageModel, heads: Sequence[EagleHead] = ()) -> Iterator[Stage]:
+def compiling(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, all_threads: bool = False) -> Iterator[Stage]:
     """Let `lm` and the heads that draft for it run compiled, on processors.
+
+    From then on torch has as many threads as decoding is quickest with (`fit_threads` gives it the others back), unless
+    it is to keep `all_threads`.
 
     What takes long, and what speaks against it, comes as stages. Heads need our own kernels, and go without a word
     where there are none.
     """
     from specextend_cli.engine.native import is_loaded
 
-    if lm.device.type != "cpu" or sum(weight.numel() for weight in lm.model.parameters()) < _WORTH:
+    if lm.device.type != "cpu" or lm.parts > 1 or sum(weight.numel() for weight in lm.model.parameters()) < _WORTH:
         return
-    yield from _or_why("the decoder's layers are not compiled", _layers(lm))
+    yield from _or_why("the decoder's layers are not compiled", _layers(lm, all_threads=all_threads))
     for head in heads if is_loaded() else ():
         yield from _or_why("the draft head is not compiled", _head(head))
 
 
-def _layers(lm: LanguageModel) -> Iterator[Stage]:
+def _layers(lm: LanguageModel, *, all_threads: bool) -> Iterator[Stage]:
     import torch
 
     from specextend_cli.engine.compiled import programs_for
 
     reading = torch.get_num_threads()
-    torch.set_num_threads((yield from _decoding_threads(lm)))
-    programs = programs_for(lm, _directory(), reading_threads=reading)
-    yield from _made(_LAYERS, programs)
-    programs.use(lm)
+    if not all_threads:
+        torch.set_num_threads((yield from _decoding_threads(lm)))
+    try:
+        programs = programs_for(lm, _directory(), reading_threads=reading)
+        yield from _made(_LAYERS, programs)
+        programs.use(lm)
+    except BaseException:
+        torch.set_num_threads(reading)
+        raise
 
 
 def _decoding_threads(lm: LanguageModel) -> Generator[Stage, None, int]:
     """Measured once for this machine; all there are where the user chose them."""
     import torch
 
+    from specextend_cli.engine.native import is_loaded
     from specextend_cli.engine.native.compiler import processor
     from specextend_cli.engine.program import digest
     from specextend_cli.engine.threads import FEWEST, decoding_threads
@@ -90,14 +100,17 @@ def _decoding_threads(lm: LanguageModel) -> Generator[Stage, None, int]:
     most = torch.get_num_threads()
     if most < 2 * FEWEST or are_chosen():
         return most
-    file = _directory() / f"threads-{digest({'machine': (*processor(), most), 'config': lm.config.to_dict()})}"
+    shape = (type(lm.model).__name__, lm.layers, lm.config.hidden_size, str(lm.dtype), is_loaded())
+    file = _directory() / f"threads-{digest({'machine': (*processor(), most), 'model': shape})}"
     try:
         known = int(file.read_text())
     except (OSError, ValueError):
         yield Stage("choosing how many threads decode, once for this machine")
         known = decoding_threads(lm)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{known}")
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        partial.write_text(f"{known}")
+        partial.replace(file)
     return min(max(known, FEWEST), most)
 
 

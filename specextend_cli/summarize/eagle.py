@@ -45,7 +45,8 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
     Where its configuration leaves open which states it reads, both readings continue a short text, and the better one
-    is kept: the head's configuration says which. On processors a head drafts with four bits a weight.
+    is kept: the head's configuration says which. (Not where processes share the target: only the whole drafting loop
+    is shared.) On processors a head drafts with four bits a weight.
     """
     import torch
 
@@ -55,7 +56,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
 
     loaded = load_head(directory, target, name=name)
     head = loaded.head
-    if loaded.other_layers is not None:
+    if loaded.other_layers is not None and target.parts == 1:
         tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
         head = probe(loaded, target, torch.tensor(tokens, device=target.device))[0]
     round_to_four_bit(head)

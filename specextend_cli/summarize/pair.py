@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,10 @@ import psutil
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
-from specextend_cli.models.preset import Dtype, LocalSource, Preset
+from specextend_cli.models.preset import Dtype, LocalSource, Preset, Quantization
 from specextend_cli.models.sources import Pair as Directories
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.crew import crew
 from specextend_cli.summarize.eagle import load_eagle
 from specextend_cli.summarize.looks import look_layers
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.parallel import Crew
     from specextend_cli.engine.target import Target
     from specextend_cli.summarize.writer import Writer
 
@@ -47,47 +50,77 @@ class Choices:
 
 
 def load_writer(preset: Preset, directories: Directories, choices: Choices) -> Writer:
-    """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded."""
-    import torch
+    """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded.
 
+    Where several processes share the target, all of them load their parts of it now; drafts are this one's alone.
+    """
     from specextend_cli.engine.batch import slots_for
     from specextend_cli.engine.budget import Budget
     from specextend_cli.engine.config import TreeShape
-    from specextend_cli.engine.lm import LanguageModel
-    from specextend_cli.engine.target import Target
-    from specextend_cli.models.load import load_model, load_tokenizer
+    from specextend_cli.models.load import load_tokenizer
     from specextend_cli.summarize.writer import Writer
 
-    device = device_of(choices.device)
-    dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
-    check_memory(preset, device, choices)
-
-    own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
-
-    def load(path: Path, dtype: torch.dtype) -> LanguageModel:
-        name = "" if path in own else preset.name
-        quantization = preset.target.quantization if path == directories.target else "none"
-        try:
-            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
-            return LanguageModel(model)
-        except torch.OutOfMemoryError as error:
-            raise _too_large(preset, str(error)) from error
-
-    lm = load(directories.target, dtype)
+    if shared := crew():
+        shared.tell("load", preset, directories, choices)
+    target = load_target(preset, directories, choices)
+    lm, device = target.lm, target.lm.device
     retrieval = retrieval_of(preset, choices, partial(TextEncoder.of, directories.target))
-    target = Target(lm, score_layers=retrieval.layers, look_layers=look_layers(lm.layers))
     tree = preset.tree
     return Writer(
         target=target,
-        drafter=drafter_of(preset, choices, target, retrieval, directories.draft, load),
+        drafter=drafter_of(
+            preset, choices, target, retrieval, directories.draft, partial(_load, preset, "none", device, None)
+        ),
         tokenizer=load_tokenizer(directories.target),
         sampling=sampling_of(preset, choices),
         retrieval=retrieval,
         budget=Budget(TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)),
         eos=end_tokens(lm),
         prefill_chunk=1024 if device.type == "cpu" else 4096,
-        together=slots_for(lm, preset.window.chunk + 2 * preset.window.note_tokens, free_memory(device) // 4),
+        # A batch's steps are no orders that other processes know.
+        together=1
+        if shared
+        else slots_for(lm, preset.window.chunk + 2 * preset.window.note_tokens, free_memory(device) // 4),
     )
+
+
+def load_target(preset: Preset, directories: Directories, choices: Choices) -> Target:
+    """The preset's target, or this process's part of it; errors as `load_writer`."""
+    from specextend_cli.engine.parallel import LeadingTarget
+    from specextend_cli.engine.target import Target
+
+    shared = crew()
+    device = device_of(choices.device)
+    dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
+    check_memory(preset, device, choices, parts=shared.size if shared else 1)
+    lm = _load(preset, preset.target.quantization, device, shared, directories.target, dtype)
+    scored, looked = preset.retrieval.layers, look_layers(lm.layers)
+    if shared and shared.rank == 0:
+        return LeadingTarget(lm, shared, score_layers=scored, look_layers=looked)
+    return Target(lm, score_layers=scored, look_layers=looked)
+
+
+def _load(
+    preset: Preset,
+    quantization: Quantization,
+    device: torch.device,
+    shared: Crew | None,
+    path: Path,
+    dtype: torch.dtype,
+) -> LanguageModel:
+    import torch
+
+    from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.models.load import load_model
+
+    own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
+    name = "" if path in own else preset.name
+    try:
+        with shared.in_turn() if shared else nullcontext():
+            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, crew=shared)
+        return LanguageModel(model, parts=shared.size if shared else 1)
+    except torch.OutOfMemoryError as error:
+        raise _too_large(preset, str(error)) from error
 
 
 def drafter_of(
@@ -121,6 +154,8 @@ def drafter_of(
         if kind == "ngram":
             return NgramDrafter(target.lm.device)
         if kind == "self":
+            if target.lm.parts > 1:
+                raise UsageError("a target that processes share cannot draft for itself", fix="--draft ngram")
             return LMDrafter(target.lm, target, retrieval)
         if kind == "lm":
             wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
@@ -218,14 +253,19 @@ def free_memory(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check_memory(preset: Preset, device: torch.device, choices: Choices, *, context: int | None = None) -> None:
-    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free."""
+def check_memory(
+    preset: Preset, device: torch.device, choices: Choices, *, context: int | None = None, parts: int = 1
+) -> None:
+    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free.
+
+    Of the target, one of `parts` equal parts has to.
+    """
     need = estimate(preset, context=context, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
-    free = free_memory(device)
-    if need is not None and need.total > HEADROOM * free:
-        raise _too_large(
-            preset, f"it needs about {need.total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}"
-        )
+    if need is None:
+        return
+    free, total = free_memory(device), need.total - (need.weights + need.kv) * (parts - 1) // parts
+    if total > HEADROOM * free:
+        raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
 
 
 def _too_large(preset: Preset, why: str) -> FitError:

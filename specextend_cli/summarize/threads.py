@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from math import ceil
 from pathlib import Path
 
@@ -18,16 +19,23 @@ _OVERRULED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _GROUPS = Path("/sys/fs/cgroup")
 
 
-def fit_threads() -> int:
-    """Lower torch's number of threads where it is too large; returns what it is then."""
+@cache
+def _threads() -> int:
+    """What torch took in the beginning."""
     import torch
 
-    threads = torch.get_num_threads()
+    return torch.get_num_threads()
+
+
+def fit_threads() -> int:
+    """Give torch as many threads as it took in the beginning, or fewer where that is too many; returns the number."""
+    import torch
+
     if are_chosen():
-        return threads
-    able = (threads, psutil.cpu_count(logical=False), share(_GROUPS))
+        return torch.get_num_threads()
+    able = (_threads(), psutil.cpu_count(logical=False), share(_GROUPS))
     fitting = min(count for count in able if count)
-    if fitting < threads:
+    if fitting != torch.get_num_threads():
         torch.set_num_threads(fitting)
     return fitting
 

@@ -157,6 +157,13 @@ def _begun(directory: Path, lm: LanguageModel) -> EagleHead:
         raise ModelError(
             f"{directory} holds no EAGLE-3 head", why="other heads are not trained here", fix="leave it out"
         )
+    embedding = lm.model.get_input_embeddings().weight
+    if head.config.feeds_normed or not torch.equal(head.embedding.weight.to(embedding), embedding):
+        raise ModelError(
+            f"the head in {directory} cannot be trained further",
+            why="it has an embedding of its own, or feeds itself its normed states, which are not written here",
+            fix="leave it out, or begin from a head that train-draft made",
+        )
     head.requires_grad_(True).embedding.requires_grad_(False)
     return head
 

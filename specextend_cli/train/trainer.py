@@ -85,7 +85,7 @@ def train(
     )
     run = _Progress()
     if checkpoint.exists():
-        run = _restore(checkpoint, head, optimizer)
+        run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # more time is another chance
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
     mixture = Mixture(kinds, order)

@@ -183,16 +183,20 @@ def test_what_there_is_no_program_for_goes_to_the_layers(compiled: Compiled) -> 
 
 
 def test_prompts_are_read_with_threads_of_their_own(compiled: Compiled) -> None:
-    lm, used = compiled.lm, list[tuple[int, int]]()
-    replace(compiled.programs, reading_threads=4).use(lm)
+    lm, used, before = compiled.lm, set[tuple[bool, int]](), torch.get_num_threads()
+    replace(compiled.programs, reading_threads=before + 3).use(lm)
     embedding = lm.model.get_input_embeddings()
-    hook = embedding.register_forward_hook(lambda _, args, __: used.append((args[0].shape[1], torch.get_num_threads())))
-    before, cache = torch.get_num_threads(), lm.new_cache(300)
-    for piece in torch.arange(len(LONG) + 1).split(len(LONG)):
-        lm.forward(torch.tensor([*LONG, 5])[piece], piece, cache)
-        cache.commit()
+    hook = embedding.register_forward_hook(
+        lambda _, args, __: used.add((args[0].numel() > 20, torch.get_num_threads()))
+    )
+    target = Target(lm)
+    run(target, DRAFTERS["ngram"](target, small("full")), LONG, small("full"), shape=SHAPE)
+    for _ in decode_batch(lm, [Request(LONG, Stop(4)), Request(LONG[:150], Stop(4))], slots=2):
+        pass
     hook.remove()
-    assert used[-2:] == [(len(LONG), 4), (1, before)]
+    assert used == {(True, before + 3), (False, before)}
+    compiled.programs.drop(lm)
+    assert lm.reading_threads is None
 
 
 def test_an_exchanged_rope_is_looked_up_anew(compiled: Compiled) -> None:

@@ -92,6 +92,39 @@ def test_a_longer_match_comes_before_a_shorter_one() -> None:
     assert 31 in firsts
 
 
+def test_a_match_has_several_continuations() -> None:
+    drafter = NgramDrafter()
+    circle = [token for end in (5, 6, 7) for token in (1, 2, 40, end)]  # what a shorter match would say
+    drafter.observe([4, 1, 2, 30, 9, 4, 1, 2, 31, 8, *circle, 4, 1, 2], None)
+    tree = drafter.propose(SHAPE)
+    firsts = {int(tree.tokens[i]) for i in range(1, len(tree)) if int(tree.parents[i]) == 0}
+    assert {30, 31} <= firsts
+
+
+def test_promises_are_kept_by_matches_of_every_length() -> None:
+    """Long matches come true here, short ones hardly ever: each must promise what it keeps."""
+    draw = random.Random(1)
+    phrases = [[draw.randrange(40) for _ in range(12)] for _ in range(6)]
+    drafter, automaton, first = NgramDrafter(), SuffixAutomaton(), [draw.randrange(40) for _ in range(100)]
+    promised, right, asked = {True: 0.0, False: 0.0}, {True: 0, False: 0}, {True: 0, False: 0}
+    drafter.observe(first, None)
+    for token in first:
+        automaton.append(token)
+    text = [token for _ in range(120) for token in (*draw.choice(phrases), *(draw.randrange(40) for _ in range(6)))]
+    for token in text:
+        tree = drafter.propose(TreeShape(nodes=2, depth=1))
+        is_long = automaton.longest[automaton.match] >= 3
+        if len(tree) > 1:
+            promised[is_long] += float(tree.scores[1])
+            right[is_long] += int(tree.tokens[1]) == token
+            asked[is_long] += 1
+        drafter.observe([token], None)
+        automaton.append(token)
+    for is_long in (True, False):
+        assert promised[is_long] / asked[is_long] == pytest.approx(right[is_long] / asked[is_long], abs=0.1)
+    assert right[True] / asked[True] > right[False] / asked[False] + 0.3
+
+
 def test_nothing_to_copy_makes_a_root() -> None:
     drafter = NgramDrafter()
     drafter.observe([1, 2, 3], None)

@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 import torch
-from published_heads import LAYOUTS, SIZES, angelslim, named, safeailab_1, safeailab_3, speculators, yarn
+from published_heads import LAYOUTS, SIZES, angelslim, bare, named, safeailab_1, safeailab_3, speculators, yarn
 from safetensors.torch import save_file
-from test_eagle import Plain
+from test_eagle import Plain, follows
+from test_identity import NEW, POLICIES, run, small
 from tiny_heads import tiny_head
-from tiny_models import VOCABULARY, prompt, tiny
+from tiny_models import VOCABULARY, generate, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, probe, save_head
@@ -52,21 +55,34 @@ def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @torch.inference_mode()
 def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
-    """Logits equal an independent computation from the tensors that were written."""
+    """Logits equal an independent computation from the tensors that were written, step by step through a chain."""
     written, lm = layout(tmp_path), LanguageModel(tiny())
     plain = (PlainYarn if layout is yarn else Plain)(written)
-    if layout in (safeailab_3, yarn):
+    if layout in (safeailab_3, yarn, bare):
         plain.w["embedding.weight"] = lm.model.get_input_embeddings().weight.double()
-    if layout is safeailab_1:
+    if layout in (safeailab_1, bare):
         plain.w["lm_head.weight"] = lm.model.get_output_embeddings().weight.double()
     loaded = load_head(tmp_path, lm).head
-    expected_layers = default_layers(3) if layout in (safeailab_3, angelslim, yarn) else written.config.feature_layers
+    silent = layout in (safeailab_3, angelslim, yarn, bare)
+    expected_layers = default_layers(3) if silent else written.config.feature_layers
     assert loaded.config.feature_layers == expected_layers
     assert torch.equal(loaded.vocabulary, written.vocabulary)
-    tokens = torch.tensor(prompt(60)[:20])
-    features = torch.randn(20, len(written.config.feature_layers) * 64)
-    expected, _ = plain.run(tokens, plain.fused(features.double()))
-    assert torch.allclose(logits(loaded, lm, tokens, features).double(), expected, atol=1e-4)
+    follows(loaded, plain)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_layout_drafts_without_changing_a_token(layout: Any, policy: str, tmp_path: Path) -> None:
+    layout(tmp_path)
+    model = tiny()
+    expected = generate(model, prompt(), NEW)
+    target = Target(LanguageModel(model))
+    for positions in ("compact", "absolute"):
+        retrieval = small(policy, positions=positions)
+        drafter = EagleDrafter(load_head(tmp_path, target.lm).head, target, retrieval)
+        written, meter = run(target, drafter, prompt(), retrieval)
+        assert written == expected
+        assert meter.nodes > len(written)
 
 
 @torch.inference_mode()
@@ -108,6 +124,13 @@ def test_the_reading_of_layer_ids_that_agrees_better_is_kept(tmp_path: Path) -> 
     assert shifted
     assert agreement > 0.9
     assert chosen.config.feature_layers == (1, 2, 3)
+    # In a target whose last layer adds nothing, the state before it says as much: then the ids are believed.
+    for part in (lm.model.model.layers[-1].self_attn.o_proj, lm.model.model.layers[-1].mlp.down_proj):
+        part.weight.zero_()
+    chosen, agreement, shifted = probe(load_head(tmp_path, lm), lm, tokens)
+    assert not shifted
+    assert agreement > 0.9
+    assert chosen.config.feature_layers == (0, 1, 2)
 
 
 class Evil:
@@ -118,6 +141,12 @@ class Evil:
 def change(directory: Path, **settings: Any) -> None:
     config = json.loads((directory / "config.json").read_text())
     (directory / "config.json").write_text(json.dumps({**config, **settings}))
+
+
+def without_bias(directory: Path) -> None:
+    tensors = torch.load(directory / "pytorch_model.bin", weights_only=True)
+    del tensors["fc.bias"]
+    torch.save(tensors, directory / "pytorch_model.bin")
 
 
 BROKEN: dict[str, tuple[Any, Any, str]] = {
@@ -154,6 +183,9 @@ BROKEN: dict[str, tuple[Any, Any, str]] = {
     "numbers in .bin": (safeailab_3, lambda d: torch.save({"fc.weight": 3}, d / "pytorch_model.bin"), "damaged"),
     "two layers named": (speculators, lambda d: change(d, eagle_aux_hidden_state_layer_ids=[0, 1]), "cannot be used"),
     "a norm without tensors": (angelslim, lambda d: change(d, fc_norm=True), "cannot be used"),
+    "a target of another width": (angelslim, lambda d: change(d, target_hidden_size=32), "cannot be used"),
+    "a layer that is lost": (angelslim, lambda d: change(d, num_hidden_layers=2), "cannot be used"),
+    "a bias that is lost": (safeailab_1, without_bias, "cannot be used"),
 }
 
 

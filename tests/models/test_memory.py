@@ -49,6 +49,7 @@ def test_shipped_shapes_have_the_published_sizes() -> None:
         "smollm2-135m": 134_515_008,
         "smollm2-1.7b": 1_711_376_384,
         "llama-3.1-8b": 8_030_261_248,
+        "qwen2.5-3b-4bit": 3_085_938_688,
         "qwen3-8b": 8_190_735_360,
         "vicuna-7b-16k": 6_738_415_616,
     }

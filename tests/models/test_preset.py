@@ -41,6 +41,18 @@ def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
         assert "not measured" in preset.description or preset.name == DEFAULT
 
 
+def test_heads_of_short_training_never_see_more_than_they_were_trained_on() -> None:
+    """Between two choices a working set grows by what is accepted: a tree's depth and one, at most, a step."""
+    checked = 0
+    for preset in list_presets():
+        seen, tree = preset.retrieval, preset.tree
+        if preset.draft.model == "eagle" and seen.positions == "compact":
+            size = seen.sinks + seen.top_k * seen.chunk + seen.recent
+            assert size + seen.every * (tree.depth + 1) <= 2048, preset.name
+            checked += 1
+    assert checked >= 12
+
+
 def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str) -> None:
     preset = load_preset(write(tmp_path, preset_text))
     assert preset.name == "mine"

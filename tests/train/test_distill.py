@@ -7,9 +7,11 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from published_heads import angelslim, speculators
 from tiny_heads import tiny_head
 from tiny_models import VOCABULARY, generate, prompt, tiny
 
@@ -21,7 +23,7 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.heads import load_head
 from specextend_cli.train.answers import AnswerFile, Asking
 from specextend_cli.train.card import Facts
@@ -253,3 +255,21 @@ def test_a_torn_archive_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="cannot read") as caught:
             list(read_corpus(file))
         assert caught.value.why
+
+
+def test_training_ends_when_nothing_gets_better(tmp_path: Path) -> None:
+    lm, asked = LanguageModel(tiny()), plan(1000)
+    still = replace(asked, schedule=replace(asked.schedule, rate=0.0, validate=0.0, patience=2))
+    events = list(distill(lm, documents(), FRAME, [0], still, tmp_path, FACTS))
+    assert [event.best for event in events if isinstance(event, Validated)] == [True, False, False]
+    assert isinstance(events[-1], Done)
+    assert events[-1].reason == "no longer improving"
+    again = list(distill(lm, documents(), FRAME, [0], still, tmp_path, FACTS))  # whoever asks again means it
+    assert sum(isinstance(event, Validated) for event in again) == 2
+
+
+@pytest.mark.parametrize("layout", [speculators, angelslim])
+def test_a_head_that_could_not_be_written_is_not_trained_further(layout: Any, tmp_path: Path) -> None:
+    layout(tmp_path)
+    with pytest.raises(ModelError, match="trained further"):
+        next(distill(LanguageModel(tiny()), documents(), FRAME, [0], plan(1, init=tmp_path), tmp_path / "on", FACTS))
