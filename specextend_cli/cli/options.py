@@ -143,7 +143,12 @@ Focus: TypeAlias = Annotated[
 ]
 Language: TypeAlias = Annotated[
     str | None,
-    typer.Option("--lang", metavar="NAME", help="Write in French, say. Default: as the text.", rich_help_panel=STYLE),
+    typer.Option(
+        "--lang",
+        metavar="NAME",
+        help="Write in French, say (with a larger preset). Default: as the text.",
+        rich_help_panel=STYLE,
+    ),
 ]
 Template: TypeAlias = Annotated[
     Path | None,
@@ -223,7 +228,7 @@ PolicyOption: TypeAlias = Annotated[
     Policy | None, typer.Option("--policy", help="What a drafter sees.", rich_help_panel=SPEED)
 ]
 NoSpec: TypeAlias = Annotated[
-    bool, typer.Option("--no-spec", help="Plain decoding: same text, no drafter.", rich_help_panel=SPEED)
+    bool, typer.Option("--no-spec", help="Plain decoding, without a drafter.", rich_help_panel=SPEED)
 ]
 Compile: TypeAlias = Annotated[
     bool,
@@ -246,7 +251,9 @@ Batch: TypeAlias = Annotated[
 ]
 Strict: TypeAlias = Annotated[
     bool,
-    typer.Option("--strict", help="Fail rather than leave any of the document unread.", rich_help_panel=INPUT),
+    typer.Option(
+        "--strict", help="Fail where a page cannot be read; pages without text are only listed.", rich_help_panel=INPUT
+    ),
 ]
 Timeout: TypeAlias = Annotated[
     float | None,
@@ -297,7 +304,7 @@ FormatOption: TypeAlias = Annotated[
     Format | None,
     typer.Option("--format", "-f", help="Default: text, or what the output's name says.", rich_help_panel=OUTPUT),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The same as --format json.", rich_help_panel=OUTPUT)]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Force: TypeAlias = Annotated[
     bool, typer.Option("--force", help="Write again what the output directory has.", rich_help_panel=OUTPUT)
 ]

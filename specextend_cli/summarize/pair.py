@@ -86,7 +86,6 @@ def load_writer(preset: Preset, directories: Directories, choices: Choices) -> W
 
 def load_target(preset: Preset, directories: Directories, choices: Choices) -> Target:
     """The preset's target, or this process's part of it; errors as `load_writer`."""
-    from specextend_cli.engine.parallel import LeadingTarget
     from specextend_cli.engine.target import Target
 
     shared = crew()
@@ -96,6 +95,8 @@ def load_target(preset: Preset, directories: Directories, choices: Choices) -> T
     lm = _load(preset, preset.target.quantization, device, shared, directories.target, dtype)
     scored, looked = preset.retrieval.layers, look_layers(lm.layers)
     if shared and shared.rank == 0:
+        from specextend_cli.engine.parallel import LeadingTarget
+
         return LeadingTarget(lm, shared, score_layers=scored, look_layers=looked)
     return Target(lm, score_layers=scored, look_layers=looked)
 

@@ -68,7 +68,6 @@ def test_links_lead_somewhere():
     for name, text in pages.items():
         for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
             assert not target or (DOCS / target).exists(), f"{name}: {target}"
-            headings = [
-                line.lstrip("# ").lower().replace(" ", "-") for line in pages.get(target or name, "").splitlines()
-            ]
+            titles = [line.lstrip("# ") for line in pages.get(target or name, "").splitlines() if line.startswith("#")]
+            headings = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
             assert not heading or heading in headings, f"{name}: {target}#{heading}"
