@@ -43,6 +43,7 @@ format: $(VENV)/.developing
 docs: $(VENV)/.developing
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_pictures.py
+	$(BIN)/python docs/make_panel.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest build dist

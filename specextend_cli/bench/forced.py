@@ -48,7 +48,7 @@ def forced(
         drafter.observe(piece, out.features)
     drafter.observe(continuation[:1], None)
     if drafter.retrieves:
-        drafter.retrieve(target.attention_from(-1))
+        drafter.retrieve(target.attention_from([-1]))
     for last, token in pairwise(continuation):
         tree = drafter.propose(whole)  # one level, of every token there is
         draft = torch.zeros(target.lm.vocabulary, device=device)
@@ -59,4 +59,4 @@ def forced(
         drafter.observe([token], out.features)
         yield Said(out.logits[0].float().softmax(-1), draft, token)
         if drafter.retrieves and trigger.due(1):
-            drafter.retrieve(target.attention_from(0))
+            drafter.retrieve(target.attention_from([0]))

@@ -116,9 +116,9 @@ class _Target(Prefilled):
         with record_function(KEEPING):
             super().keep(path)
 
-    def attention_from(self, node: int) -> Tensor:
+    def attention_from(self, path: Sequence[int]) -> Tensor:
         with record_function(CHOOSING):
-            return super().attention_from(node)
+            return super().attention_from(path)
 
 
 def _marked(backend: Backend) -> Backend:

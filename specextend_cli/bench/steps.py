@@ -81,7 +81,7 @@ def measure(
     last = int(sampler.choose(out.logits))
     sampler.commit([last])
     drafter.observe([last], None)
-    drafter.retrieve(target.attention_from(-1))
+    drafter.retrieve(target.attention_from([-1]))
     trees = [_binary(prompt, nodes, device) for nodes in plan.nodes]
     rounds = _Rounds(target, drafter, sampler, plan, into)
     for number in range(plan.rounds + 1):  # the first warms up
@@ -127,7 +127,7 @@ class _Rounds:
         shape = replace(self.plan.shape, threshold=0.0)  # every level is grown: all sizes run as many forwards
 
         def choose() -> None:
-            target.attention_from(0)
+            target.attention_from([0])
             drafter.working.show(chosen)
 
         self._time(self.into.choosing, size, choose)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
 Positions: TypeAlias = Literal["compact", "absolute"]
+AskedOf: TypeAlias = Literal["last", "accepted"]
 Scope: TypeAlias = Literal["output", "all"]
 
 
@@ -73,7 +74,8 @@ class Retrieval:
     Chosen anew every `every` verification steps (0: once, after prefill); `adaptive` chooses anew, besides, when the
     accepted length falls below its running mean. `positions` re-indexes the visible keys densely (`compact`, for
     heads trained on short inputs) or leaves them where they were (`absolute`). `layers` are those of the target whose
-    attention is averaged (negative ones count from the last).
+    attention is averaged (negative ones count from the last); `queries` whose it is: the `last` accepted token's (as in
+    the paper), or the mean of all tokens `accepted` by the step.
     """
 
     policy: Policy = "retrieval"
@@ -86,6 +88,7 @@ class Retrieval:
     positions: Positions = "absolute"
     layers: tuple[int, ...] = (-1,)
     breaks: frozenset[int] = frozenset()
+    queries: AskedOf = "last"
 
     def __post_init__(self) -> None:
         if self.chunk < 1 or self.top_k < 0 or self.recent < 1 or self.sinks < 0 or self.every < 0 or not self.layers:

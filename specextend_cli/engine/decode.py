@@ -71,7 +71,7 @@ def decode(
     drafter.observe(emitted, None)
     yield Prefilled(len(prompt), perf_counter() - started)
     if drafter.retrieves:
-        yield _retrieve(target, drafter, -1, first=True)
+        yield _retrieve(target, drafter, [-1], first=True)
 
     if segments is not None:
         yield Looked(target.looks([-1], segments))
@@ -103,16 +103,16 @@ def decode(
         plain = budget.costs.plain(length)
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)
         if drafted and trigger.due(len(verdict.tokens)) and reason is None:
-            choice = _retrieve(target, drafter, verdict.path[-1])
+            choice = _retrieve(target, drafter, verdict.path if retrieval.queries == "accepted" else verdict.path[-1:])
             budget.charge(choice.seconds, length)
             yield choice
     yield Finished(reason, stop.count)
 
 
-def _retrieve(target: Target, drafter: Drafter, node: int, *, first: bool = False) -> Retrieved:
-    """Let the drafter choose its working set by where the target's `node`, just accepted, looked."""
+def _retrieve(target: Target, drafter: Drafter, path: Sequence[int], *, first: bool = False) -> Retrieved:
+    """Let the drafter choose its working set by where the target's nodes of `path`, just accepted, looked."""
     began = perf_counter()
-    scores = target.attention_from(node)
+    scores = target.attention_from(path)
     old = drafter.visible()
     drafter.retrieve(scores)
     new = drafter.visible()

@@ -91,10 +91,10 @@ class LeadingTarget(Target):
         super().keep(path)
 
     @torch.inference_mode()
-    def attention_from(self, node: int) -> Tensor:
+    def attention_from(self, path: Sequence[int]) -> Tensor:
         """See `Target`."""
-        self._crew.tell("attention_from", node)
-        return self._crew.mean(super().attention_from(node))
+        self._crew.tell("attention_from", list(path))
+        return self._crew.mean(super().attention_from(path))
 
     @torch.inference_mode()
     def looks(self, path: Sequence[int], marks: Tensor) -> Tensor:
@@ -117,8 +117,8 @@ def follow(target: Target, crew: Crew) -> tuple[Any, ...]:
                 target.verify(from_lists(tokens, parents, [1.0] * len(tokens), device), record=record)
             case ("keep", path):
                 target.keep(path)
-            case ("attention_from", node):
-                crew.mean(target.attention_from(node))
+            case ("attention_from", path):
+                crew.mean(target.attention_from(path))
             case ("looks", path, marks):
                 crew.mean(target.looks(path, torch.tensor(marks, device=device)))
             case order:

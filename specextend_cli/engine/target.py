@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -79,21 +79,14 @@ class Target:
         self.cache.keep(path)
 
     @torch.inference_mode()
-    def attention_from(self, node: int) -> Tensor:
-        """Where the recorded node looked: attention over the committed positions, [length] float32, summing to 1.
+    def attention_from(self, path: Sequence[int]) -> Tensor:
+        """Where the nodes just kept looked (after prefill: [-1]), averaged over them: [length] float32, summing to 1.
 
-        The row that eager attention would show at the accepted node, mean over heads and over `score_layers`
-        (SpecExtend, section 4), but computed after acceptance from that node's query alone: 1/n of the work, and no
-        layer has to leave the fast path. The accepted node must be the last committed one.
+        Of one node, the row that eager attention would show there, mean over heads and over `score_layers` (SpecExtend,
+        section 4), but computed after acceptance from that node's query alone: 1/n of the work, and no layer has to
+        leave the fast path. The path's last node must be the last committed one.
         """
-        rows = []
-        for layer in sorted(self.score_layers):
-            queries, scale = self._queries[layer]
-            keys = self.cache.buffer[0, layer, :, : self.length]
-            grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])
-            logits = torch.matmul(grouped, keys.transpose(1, 2)).float() * scale
-            rows.append(logits.softmax(-1).mean((0, 1)))
-        return torch.stack(rows).mean(0)
+        return self._attention(self.score_layers, path).mean(0)
 
     @torch.inference_mode()
     def looks(self, path: Sequence[int], marks: Tensor) -> Tensor:
@@ -101,15 +94,20 @@ class Target:
 
         Of the whole sequence a node sees, mean over heads and over `look_layers`: rows sum to 1 at most.
         """
+        return shares(self._attention(self.look_layers, path), marks)
+
+    def _attention(self, layers: Collection[int], path: Sequence[int]) -> Tensor:
+        """Of the nodes just kept, over the committed positions: [nodes, length], mean over heads and `layers`."""
         first = self.length - len(path)
         own = torch.arange(first, self.length, device=self.lm.device)
         later = own > own[:, None]
         total = torch.zeros(len(path), self.length, device=self.lm.device)
-        for layer in self.look_layers:
+        for layer in sorted(layers):
             queries, scale = self._queries[layer]
             keys = self.cache.buffer[0, layer, :, : self.length]
             grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
             logits = (torch.matmul(grouped, keys.transpose(1, 2)).float() * scale).view(-1, *total.shape)
-            logits[..., first:].masked_fill_(later, -torch.inf)
+            if len(path) > 1:
+                logits[..., first:].masked_fill_(later, -torch.inf)
             total += logits.softmax(-1).mean(0)
-        return shares(total / len(self.look_layers), marks)
+        return total / len(layers)

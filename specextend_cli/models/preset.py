@@ -139,10 +139,10 @@ class Draft(_Table):
 class Retrieval(_Table):
     """Which positions a drafter sees: all, the first and the newest, or also the chunks the target attends to.
 
-    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks of full size; chunks end after so many `tokens` or, at the
-    latest then, where `sentences` do, `every` verification steps (0: once); `adaptive` chooses
-    anew, besides, when drafts begin to fail. `layers` are the target's layers to score from, counted from the end when
-    negative.
+    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks of full size, `every` verification steps (0: once);
+    `adaptive` chooses anew, besides, when drafts begin to fail. `layers` are the target's layers to score from, counted
+    from the end when negative, `queries` those of the last accepted token or of all that were accepted. `cut` says
+    whether chunks end after so many tokens, or, before that, where sentences do.
     """
 
     policy: Literal["full", "streaming", "retrieval"] = "retrieval"
@@ -154,6 +154,7 @@ class Retrieval(_Table):
     adaptive: bool = False
     positions: Literal["compact", "absolute"] = "compact"
     layers: tuple[int, ...] = Field(default=(-1,), min_length=1)
+    queries: Literal["last", "accepted"] = "last"
     cut: Literal["tokens", "sentences"] = "tokens"
 
 

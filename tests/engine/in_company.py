@@ -49,7 +49,7 @@ def main(names: list[str]) -> None:
         target.begin(300)
         target.prefill(torch.tensor(prompt()))
         seen = {
-            "scores": target.attention_from(-1).tolist(),
+            "scores": target.attention_from([-1]).tolist(),
             "looks": target.looks([-1], torch.tensor(MARKS)).tolist(),
             "heads": target.cache.buffer.shape[2],
         }

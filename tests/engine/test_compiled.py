@@ -119,13 +119,13 @@ def test_states_queries_and_keys_are_the_stock_ones(compiled: Compiled) -> None:
         target = Target(compiled.lm, score_layers=(0, 2))
         target.begin(300)
         read = target.prefill(torch.tensor(LONG), features=(0, 1, 3))
-        looked = target.attention_from(-1)
+        looked = target.attention_from([-1])
         out = target.verify(tree, features=(0, 1, 3), record=True)
         target.keep([0, 1, 3])
         assert read.features is not None
         assert out.features is not None
         kept = target.cache.rows(0, target.length)
-        return [read.logits, read.features, looked, out.logits, out.features, target.attention_from(3), kept]
+        return [read.logits, read.features, looked, out.logits, out.features, target.attention_from([3]), kept]
 
     ours = verified()
     assert set(compiled.asked) == compiled.pieces(len(LONG))

@@ -139,7 +139,7 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured) -> None:
         out = target.verify(tree, features=(0, 1, 3), record=True)
         target.keep([0, 1, 3])
         assert out.features is not None
-        return [out.logits, out.features, target.attention_from(3), target.cache.rows(0, target.length)]
+        return [out.logits, out.features, target.attention_from([3]), target.cache.rows(0, target.length)]
 
     ours = [tensor.clone() for tensor in verified()]
     assert captured.taken.replays == 1

@@ -101,11 +101,11 @@ def test_every_drafter_policy_and_kernel(drafter: str, policy: str, positions: s
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_with_chunks_that_end_where_sentences_do(drafter: str) -> None:
+def test_with_chunks_of_sentences_that_all_accepted_tokens_choose(drafter: str) -> None:
     model = tiny()
     expected = generate(model, prompt(), NEW)
     target = Target(LanguageModel(model))
-    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
+    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)), queries="accepted")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
 
 

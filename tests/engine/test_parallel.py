@@ -49,7 +49,7 @@ def test_attention_is_that_of_all_heads(company: dict[str, Any], name: str) -> N
     target.prefill(torch.tensor(prompt()))
     found = company["found"][name]
     assert found["heads"] == target.cache.buffer.shape[2] // 2
-    torch.testing.assert_close(torch.tensor(found["scores"]), target.attention_from(-1), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(torch.tensor(found["scores"]), target.attention_from([-1]), rtol=1e-4, atol=1e-6)
     looks = target.looks([-1], torch.tensor(MARKS))
     torch.testing.assert_close(torch.tensor(found["looks"]), looks, rtol=1e-4, atol=1e-6)
 

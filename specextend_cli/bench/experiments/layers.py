@@ -1,4 +1,4 @@
-"""Which of the target's layers to score chunks from: the last one, as in the paper, or others, or several."""
+"""Whose attention scores chunks: the last layer's and the last token's, as in the paper, or others', or several."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def run(setting: Setting) -> Run:
     }
     found = yield from setting.measure(
         {name: setting.policy("retrieval", layers=layers) for name, layers in chosen.items()}
+        | {
+            f"{name}, all accepted tokens": setting.policy("retrieval", layers=chosen[name], queries="accepted")
+            for name in ("last", "all")
+        }
     )
     return Experiment(
         "layers",
@@ -27,8 +31,9 @@ def run(setting: Setting) -> Run:
                 "Layers that score",
                 "layers",
                 found.rows,
-                f"Of {count} layers; the attention of several is averaged. One query, that of the last accepted token. "
-                "Attention seen is measured by the same layers, so it compares only within a row.",
+                f"Of {count} layers; the attention of several is averaged. The query is the last accepted token's, "
+                "unless all accepted ones are averaged. Attention seen is measured by the same layers, so it compares "
+                "only within a row.",
             ),
         ),
     )
