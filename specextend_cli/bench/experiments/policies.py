@@ -23,7 +23,7 @@ def run(setting: Setting) -> Run:
     seen = {policy: with_policy(models, policy) for policy in ("full", "streaming", "retrieval")}
     seen[_SENTENCES] = replace(seen["retrieval"], breaks=models.encoder.sentence_ends)
     methods = {"ngram": _every_step(setting, "ngram", seen["full"])}
-    drafters = tuple(dict.fromkeys((models.attending, models.draft)))
+    drafters = tuple(kind for kind in dict.fromkeys((models.attending, models.draft)) if kind != "ngram")
     for kind in drafters:
         methods |= {f"{kind}, {name}": _every_step(setting, kind, retrieval) for name, retrieval in seen.items()}
     found = yield from setting.measure(methods)
@@ -33,7 +33,7 @@ def run(setting: Setting) -> Run:
         (
             by_method("Drafters and what they see", "draft", found.rows, "On every step, in the preset's tree."),
             _gains(setting, drafters, found),
-            _kept(setting, found),
+            *((_kept(setting, found),) if len(setting.lengths) > 1 else ()),
         ),
     )
 
@@ -45,17 +45,19 @@ def _every_step(setting: Setting, kind: str, retrieval: Retrieval) -> Recipe:
 
 
 def _gains(setting: Setting, drafters: tuple[str, ...], found: Measurements) -> Table:
-    """Accepted length with retrieval over that with another policy, paired by document."""
+    """Accepted length with retrieval over that with another policy, and over that of copies and of the others."""
     rows = []
     for length in setting.lengths:
         for kind in drafters:
-            for other in ("full", "streaming", _SENTENCES):
-                ratios = paired_ratios(found.at(length), f"{kind}, retrieval", f"{kind}, {other}", _steps_per_token)
+            ours = f"{kind}, retrieval"
+            others = (*(f"{kind}, {name}" for name in ("full", "streaming", _SENTENCES)), "ngram")
+            for theirs in (*others, *(f"{other}, retrieval" for other in drafters if other != kind)):
+                ratios = paired_ratios(found.at(length), ours, theirs, _steps_per_token)
                 interval = bootstrap_interval(list(ratios.values()), seed=setting.seed) if ratios else None
-                rows.append((length, kind, other, format_interval(interval, "×")))
+                rows.append((length, ours, theirs, format_interval(interval, "×")))
     return Table(
-        "Retrieval beside the other policies",
-        ("prompt (tokens)", "draft", "accepted length with retrieval, over", "ratio"),
+        "Accepted lengths side by side",
+        ("prompt (tokens)", "draft", "over", "ratio"),
         tuple(rows),
         "Medians of documents' own ratios.",
     )
