@@ -25,6 +25,7 @@ from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.budget import Budget, CostModel
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
+from specextend_cli.engine.threads import on_threads
 from specextend_cli.errors import FitError, ModelError, UsageError
 
 Key: TypeAlias = tuple[str, int, str, int]
@@ -169,7 +170,8 @@ class Runner:
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
             if not target.has_read(piece, features):
                 yield Reading(prompt.document, prompt.length, at)
-            target.prefill(piece, features=features)
+            with on_threads(self.models.lm.reading_threads):
+                target.prefill(piece, features=features)
 
     def _record(self, name: str, prompt: Prompt, repeat: int, run: Run, scaled: bool) -> Record:
         return Record(
