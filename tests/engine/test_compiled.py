@@ -190,7 +190,8 @@ def test_prompts_are_read_with_threads_of_their_own(compiled: Compiled) -> None:
         lambda _, args, __: used.add((args[0].numel() > 20, torch.get_num_threads()))
     )
     target = Target(lm)
-    run(target, DRAFTERS["ngram"](target, small("full")), LONG, small("full"), shape=SHAPE)
+    whole = LONG[: 3 * 64]  # in pieces of 64
+    run(target, DRAFTERS["ngram"](target, small("full")), whole, small("full"), shape=SHAPE)
     for _ in decode_batch(lm, [Request(LONG, Stop(4)), Request(LONG[:150], Stop(4))], slots=2):
         pass
     hook.remove()
