@@ -16,11 +16,11 @@ from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent
 SAMPLE = DOCS / "samples" / "flood-warning.pdf"
-STEPS = 60  # of the summary, before the frame is taken
+STEPS = 250  # verifications before the frame is taken
 
 
 def main() -> None:
-    """Run, and keep the frame in which the summary has been written for `STEPS` verifications."""
+    """Run, and keep the frame after `STEPS` verifications."""
     progress, taken = Progress(SAMPLE.name), ""
     with Summarizer(Options(cache=False)) as summarizer:
         for event in summarizer.run(read(SAMPLE)):
