@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from test_compiled import needs_a_compiler
 from test_four_bit import broad, four_bit
 from tiny_models import tiny
 
+from specextend_cli.engine import threads
 from specextend_cli.engine.compiled import programs_for
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.threads import decoding_threads, on_threads, quickest
@@ -20,8 +21,9 @@ from specextend_cli.engine.threads import decoding_threads, on_threads, quickest
 def as_before() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
-    assert torch.get_num_threads() == before
+    after = torch.get_num_threads()
     torch.set_num_threads(before)
+    assert after == before
 
 
 @pytest.mark.parametrize(
@@ -44,10 +46,20 @@ def test_the_count_that_takes_clearly_the_least_time(seconds: dict[int, float], 
     assert quickest(step, max(seconds), clock=lambda: now[0]) == expected
 
 
-def test_steps_of_a_model_are_what_is_timed() -> None:
-    lm = LanguageModel(tiny())
+def test_steps_of_a_model_are_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lm, read = LanguageModel(tiny()), list[int]()
+    lm.model.get_input_embeddings().register_forward_hook(lambda _, args, __: read.append(args[0].numel()))
+
+    def twice(step: Callable[[], object], most: int) -> int:
+        read.clear()
+        step()
+        step()
+        return most - 1
+
+    monkeypatch.setattr(threads, "quickest", twice)
     with on_threads(4):
-        assert decoding_threads(lm) in (2, 4)
+        assert decoding_threads(lm) == 3
+    assert read == [1, 8, 1, 8]
 
 
 @needs_a_compiler

@@ -20,34 +20,13 @@ lean.import_transformers()
 import specextend_cli.engine.decode, specextend_cli.engine.batch, specextend_cli.engine.drafters
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 assert import_utils.is_torch_distributed_available is asked
-print(*sorted({"scipy", "sympy", "torch._dynamo", "torch.distributed.checkpoint"} & set(sys.modules)))
-"""
-MASKS = """
-from specextend_cli.models import lean
-lean.own_process = True
-lean.import_transformers()
-import torch, transformers
-sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
-config = transformers.LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
-model = transformers.LlamaForCausalLM(config)
-from transformers import masking_utils
-with masking_utils.TransformGetItemToIndex():
-    pass
-assert model.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=3, do_sample=False, pad_token_id=0).shape == (1, 6)
-import torch._dynamo
-assert torch._dynamo.disable is not lean._as_is
-assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+print(*sorted({"scipy", "torch.distributed.checkpoint"} & set(sys.modules)))
 """
 
 
 def test_what_one_process_never_calls_is_not_imported() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
-
-
-def test_torchs_compiler_is_whole_for_whoever_wants_it() -> None:
-    done = subprocess.run([sys.executable, "-c", MASKS], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("entry", ["main", "run"])
