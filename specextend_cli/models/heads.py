@@ -158,16 +158,12 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 
 
 def _empty(config: HeadConfig) -> EagleHead:
-    """A head whose weights are not there yet: to draw random ones takes seconds for a large vocabulary."""
-    import torch
-
+    """A head whose weights are not there yet."""
     from specextend_cli.engine.head import EagleHead
+    from specextend_cli.models.undrawn import Undrawn
 
-    with torch.device("meta"):
-        head = EagleHead(config)
-    head.to_empty(device="cpu")
-    head.draft_to_target.zero_()  # what a checkpoint of the whole vocabulary leaves out
-    return head
+    with Undrawn():
+        return EagleHead(config)
 
 
 def _share(

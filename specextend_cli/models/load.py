@@ -52,8 +52,10 @@ def load_model(
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
+    from specextend_cli.models.undrawn import Undrawn
+
     try:
-        with quiet():
+        with quiet(), Undrawn():  # all parameters are read, or it is an error
             # With output_loading_info it returns two things, which its annotation does not know.
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 directory,

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -107,15 +107,20 @@ class TextEncoder:
         spelt = self._pieces or {number: token.encode() for token, number in self._tokenizer.get_vocab().items()}
         return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
 
-    @cached_property
+    @property
     def _obedient(self) -> Tokenizer:
-        return parse_tokenizer(self._json)
+        return _shared(self._json)
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
     """The model's `tokenizers.Tokenizer`, which obeys special tokens; ModelError where it has no readable tokenizer."""
     with _readable(directory):
-        return parse_tokenizer(read_tokenizer(directory))
+        return _shared(read_tokenizer(directory))
+
+
+@lru_cache(maxsize=2)  # a vocabulary takes a tenth of a second, and a run asks for the same twice
+def _shared(tokenizer_json: str) -> Tokenizer:
+    return parse_tokenizer(tokenizer_json)
 
 
 def read_tokenizer(directory: Path) -> str:

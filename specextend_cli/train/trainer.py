@@ -33,8 +33,9 @@ class Schedule:
     At most `unroll` steps of training-time test, each taken with probability `decay` after the one before: in
     expectation that weighs them, and costs a third less than to take them all. Gradients of `batch` samples make a
     step; the rate rises over `warmup` of the run and falls to a tenth by a cosine. Every `validate` seconds the head is
-    measured and kept, and `patience` measurements without a gain end the run. At most `rows` rows of one sample count
-    in the loss, over `likely` tokens of the draft's vocabulary and a sample of `others` (see `loss`).
+    measured, and `patience` measurements without a gain end the run; every `keep` seconds the run is kept. At most
+    `rows` rows of one sample count in the loss, over `likely` tokens of the draft's vocabulary and a sample of `others`
+    (see `loss`).
     """
 
     seconds: float
@@ -46,6 +47,7 @@ class Schedule:
     warmup: float = 0.03
     weight_decay: float = 0.01
     validate: float = 120.0
+    keep: float = 30.0
     patience: int = 8
     rows: int = 1024
     likely: int = 2048
@@ -68,7 +70,7 @@ def train(
     `kinds` are samples, each kind with its share of the draws. In answers, the target's choices are those it has by
     `sampling`: even mild penalties change one choice of seven, and a head that looks back can learn so. Its states are
     read from `file` where they are there; elsewhere they are computed, and kept. The run's own state is written to
-    `checkpoint` at every validation, whole or not at all; a run that finds one goes on from it.
+    `checkpoint`, whole or not at all; a run that finds one goes on from it.
     InputError: no sample, or no answer held out, is as long as the unroll.
     """
     kinds = [(share, fitting(samples, schedule.unroll)) for share, samples in kinds]
@@ -90,7 +92,7 @@ def train(
     order = random.Random(schedule.seed + run.step)
     mixture = Mixture(kinds, order)
     began, before = perf_counter(), run.seconds
-    next_validation = run.seconds + schedule.validate
+    next_validation, next_save = run.seconds + schedule.validate, run.seconds + schedule.keep
     reason = "finished"
     while (share := _share(run, schedule)) < 1:
         for group in optimizer.param_groups:
@@ -110,21 +112,16 @@ def train(
         run.step += 1
         run.seconds = before + perf_counter() - began
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
+        validated = None
         if run.seconds >= next_validation or _share(run, schedule) >= 1:
-            agreement, accepted = validate(lm, head, held.answers, schedule.unroll, file, sampling)
-            quoted = None
-            if held.quotes:
-                quoted = validate(lm, head, held.quotes, schedule.unroll, file, sampling)[1]
-            score = held.score(accepted, quoted)
-            best = score > run.best_score
-            run.since_best = 0 if best else run.since_best + 1
-            if best:
-                run.best_score, run.best_accepted = score, accepted
-                run.best = {name: tensor.detach().clone() for name, tensor in _own(head).items()}
+            validated = _validated(lm, head, held, schedule, file, sampling, run)
             run.seconds = before + perf_counter() - began
             next_validation = run.seconds + schedule.validate
+        if validated or run.seconds >= next_save:
             _save(checkpoint, head, optimizer, run)
-            yield Validated(run.step, agreement, accepted, quoted, run.seconds, best)
+            next_save = run.seconds + schedule.keep
+        if validated:
+            yield replace(validated, seconds=run.seconds)
             if run.since_best >= schedule.patience:
                 reason = "no longer improving"
                 break
@@ -142,6 +139,27 @@ class _Progress:
     best_accepted: float = 0.0
     since_best: int = 0
     best: dict[str, Tensor] | None = None
+
+
+def _validated(
+    lm: LanguageModel,
+    head: EagleHead,
+    held: HeldOut,
+    schedule: Schedule,
+    file: StateFile | None,
+    sampling: Sampling | None,
+    run: _Progress,
+) -> Validated:
+    """How well the head does, noted in `run`, which keeps the best."""
+    agreement, accepted = validate(lm, head, held.answers, schedule.unroll, file, sampling)
+    quoted = validate(lm, head, held.quotes, schedule.unroll, file, sampling)[1] if held.quotes else None
+    score = held.score(accepted, quoted)
+    best = score > run.best_score
+    run.since_best = 0 if best else run.since_best + 1
+    if best:
+        run.best_score, run.best_accepted = score, accepted
+        run.best = {name: tensor.detach().clone() for name, tensor in _own(head).items()}
+    return Validated(run.step, agreement, accepted, quoted, run.seconds, best)
 
 
 def _loss(

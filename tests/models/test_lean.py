@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from published_heads import safeailab_3
+from tiny_models import tiny
 
 from specextend_cli.cli import main as command
 from specextend_cli.models import lean
@@ -20,13 +23,44 @@ lean.import_transformers()
 import specextend_cli.engine.decode, specextend_cli.engine.batch, specextend_cli.engine.drafters
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 assert import_utils.is_torch_distributed_available is asked
-print(*sorted({"scipy", "torch.distributed.checkpoint"} & set(sys.modules)))
+from pathlib import Path
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.models.heads import load_head
+from specextend_cli.models.load import load_model
+load_head(Path(sys.argv[2]), LanguageModel(load_model(Path(sys.argv[1]))))
+print(*sorted({"scipy", "sympy", "torch._dynamo", "torch.distributed.checkpoint"} & set(sys.modules)))
+"""
+MASKS = """
+from specextend_cli.models import lean
+lean.own_process = True
+lean.import_transformers()
+import torch, transformers
+sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+config = transformers.LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+model = transformers.LlamaForCausalLM(config)
+from transformers import masking_utils
+with masking_utils.TransformGetItemToIndex():
+    pass
+assert model.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=3, do_sample=False, pad_token_id=0).shape == (1, 6)
+import torch._dynamo
+assert torch._dynamo.disable is not lean._as_is
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
 """
 
 
-def test_what_one_process_never_calls_is_not_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
+def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
+    """By importing transformers, or by loading a target and a head."""
+    tiny().save_pretrained(tmp_path / "target")
+    (tmp_path / "head").mkdir()
+    safeailab_3(tmp_path / "head")
+    command = [sys.executable, "-c", IMPORTS, str(tmp_path / "target"), str(tmp_path / "head")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+def test_torchs_compiler_is_whole_for_whoever_wants_it() -> None:
+    done = subprocess.run([sys.executable, "-c", MASKS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("entry", ["main", "run"])

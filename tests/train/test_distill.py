@@ -143,6 +143,18 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert isinstance(events[-1], Done)
 
 
+def test_a_run_is_kept_between_measurements(tmp_path: Path) -> None:
+    lm, asked = LanguageModel(tiny()), plan(20)
+    rarely = replace(asked, schedule=replace(asked.schedule, validate=3600, keep=0))
+    for event in distill(lm, documents(), FRAME, [0], rarely, tmp_path, FACTS):
+        assert not isinstance(event, Validated)
+        if isinstance(event, Trained) and event.step == 7:
+            break  # killed before this step was kept
+    events = list(distill(lm, documents(), FRAME, [0], rarely, tmp_path, FACTS))
+    assert [event.step for event in events if isinstance(event, Resumed)] == [6]
+    assert [event.step for event in events if isinstance(event, Trained)] == list(range(7, 21))
+
+
 def test_too_little_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="0 of 2 documents"):
         next(distill(LanguageModel(tiny()), [[1] * 20] * 2, FRAME, [0], plan(1), tmp_path, FACTS))
