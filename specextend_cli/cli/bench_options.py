@@ -107,7 +107,7 @@ Experiments: TypeAlias = Annotated[
         "--experiment",
         metavar="A,B,…",
         help="Instead of a comparison: lengths, ablation, overhead, parameters, policies, positions, triggers, gate, "
-        "layers, needle, divergence, costs.",
+        "layers, recall, needle, divergence, costs.",
         rich_help_panel=WORKLOAD,
     ),
 ]

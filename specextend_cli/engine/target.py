@@ -96,18 +96,25 @@ class Target:
         """
         return shares(self._attention(self.look_layers, path), marks)
 
-    def _attention(self, layers: Collection[int], path: Sequence[int]) -> Tensor:
-        """Of the nodes just kept, over the committed positions: [nodes, length], mean over heads and `layers`."""
+    @torch.inference_mode()
+    def attention_in(self, layer: int, path: Sequence[int]) -> Tensor:
+        """Where the nodes just kept (after prefill: [-1]) looked in one of the recorded layers, counted from the first.
+
+        [nodes, length] float32, the mean over heads; rows sum to 1.
+        """
         first = self.length - len(path)
-        own = torch.arange(first, self.length, device=self.lm.device)
-        later = own > own[:, None]
+        queries, scale = self._queries[layer]
+        keys = self.cache.buffer[0, layer, :, : self.length]
+        grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
+        logits = (torch.matmul(grouped, keys.transpose(1, 2)).float() * scale).view(-1, len(path), self.length)
+        if len(path) > 1:
+            own = torch.arange(first, self.length, device=self.lm.device)
+            logits[..., first:].masked_fill_(own > own[:, None], -torch.inf)
+        return logits.softmax(-1).mean(0)
+
+    def _attention(self, layers: Collection[int], path: Sequence[int]) -> Tensor:
+        """The mean of `attention_in` over `layers`."""
         total = torch.zeros(len(path), self.length, device=self.lm.device)
         for layer in sorted(layers):
-            queries, scale = self._queries[layer]
-            keys = self.cache.buffer[0, layer, :, : self.length]
-            grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
-            logits = (torch.matmul(grouped, keys.transpose(1, 2)).float() * scale).view(-1, *total.shape)
-            if len(path) > 1:
-                logits[..., first:].masked_fill_(later, -torch.inf)
-            total += logits.softmax(-1).mean(0)
+            total += self.attention_in(layer, path)
         return total / len(layers)

@@ -6,6 +6,7 @@ import gzip
 import json
 from math import isclose
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tiny_models import prompt, tiny
 from tiny_preset import text
 
 from specextend_cli.bench import experiments, profiling
-from specextend_cli.bench.experiments import costs, divergence, needle
+from specextend_cli.bench.experiments import costs, divergence, needle, recall
 from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.forced import Said, forced
 from specextend_cli.bench.machine import describe
@@ -136,6 +137,35 @@ def test_a_needle_is_where_it_should_be_in_a_prompt_of_the_right_length(setting:
     assert isclose(written.index(answer) / len(written), depth, abs_tol=0.3)
     assert written.rstrip().endswith("is")
     assert needle.hide(setting, document, depth) == hidden
+    assert setting.models.encoder.decode([hidden.prompt[place] for place in hidden.hidden]).strip() == answer
+
+
+@pytest.mark.parametrize("looking", [0, 1, 2])
+def test_the_layer_that_looks_at_what_is_hidden_finds_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, looking: int
+) -> None:
+    """Layers that look at the beginning show the beginning; one looks at the number, wherever it was hidden."""
+    asked: list[needle.Needle] = []
+
+    def hide(*about: Any) -> needle.Needle:
+        asked.append(needle.hide(*about))
+        return asked[-1]
+
+    def attention_in(target: Target, layer: int, path: list[int]) -> torch.Tensor:
+        row = torch.zeros(1, target.length)
+        row[0, asked[-1].hidden if layer == looking else range(40)] = 1.0
+        return row
+
+    monkeypatch.setattr(recall, "hide", hide)
+    monkeypatch.setattr(Target, "attention_in", attention_in)
+    found = finish("recall", setting)
+    shares = {row[1]: row[2] for row in found.tables[0].rows if row[0] == 240}
+    layers = [shares[str(layer)] for layer in range(setting.models.lm.layers)]
+    assert layers[looking] == 1
+    assert all(share < 1 for layer, share in enumerate(layers) if layer != looking)
+    assert len(asked) == 4 * len(needle.DEPTHS)
+    choices = sum(len(one.answer) for one in asked if len(one.prompt) == 240)
+    assert {row[3] for row in found.tables[0].rows if row[0] == 240} == {choices}
 
 
 RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)

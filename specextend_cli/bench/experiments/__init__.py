@@ -20,6 +20,7 @@ NAMES = (
     "triggers",
     "gate",
     "layers",
+    "recall",
     "needle",
     "divergence",
     "costs",

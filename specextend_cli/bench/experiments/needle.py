@@ -27,10 +27,14 @@ _FLOOR = 1e-10  # the least probability: what a number format may round to nothi
 
 @dataclass(frozen=True)
 class Needle:
-    """A prompt of exactly the wanted length that asks for what is hidden in it, and the answer's tokens."""
+    """A prompt of exactly the wanted length that asks for what is hidden in it, and the answer's tokens.
+
+    `hidden` are the places in the prompt at which the answer stands.
+    """
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
+    hidden: range
 
 
 def run(setting: Setting) -> Run:
@@ -71,7 +75,8 @@ def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
     draw = random.Random(f"{setting.seed} {prompt.document} {depth}")
     city = draw.choice(("Tromso", "Valparaiso", "Kyoto", "Tbilisi", "Windhoek", "Hobart"))
     number = draw.randrange(1_000_000, 10_000_000)
-    needle = encoder.encode(f"\nThe secret number of {city} is {number}.\n")
+    said = f"\nThe secret number of {city} is"
+    needle = encoder.encode(f"{said} {number}.\n")
     before, after = _question(setting, city)
     lead = encoder.encode(f"The secret number of {city} is")
     answer = encoder.encode(f" {number}.")
@@ -79,7 +84,8 @@ def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
     text = prompt.text[:room]
     at = int(depth * len(text))
     tokens = (*before, *text[:at], *needle, *text[at:], *after, *lead)
-    return Needle(tokens, tuple(answer))
+    begins = len(before) + at
+    return Needle(tokens, tuple(answer), range(begins + len(encoder.encode(said)), begins + len(needle)))
 
 
 def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
