@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -15,6 +16,7 @@ from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import (
     Cell,
     Experiment,
+    Plot,
     Table,
     dumps,
     format_cell,
@@ -73,9 +75,11 @@ dl.facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem}dl.f
 def write_report(benchmark: Benchmark, directory: Path, experiments: Sequence[Experiment] = ()) -> Path:
     """`index.html` in `directory`, with `benchmark.json` beside it for `--compare`; returns the page's path.
 
-    The directory is made where it is absent. Raises UsageError where it cannot be written.
+    Every plot is there as a picture of its own, too. The directory is made where it is absent. Raises UsageError where
+    it cannot be written.
     """
-    return _write(directory, page(benchmark, experiments), {"benchmark.json": to_json(benchmark)})
+    plots = [*charts(summarize(benchmark)), *(plot for experiment in experiments for plot in experiment.plots)]
+    return _write(directory, page(benchmark, experiments), {"benchmark.json": to_json(benchmark), **_pictures(plots)})
 
 
 def write_experiments(
@@ -83,7 +87,8 @@ def write_experiments(
 ) -> Path:
     """The same for experiments alone, with `experiments.json`; `facts` are named lines about machine and settings."""
     data = dumps([to_plain(experiment) for experiment in experiments], indent=2) + "\n"
-    return _write(directory, experiments_page(experiments, facts or {}), {"experiments.json": data})
+    pictures = _pictures([plot for experiment in experiments for plot in experiment.plots])
+    return _write(directory, experiments_page(experiments, facts or {}), {"experiments.json": data, **pictures})
 
 
 def page(benchmark: Benchmark, experiments: Sequence[Experiment] = ()) -> str:
@@ -173,6 +178,12 @@ def _list(sentences: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     return escape(one_line(text))
+
+
+def _pictures(plots: Sequence[Plot]) -> dict[str, str]:
+    """Files of the plots, numbered and named for their titles."""
+    names = (re.sub(r"[^a-z0-9]+", "-", plot.title.lower()).strip("-")[:60] for plot in plots)
+    return {f"{number}-{name}.svg": draw(plot) for number, (name, plot) in enumerate(zip(names, plots, strict=True), 1)}
 
 
 def _write(directory: Path, page: str, files: Mapping[str, str]) -> Path:

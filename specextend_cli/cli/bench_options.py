@@ -142,7 +142,7 @@ Explain: TypeAlias = Annotated[
 Report: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--report", metavar="DIR", help="Write a self-contained HTML page there.", rich_help_panel=options.OUTPUT
+        "--report", metavar="DIR", help="Write an HTML page and its pictures there.", rich_help_panel=options.OUTPUT
     ),
 ]
 Compare: TypeAlias = Annotated[

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hostile import HOSTILE, controls, hostile_benchmark
@@ -61,7 +62,7 @@ def test_a_report_is_one_page_and_its_figures(tmp_path: Path) -> None:
     assert index == tmp_path / "new" / "report" / "index.html"
     assert from_json((index.parent / "benchmark.json").read_text(encoding="utf-8")) == made
     read = Reader(index.read_text(encoding="utf-8"))
-    assert read.tags.count("svg") == 6
+    assert read.tags.count("svg") == len(list(index.parent.glob("*.svg"))) == 6
     assert read.tags.count("table") == 3
     said = " ".join(read.said)
     for expected in ("Example CPU @ 2.0 GHz", "specextend", "Small n", "llama-cpp-python is not installed", "seed"):
@@ -95,6 +96,10 @@ def test_experiments_alone(tmp_path: Path) -> None:
     assert "script" not in read.tags
     assert read.tags.count("svg") == 2
     assert (tmp_path / "experiments.json").exists()
+    pictures = sorted(tmp_path.glob("*.svg"))
+    assert [picture.name[:2] for picture in pictures] == ["1-", "2-"]
+    for picture in pictures:
+        assert set(ElementTree.parse(picture).getroot().itertext()) <= set(read.said)
 
 
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
