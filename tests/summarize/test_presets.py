@@ -26,7 +26,7 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.eagle import WINDOW, with_head
-from specextend_cli.summarize.pair import Choices, describe, load_writer
+from specextend_cli.summarize.pair import Choices, describe, load_writer, retrieval_of
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.writer import Writer
 
@@ -211,3 +211,13 @@ def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: 
     with pytest.raises(UsageError, match="has no EAGLE head") as caught:
         load_writer(plain, fetch_pair(plain, offline=True), Choices(device="cpu", draft="eagle"))
     assert "--head DIR" in caught.value.fix
+
+
+def test_chunks_of_sentences_end_where_the_targets_vocabulary_says() -> None:
+    class Encoder:
+        sentence_ends = frozenset({5, 9})
+
+    own = PRESETS["smollm2-135m"]
+    asked = own.model_copy(update={"retrieval": own.retrieval.model_copy(update={"cut": "sentences"})})
+    assert retrieval_of(asked, Choices(), Encoder).breaks == {5, 9}
+    assert retrieval_of(own, Choices(), Encoder).breaks == frozenset()
