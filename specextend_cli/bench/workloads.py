@@ -39,9 +39,9 @@ def summaries(
     short: list[str] = []
     encoded = [(source, prompter.encoder.encode(source.text)) for source in sources]
     for length in lengths:
-        framed = [(len(ids), _framed(source, ids, prompter, length)) for source, ids in encoded]
+        prepared = [(len(ids), framed(source, ids, prompter, length)) for source, ids in encoded]
         # Sorting is stable: documents of one size keep the order they came in.
-        fitting = [prompt for _, prompt in sorted(framed, key=lambda pair: pair[0]) if prompt is not None][:docs]
+        fitting = [prompt for _, prompt in sorted(prepared, key=lambda pair: pair[0]) if prompt is not None][:docs]
         if not fitting:
             longest = max((len(ids) for _, ids in encoded), default=0)
             raise InputError(
@@ -80,7 +80,7 @@ def asking(preset: Preset, prompt: str) -> Preset:
     return preset.model_copy(update={"prompts": preset.prompts.model_copy(update={"system": "", "single": prompt})})
 
 
-def _framed(source: Source, ids: Sequence[int], prompter: Prompter, length: int) -> Prompt | None:
+def framed(source: Source, ids: Sequence[int], prompter: Prompter, length: int) -> Prompt | None:
     """A prompt of exactly `length` tokens; None where the document has too few."""
     values = {
         "title": source.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 from math import isclose
@@ -14,7 +15,7 @@ from tiny_models import prompt, tiny
 from tiny_preset import text
 
 from specextend_cli.bench import experiments, profiling
-from specextend_cli.bench.experiments import costs, divergence, needle, recall
+from specextend_cli.bench.experiments import costs, divergence, gate, needle, recall
 from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.forced import Said, forced
 from specextend_cli.bench.machine import describe
@@ -116,6 +117,27 @@ def test_triggers_fire_as_often_as_they_say(setting: Setting) -> None:
     assert choices["plain"] == 0
     assert choices["once"] == 1
     assert choices["every step"] > choices["every 4 steps"] >= choices["every 16 steps"] == 1
+
+
+def test_the_gate_is_tried_on_adverse_documents(setting: Setting) -> None:
+    prompts = {(prompt.document, prompt.length): prompt for prompt in gate.adverse(setting)}
+    assert set(prompts) == {(name, length) for name in (gate.RANDOM, gate.FOREIGN) for length in (160, 240)}
+    assert all(len(prompt.tokens) == length for (_, length), prompt in prompts.items())
+    original = next(prompt for prompt in setting.prompts if prompt.length == 240)
+    ordinary = {token for prompt in setting.prompts for token in prompt.text}
+    drawn, foreign = prompts[gate.RANDOM, 240], prompts[gate.FOREIGN, 240]
+    assert set(drawn.text) <= ordinary
+    assert len(set(drawn.text)) > len(ordinary) / 2
+    written = setting.models.encoder.decode(foreign.text)
+    assert setting.models.encoder.decode(original.text).startswith(codecs.encode(written, "rot13"))
+    losses, by_document = finish("gate", setting).tables
+    assert {(row[0], row[1]) for row in by_document.rows} == {
+        (length, name) for length in (160, 240) for name in ("a", "b", gate.RANDOM, gate.FOREIGN)
+    }
+    assert by_document.header[2:] == tuple(row[1] for row in losses.rows if row[0] == 240)[1:]
+    named = {row[1]: row for row in losses.rows if row[0] == 240}
+    for place, name in enumerate(by_document.header[2:], 2):
+        assert named[name][2] == min(row[place] for row in by_document.rows if row[0] == 240)
 
 
 def test_an_unknown_experiment_is_refused() -> None:
