@@ -25,7 +25,7 @@ namespace specextend {
 
 constexpr int64_t kGroup = 32;     // columns that share a scale and a zero
 constexpr int64_t kStep = 8;       // columns whose codes, of sixteen rows, are 64 bytes
-constexpr int64_t kAhead = 2048;   // bytes
+constexpr int64_t kAhead = 4096;   // bytes of codes, and of scales, asked for beforehand
 constexpr int64_t kMostRows = 12;  // whose sums fit the registers
 
 // A lane of codes holds eight columns of a row of the matrix, the even ones in the lower halves of its bytes.
@@ -167,6 +167,7 @@ void multiply(const Rows& x, int64_t first, const uint8_t* codes, const c10::BFl
 #pragma GCC unroll 4
     for (int t = 0; t < Tiles; ++t) {
       const c10::BFloat16* of_group = scales + t * tile_scales + group * 2 * kLanes;
+      _mm_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kAhead, _MM_HINT_T1);
       const __m512 scale = Word<c10::BFloat16>::load(of_group);
       const __m512 zero = Rows::zero(scale, Word<c10::BFloat16>::load(of_group + kLanes));
 #pragma GCC unroll 12
