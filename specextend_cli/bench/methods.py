@@ -119,7 +119,7 @@ def drafting(
 def _plain(models: Models) -> Recipe:
     return Recipe(
         lambda target: models.drafter("none", target, models.retrieval),
-        Retrieval(policy="full"),
+        with_policy(models, "full"),  # its layers are the others', so that one target reads prompts for all of them
         TreeShape(nodes=1),
     )
 

@@ -158,11 +158,11 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 
 
 def _empty(config: HeadConfig) -> EagleHead:
-    """A head whose weights are not there yet."""
+    """A head whose weights are not there yet: to draw random ones takes seconds for a large vocabulary."""
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.models.undrawn import Undrawn
 
-    with Undrawn():
+    with Undrawn(anywhere=True):
         return EagleHead(config)
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -57,7 +58,11 @@ def _without_compiler() -> Iterator[None]:
         yield
         return
     compiler, masks = ModuleType(_COMPILER), ModuleType(f"{_COMPILER}.{_MASKS}")
-    vars(compiler).update({"__path__": [], "__getattr__": _itself, _MASKS: masks}, **dict.fromkeys(_DECORATORS, _as_is))
+    torch = find_spec("torch")
+    # Where the real one is, so that modules of it can be imported, too.
+    path = [f"{place}/_dynamo" for place in (torch and torch.submodule_search_locations) or ()]
+    vars(compiler).update({"__path__": path, "__getattr__": _itself, _MASKS: masks})
+    vars(compiler).update(dict.fromkeys(_DECORATORS, _as_is))
     vars(masks).update({"__getattr__": _itself, "TransformGetItemToIndex": _transform})
     sys.modules.update({_COMPILER: compiler, f"{_COMPILER}.{_MASKS}": masks})
     try:
@@ -70,7 +75,8 @@ def _take_back() -> None:
     if getattr(sys.modules.get(_COMPILER), "__getattr__", None) is _itself:
         for name in (_COMPILER, f"{_COMPILER}.{_MASKS}"):
             sys.modules.pop(name, None)
-        vars(sys.modules["torch"]).pop("_dynamo", None)
+        if "torch" in sys.modules:
+            vars(sys.modules["torch"]).pop("_dynamo", None)
 
 
 def _itself(name: str) -> Any:

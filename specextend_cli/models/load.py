@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,15 +50,16 @@ def load_model(
     if not weights:
         raise damaged(directory, "a file of weights is missing", name)
 
+    import torch
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     from specextend_cli.models.undrawn import Undrawn
 
-    try:
-        with quiet(), Undrawn():  # all parameters are read, or it is an error
+    def load(building: AbstractContextManager[object]) -> Any:
+        with quiet(), building:
             # With output_loading_info it returns two things, which its annotation does not know.
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            return AutoModelForCausalLM.from_pretrained(
                 directory,
                 dtype=dtype,
                 attn_implementation=attn_implementation,
@@ -68,6 +70,14 @@ def load_model(
                 weights_only=True,
                 output_loading_info=True,
             )
+
+    try:
+        try:
+            loaded = load(Undrawn())
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            loaded = load(nullcontext())
     except (SafetensorError, pickle.UnpicklingError, EOFError) as error:
         raise damaged(directory, str(error), name) from error
     except (ValueError, KeyError, ImportError, OSError) as error:

@@ -107,7 +107,7 @@ class TextEncoder:
         spelt = self._pieces or {number: token.encode() for token, number in self._tokenizer.get_vocab().items()}
         return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
 
-    @property
+    @cached_property
     def _obedient(self) -> Tokenizer:
         return _shared(self._json)
 

@@ -1,8 +1,10 @@
-"""Modules whose parameters are allocated and nothing else, because files hold what they will be.
+"""Models built on the meta device, where nothing is computed, without torch's compiler.
 
-Random weights take seconds for a large vocabulary. On the meta device, where transformers builds a model before it
-reads it, they take none, but torch's functions for it are written in Python there and import torch's compiler to say
-that it must not touch them: a sixth of the time that a run takes to start.
+Before a model is read from its files it is built there, as transformers does. Much of what torch does on that device
+is written in Python, and imports torch's compiler to say that it must not touch it: a sixth of the time that a run
+takes to start. Building a model comes to that in two places. Random weights need not be drawn there, where they are no
+numbers; and the numbers that RoPE's angles are computed from, before they are computed again on the right device, may
+as well be real. Where an angle needs others besides (LongRoPE), that is an error, and the model is built without this.
 """
 
 from __future__ import annotations
@@ -14,14 +16,21 @@ from torch.overrides import TorchFunctionMode
 
 
 class Undrawn(TorchFunctionMode):
-    """While it is entered, `torch.nn.init` leaves tensors as they are, and `torch.arange` is never on "meta"."""
+    """While it is entered, tensors on the meta device are not drawn, and `torch.arange` is never there.
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    `anywhere`: no tensor is drawn, whatever its device, for modules all of whose parameters are read from files.
+    """
+
+    def __init__(self, *, anywhere: bool = False) -> None:
+        super().__init__()
+        self._anywhere = anywhere
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if getattr(function, "__module__", None) == "torch.nn.init":
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+            tensor = kwargs["tensor"] if "tensor" in kwargs else args[0]
+            if tensor.is_meta or self._anywhere:
+                return tensor
         if function is torch.arange and str(kwargs.get("device")) == "meta":
             kwargs["device"] = "cpu"
         return function(*args, **kwargs)

@@ -94,6 +94,12 @@ def load_target(preset: Preset, directories: Directories, choices: Choices) -> T
     check_memory(preset, device, choices, parts=shared.size if shared else 1)
     lm = _load(preset, preset.target.quantization, device, shared, directories.target, dtype)
     scored, looked = preset.retrieval.layers, look_layers(lm.layers)
+    if not all(-lm.layers <= layer < lm.layers for layer in scored):
+        raise ModelError(
+            f"preset {preset.name} chooses by layers {', '.join(map(str, scored))} of its target",
+            why=f"it has layers 0 to {lm.layers - 1}",
+            fix="layers under [retrieval]: specextend bench --experiment recall says which find what is hidden",
+        )
     if shared and shared.rank == 0:
         from specextend_cli.engine.parallel import LeadingTarget
 

@@ -1,7 +1,7 @@
 """The whole of `train-draft`: the target's answers, the draft's vocabulary, training, and the head on disk.
 
 Everything lies in one working directory, so that a killed run goes on where it was: answers line by line, the
-vocabulary once chosen, the trainer's checkpoint at every validation.
+vocabulary once chosen, the trainer's checkpoint every half minute.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from specextend_cli.train.samples import Mixture, Sample
 from specextend_cli.train.states import StateFile
 from specextend_cli.train.teacher import precision, states_of, targets_of, unrolled
 
+_BETWEEN_SAVES = 20  # times what one takes: gigabytes, for a large target's head
 _ROWS_AT_ONCE = 64  # of probabilities over the target's whole vocabulary
 
 
@@ -119,7 +120,8 @@ def train(
             next_validation = run.seconds + schedule.validate
         if validated or run.seconds >= next_save:
             _save(checkpoint, head, optimizer, run)
-            next_save = run.seconds + schedule.keep
+            written, run.seconds = run.seconds, before + perf_counter() - began
+            next_save = run.seconds + max(schedule.keep, _BETWEEN_SAVES * (run.seconds - written))
         if validated:
             yield replace(validated, seconds=run.seconds)
             if run.since_best >= schedule.patience:

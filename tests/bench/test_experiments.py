@@ -159,7 +159,7 @@ def test_a_needle_is_where_it_should_be_in_a_prompt_of_the_right_length(setting:
     assert isclose(written.index(answer) / len(written), depth, abs_tol=0.3)
     assert written.rstrip().endswith("is")
     assert needle.hide(setting, document, depth) == hidden
-    assert setting.models.encoder.decode([hidden.prompt[place] for place in hidden.hidden]).strip() == answer
+    assert setting.models.encoder.decode([hidden.prompt[place] for place in hidden.hidden]).strip() == answer[:-1]
 
 
 @pytest.mark.parametrize("looking", [0, 1, 2])

@@ -27,7 +27,6 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, probe, save_head
-from specextend_cli.models.load import load_model
 
 
 class PlainYarn(Plain):
@@ -69,15 +68,6 @@ def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     assert loaded.config.feature_layers == expected_layers
     assert torch.equal(loaded.vocabulary, written.vocabulary)
     follows(loaded, plain)
-
-
-def test_nothing_is_drawn_at_random_to_be_read_from_files(tmp_path: Path) -> None:
-    tiny().save_pretrained(tmp_path / "target")
-    (tmp_path / "head").mkdir()
-    safeailab_3(tmp_path / "head")
-    before = torch.get_rng_state()
-    load_head(tmp_path / "head", LanguageModel(load_model(tmp_path / "target")))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

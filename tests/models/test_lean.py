@@ -48,6 +48,21 @@ assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() =
 """
 
 
+MODULE = """
+import sys
+from specextend_cli.models import lean
+import torch
+with lean._without_compiler():
+    import torch._dynamo.config as config
+    from torch._dynamo.utils import counters
+import torch._dynamo
+assert torch._dynamo.disable is not lean._as_is
+assert torch._dynamo.config is config
+assert torch._dynamo.utils.counters is counters
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+"""
+
+
 def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
     """By importing transformers, or by loading a target and a head."""
     tiny().save_pretrained(tmp_path / "target")
@@ -58,8 +73,9 @@ def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
-def test_torchs_compiler_is_whole_for_whoever_wants_it() -> None:
-    done = subprocess.run([sys.executable, "-c", MASKS], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("wanting", [MASKS, MODULE])
+def test_torchs_compiler_is_whole_for_whoever_wants_it(wanting: str) -> None:
+    done = subprocess.run([sys.executable, "-c", wanting], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

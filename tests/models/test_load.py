@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_models import ARCHITECTURES, COMMON, make, tiny
 
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
+from specextend_cli.models import undrawn
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.load import load_model, load_tokenizer
 from specextend_cli.models.presets import list_presets
@@ -31,6 +35,37 @@ def test_dtype_and_attention(model: Path) -> None:
     assert loaded.config._attn_implementation == "eager"
     assert not loaded.training
     assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_models_are_built_as_transformers_builds_them(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parameters and buffers, those of no file, too."""
+    tiny(kind).save_pretrained(tmp_path)
+    ours = load_model(tmp_path)
+    monkeypatch.setattr(undrawn, "Undrawn", nullcontext)
+    theirs = load_model(tmp_path)
+    for mine, other in (
+        (ours.named_parameters(), theirs.named_parameters()),
+        (ours.named_buffers(), theirs.named_buffers()),
+    ):
+        named = dict(other)
+        for name, tensor in mine:
+            assert torch.equal(tensor, named.pop(name)), name
+        assert not named
+    tokens = torch.arange(9)[None]
+    assert torch.equal(ours(tokens).logits, theirs(tokens).logits)
+
+
+def test_positions_that_depend_on_the_length_are_refused_once_loaded(tmp_path: Path) -> None:
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
+    rope |= {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
+    make(transformers.LlamaConfig(**COMMON, rope_parameters=rope)).save_pretrained(tmp_path)
+    loaded = load_model(tmp_path)
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(loaded)
+    assert "length" in caught.value.why
 
 
 def test_quantization_without_its_libraries_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.load import load_tokenizer
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch
-from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.models.tokens import TextEncoder, parse_tokenizer, read_tokenizer
 
 from .conftest import CORPUS, PRE_TOKENIZERS, train
 
@@ -213,6 +212,6 @@ def test_equal_with_the_embedded_pair(text: str) -> None:
 @cache
 def _pair() -> tuple[TextEncoder, Tokenizer]:
     directory = fetch(load_preset("smollm2-135m").target.source)
-    tokenizer = load_tokenizer(directory)
+    tokenizer = parse_tokenizer(read_tokenizer(directory))  # its own: `load_tokenizer` gives everybody the same
     tokenizer.encode_special_tokens = True
     return TextEncoder.of(directory), tokenizer

@@ -33,7 +33,8 @@ def run(setting: Setting) -> Run:
         assert isinstance(method, Recipe)
         methods[f"{name}, gated"] = replace(method, gate=True)
         methods[f"{name}, every step"] = replace(method, gate=False)
-    found = yield from setting.measure(methods, [*setting.prompts, *adverse(setting)])
+    prompts = sorted([*setting.prompts, *adverse(setting)], key=lambda prompt: prompt.length)
+    found = yield from setting.measure(methods, prompts)
     return Experiment(
         "gate",
         "Is drafting ever slower than plain decoding, and does the gate prevent it?",

@@ -29,7 +29,7 @@ _FLOOR = 1e-10  # the least probability: what a number format may round to nothi
 class Needle:
     """A prompt of exactly the wanted length that asks for what is hidden in it, and the answer's tokens.
 
-    `hidden` are the places in the prompt at which the answer stands.
+    `hidden` are the places in the prompt at which the number stands.
     """
 
     prompt: tuple[int, ...]
@@ -84,8 +84,8 @@ def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
     text = prompt.text[:room]
     at = int(depth * len(text))
     tokens = (*before, *text[:at], *needle, *text[at:], *after, *lead)
-    begins = len(before) + at
-    return Needle(tokens, tuple(answer), range(begins + len(encoder.encode(said)), begins + len(needle)))
+    begins = len(before) + at + len(encoder.encode(said))
+    return Needle(tokens, tuple(answer), range(begins, begins + len(encoder.encode(f" {number}"))))
 
 
 def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:

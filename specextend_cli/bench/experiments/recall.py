@@ -19,6 +19,7 @@ from specextend_cli.bench.experiments.setting import Run, Setting
 from specextend_cli.bench.methods import with_policy
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.tables import Experiment, HeatMap, Table
+from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.retrieval import working_set
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
@@ -38,9 +39,12 @@ def run(setting: Setting) -> Run:
             for depth in DEPTHS:
                 needle = hide(setting, prompt, depth)
                 yield Reading(prompt.document, prompt.length, 0)
+                chunks = Chunks(retrieval)
+                chunks.add((*needle.prompt, *needle.answer))
                 for looks in _looks(target, needle, setting.decoding.prefill_chunk):
+                    starts = chunks.starts(target.length, looks.device)
                     for name, asked in choices.items():
-                        seen = working_set(retrieval, target.length, looks[asked].mean(0), looks.device)
+                        seen = working_set(retrieval, target.length, looks[asked].mean(0), looks.device, starts)
                         shown = bool(torch.isin(torch.tensor(needle.hidden, device=seen.device), seen).all())
                         found.setdefault((prompt.length, name), []).append(shown)
     rows = tuple((length, name, fmean(shown), len(shown)) for (length, name), shown in found.items())
