@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -58,21 +59,41 @@ def _without_compiler() -> Iterator[None]:
         yield
         return
     compiler, masks = ModuleType(_COMPILER), ModuleType(f"{_COMPILER}.{_MASKS}")
-    torch = find_spec("torch")
-    # Where the real one is, so that modules of it can be imported, too.
-    path = [f"{place}/_dynamo" for place in (torch and torch.submodule_search_locations) or ()]
-    vars(compiler).update({"__path__": path, "__getattr__": _itself, _MASKS: masks})
-    vars(compiler).update(dict.fromkeys(_DECORATORS, _as_is))
+    vars(compiler).update({"__path__": [], "__getattr__": _itself, _MASKS: masks}, **dict.fromkeys(_DECORATORS, _as_is))
     vars(masks).update({"__getattr__": _itself, "TransformGetItemToIndex": _transform})
     sys.modules.update({_COMPILER: compiler, f"{_COMPILER}.{_MASKS}": masks})
+    modules = _Modules()
+    sys.meta_path.insert(0, modules)
     try:
         yield
     finally:
+        sys.meta_path.remove(modules)
         _take_back()
 
 
+class _Modules(MetaPathFinder, Loader):
+    """Modules of `torch._dynamo`, for whoever imports one while it is stood in for: those of the real one."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith(f"{_COMPILER}.") or not _stands_in():
+            return None
+        _take_back()
+        import_module(name)
+        return ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It was."""
+
+
+def _stands_in() -> bool:
+    return getattr(sys.modules.get(_COMPILER), "__getattr__", None) is _itself
+
+
 def _take_back() -> None:
-    if getattr(sys.modules.get(_COMPILER), "__getattr__", None) is _itself:
+    if _stands_in():
         for name in (_COMPILER, f"{_COMPILER}.{_MASKS}"):
             sys.modules.pop(name, None)
         if "torch" in sys.modules:

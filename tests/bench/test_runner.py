@@ -332,7 +332,19 @@ def test_the_recipes_of_the_parts(models) -> None:
     plain = able["plain"]
     assert isinstance(plain, Recipe)
     assert plain.shape == TreeShape(nodes=1)
-    assert plain.retrieval == Retrieval(policy="full")
+    assert plain.retrieval == replace(models.retrieval, policy="full")
+
+
+def test_a_prompt_is_read_once_for_all_methods_whichever_layers_choose(models, prompts) -> None:
+    models.preset = models.preset.model_copy(
+        update={"retrieval": models.preset.retrieval.model_copy(update={"layers": (0, 1)})}
+    )
+    able, _ = methods.build(("plain", "standard", "streaming", "specextend"), models)
+    decoding = Decoding(Sampling(), 4, frozenset(), 64)
+    runner = Runner(models, able, decoding, 1, 0)
+    read = [event.done for event in runner.run(prompts[:1]) if isinstance(event, Reading)]
+    assert read == sorted(set(read))
+    assert len(runner.records()) == 4
 
 
 def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,8 @@ import torch
 with lean._without_compiler():
     import torch._dynamo.config as config
     from torch._dynamo.utils import counters
+    import torch._dynamo
+    assert torch._dynamo.disable is not lean._as_is
 import torch._dynamo
 assert torch._dynamo.disable is not lean._as_is
 assert torch._dynamo.config is config
