@@ -20,7 +20,7 @@ from specextend_cli.bench.records import Divergence
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, summaries
-from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
