@@ -26,8 +26,8 @@ _FIRST = 2  # plain steps before the first draft, at every new context length
 _TRIALS = 3  # steps with so many forwards before their rate is known
 _WORST = 8  # plain steps; a single step never counts for more
 _HIGHEST_FLOOR = 0.25  # of a node's score: costs may be mistaken
-_CREDIT = 4.0  # plain steps that may be lost before anything was won, ...
-_RESERVE = 1.5  # ... of which so many not on trials of what is not the best
+_CREDIT = 3.0  # plain steps that may be lost before anything was won, ...
+_RESERVE = 1.0  # ... of which so many not on trials of what is not the best
 _TUITION = 0.008  # of the time, that may be lost besides
 _MEMORY = 0.998  # a step: how fast gains and losses are forgotten
 _REFRESH = 96  # steps after which a plain step is measured again
@@ -185,8 +185,8 @@ class Budget:
             return
         self._drafted = rung = self._rungs[shape.forwards]
         rung.learn(expected, spent)
-        if rung.samples > 1:  # the first holds warm-up
-            self._account.settle(accepted - spent)
+        won = accepted - spent
+        self._account.settle(won if rung.samples > 1 else max(won, -1.0))  # the first holds warm-up
         self._wait(rung)
 
     def charge(self, seconds: float, length: int) -> None:
