@@ -82,6 +82,35 @@ struct Span {
   int64_t key_stride, value_stride, count;
 };
 
+// Asks for a block of keys and values before it is read, a few rows at a time between products: so memory works while
+// they do. Asking for what is not there does no harm.
+template <typename T>
+class Ahead {
+ public:
+  Ahead() = default;
+  Ahead(const Span<T>& now, int64_t dim)
+      : keys_(now.keys + kBlock * now.key_stride),
+        values_(now.values + kBlock * now.value_stride),
+        key_stride_(now.key_stride),
+        value_stride_(now.value_stride),
+        dim_(dim),
+        left_(2 * kBlock) {}
+
+  void ask(int64_t rows) {
+    for (; rows > 0 && left_ > 0; --rows, --left_) {
+      const T* row = left_ > kBlock ? keys_ : values_;
+      for (int64_t at = 0; at < dim_; at += kLine) _mm_prefetch(row + at, _MM_HINT_T1);
+      (left_ > kBlock ? keys_ : values_) += left_ > kBlock ? key_stride_ : value_stride_;
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64 / sizeof(T);
+
+  const T *keys_ = nullptr, *values_ = nullptr;
+  int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, left_ = 0;
+};
+
 // What the rows of one head have gathered of one part.
 struct Gathered {
   float* out;    // [rows, dim], times `total`
@@ -155,6 +184,7 @@ class Reader {
   // The same, where a row sees no more than the first `visible(row)` keys.
   template <typename Visible>
   void see_first(const Span<T>& span, float scale, const Visible& visible) {
+    ahead_ = Ahead<T>(span, dim_);
     read_keys(span);
     read_values(span);
     each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
@@ -213,6 +243,7 @@ class Reader {
   int64_t rows_, dim_, own_;
   const uint32_t* q_ = nullptr;
   Gathered part_ = {};
+  Ahead<T> ahead_;
   std::vector<uint32_t> keys_;     // [dim / numbers, block]
   std::vector<uint32_t> values_;   // [block / numbers, dim]
   std::vector<float> scores_;      // [rows, block]
@@ -220,7 +251,7 @@ class Reader {
   std::vector<T> shares_;          // [rows, block]
 
   template <typename Work>
-  void each_few(const Work& work) const {
+  void each_few(const Work& work) {
     int64_t row = 0;
     for (; row + kRows <= rows_; row += kRows) work(std::integral_constant<int, kRows>(), row);
     switch (rows_ - row) {
@@ -233,8 +264,6 @@ class Reader {
     }
   }
 
-  // A block is read in a burst and then worked on, longer than the processor reads ahead by itself: both readers ask
-  // for the block after this one. Asking for what is not there does no harm.
   void read_keys(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kLanes)
       for (int64_t word = 0; word < dim_ / kNumbers; word += kLanes) {
@@ -242,7 +271,6 @@ class Reader {
         for (int64_t i = 0; i < kLanes; ++i) {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
           square[i] = key + i < span.count ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
-          _mm_prefetch(from + kBlock * span.key_stride, _MM_HINT_T1);
         }
         transpose(square);
         for (int64_t i = 0; i < kLanes; ++i) _mm512_storeu_si512(&keys_[(word + i) * kBlock + key], square[i]);
@@ -255,7 +283,6 @@ class Reader {
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
       for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
-        for (int64_t i = 0; i < kNumbers; ++i) _mm_prefetch(from + (kBlock + i) * span.value_stride + at, _MM_HINT_T1);
         __m512i columns[kNumbers];
         side_by_side(from, next, at, columns);
         for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_si512(to + at + c * kLanes, columns[c]);
@@ -275,12 +302,13 @@ class Reader {
   // Scores of `Count` rows, to [rows, stride], 32 keys at a time: as many sums as hide what one of them waits for the
   // one before.
   template <int Count>
-  void score(int64_t row, int64_t keys, float* scores, int64_t stride) const {
+  void score(int64_t row, int64_t keys, float* scores, int64_t stride) {
     const int64_t words = dim_ / kNumbers;
     for (int64_t key = 0; key < keys; key += 2 * kLanes) {
       __m512 sums[Count][2];
       for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_ps();
       for (int64_t word = 0; word < words; ++word) {
+        ahead_.ask(1);
         const uint32_t* column = &keys_[word * kBlock + key];
         const __m512i left = _mm512_loadu_si512(column), right = _mm512_loadu_si512(column + kLanes);
 #pragma GCC unroll 4
@@ -371,6 +399,7 @@ class Reader {
     for (int i = 0; i < Count; ++i)
       for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(part_.out + (row + i) * dim_ + at + c * kLanes);
     for (int64_t key = 0; key < keys; key += kNumbers) {
+      ahead_.ask(2);
       const uint32_t* values = &values_[key / kNumbers * dim_ + at];
       __m512i columns[Columns];
 #pragma GCC unroll 4
