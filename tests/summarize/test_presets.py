@@ -19,7 +19,7 @@ from tiny_models import generate
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.preset import Draft, HubSource, LocalSource, Preset, Retrieval
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
@@ -110,7 +110,8 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     target["quantization"] = "none"  # the architecture is what counts here, and bitsandbytes may not be installed
     source = LocalSource(kind="local", path=folder / "draft") if draft.has_model else None
     dtype = {"dtype": "float32"} if draft.model == "lm" else {}
-    small = {"chunk": 8, "top_k": 4, "recent": 16, "every": 2}
+    layers = tuple(layer if layer < 0 else place % 3 for place, layer in enumerate(preset.retrieval.layers))
+    small = {"chunk": 8, "top_k": 4, "recent": 16, "every": 2, "layers": layers}
     return preset.model_copy(
         update={
             "target": preset.target.model_copy(update=target),
@@ -221,3 +222,11 @@ def test_chunks_of_sentences_end_where_the_targets_vocabulary_says() -> None:
     asked = own.model_copy(update={"retrieval": own.retrieval.model_copy(update={"cut": "sentences"})})
     assert retrieval_of(asked, Choices(), Encoder).breaks == {5, 9}
     assert retrieval_of(own, Choices(), Encoder).breaks == frozenset()
+
+
+def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
+    built = shrink(PRESETS["smollm2-135m"], tmp_path)
+    asked = built.model_copy(update={"retrieval": built.retrieval.model_copy(update={"layers": (1, 3)})})
+    with pytest.raises(ModelError) as caught:
+        load_writer(asked, fetch_pair(asked), Choices(device="cpu"))
+    assert caught.value.why == "it has layers 0 to 2"
