@@ -25,6 +25,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.heads import load_head
+from specextend_cli.train import trainer
 from specextend_cli.train.answers import AnswerFile, Asking
 from specextend_cli.train.card import Facts
 from specextend_cli.train.distill import Distillation, distill
@@ -143,7 +144,8 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert isinstance(events[-1], Done)
 
 
-def test_a_run_is_kept_between_measurements(tmp_path: Path) -> None:
+def test_a_run_is_kept_between_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "_BETWEEN_SAVES", 0)
     lm, asked = LanguageModel(tiny()), plan(20)
     rarely = replace(asked, schedule=replace(asked.schedule, validate=3600, keep=0))
     for event in distill(lm, documents(), FRAME, [0], rarely, tmp_path, FACTS):
