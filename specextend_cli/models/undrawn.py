@@ -1,7 +1,7 @@
 """Models built on the meta device, where nothing is computed, without torch's compiler.
 
 Before a model is read from its files it is built there, as transformers does. Much of what torch does on that device
-is written in Python, and imports torch's compiler to say that it must not touch it: a sixth of the time that a run
+is written in Python, and imports torch's compiler to say that it must not touch it: a fifth of the time that a run
 takes to start. Building a model comes to that in two places. Random weights need not be drawn there, where they are no
 numbers; and the numbers that RoPE's angles are computed from, before they are computed again on the right device, may
 as well be real. Where an angle needs others besides (LongRoPE), that is an error, and the model is built without this.
