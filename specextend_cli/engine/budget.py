@@ -31,6 +31,7 @@ _RESERVE = 1.0  # ... of which so many not on trials of what is not the best
 _TUITION = 0.008  # of the time, that may be lost besides
 _MEMORY = 0.998  # a step: how fast gains and losses are forgotten
 _REFRESH = 96  # steps after which a plain step is measured again
+_CHOOSING = 0.01  # of the time, that choosing working sets may take
 
 
 class _Cost(NamedTuple):
@@ -122,6 +123,7 @@ class Budget:
     _promised: float = field(default=1.0, init=False)
     _kept: float = field(default=1.0, init=False)
     _drafted: _Rung | None = field(default=None, init=False)  # by the last step
+    _rest: float = field(default=0.0, init=False)  # plain steps before the next choice
 
     def __post_init__(self) -> None:
         most = min(self.shape.depth, self.shape.forwards)
@@ -180,6 +182,7 @@ class Budget:
         # A hiccup is not the drafter's doing: verification counts as it usually is, a draft as a few plain steps.
         spent = min((draft_seconds + self.costs.seconds(len(tree), length)) / plain, _WORST)
         self._account.pass_time(spent)
+        self._rest -= spent
         self._drafted = None
         if shape.nodes == 1:
             return
@@ -189,11 +192,16 @@ class Budget:
         self._account.settle(won if rung.samples > 1 else max(won, -1.0))  # the first holds warm-up
         self._wait(rung)
 
+    def affords_choice(self) -> bool:
+        """Whether choosing a working set now leaves choices a small share of the time."""
+        return not self.gate or self._rest <= 0
+
     def charge(self, seconds: float, length: int) -> None:
         """What the last draft cost besides: choosing a working set."""
         plain = self.costs.plain(length)
         if self.gate and plain and self._drafted is not None:
             spent = min(seconds / plain, _WORST)
+            self._rest = min(spent, 1.0) / _CHOOSING  # of one slow moment, not for hundreds of steps
             self._drafted.spent += spent
             self._account.settle(-spent)
             self._wait(self._drafted)

@@ -87,7 +87,7 @@ def decode(
         tree = budget.cut(tree, length)
         verifying = perf_counter()
         drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
-        recorded = drafted and trigger.could_be_due()
+        recorded = drafted and trigger.could_be_due() and budget.affords_choice()
         out = target.verify(tree, features=drafter.feature_layers, record=recorded)
         verdict = accept(tree, sampler.choose(out.logits, tree))
         target.keep(verdict.path)
@@ -102,7 +102,7 @@ def decode(
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)
-        if drafted and trigger.due(len(verdict.tokens)) and reason is None:
+        if drafted and trigger.due(len(verdict.tokens)) and recorded and reason is None:
             choice = _retrieve(target, drafter, verdict.path if retrieval.queries == "accepted" else verdict.path[-1:])
             budget.charge(choice.seconds, length)
             yield choice

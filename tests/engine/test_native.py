@@ -175,6 +175,9 @@ def test_what_is_no_number_stays_none(kernels: str, broken: float) -> None:
     out = attend_causal(q, (k, v), (keys, values), 1.0)
     assert not out[:, :, 10].isfinite().any()
     assert out[:, :, 11:].isfinite().all()
+    out = attend(q[:, :, 9:12], (k[:, :, :3], v[:, :, :3]), (keys, values), 1.0, torch.zeros(3, 3))
+    assert not out[:, :, 1].isfinite().any()
+    assert out[:, :, ::2].isfinite().all()
 
 
 @ours
@@ -267,6 +270,20 @@ def test_large_scores_and_far_ones(kernels: str) -> None:
     keys[:, :, 100] = 50 * q[:, :, 0]
     out = attend(q, (k, v), (keys, values), 1.0, additive(None))
     torch.testing.assert_close(out[:, :, 0], values[:, :, 100])
+
+
+@ours
+@pytest.mark.parametrize("rise", [0.003, 0.05, 0.5, -0.05, -0.5])
+def test_scores_that_rise_and_fall(kernels: str, rise: float) -> None:
+    """What was gathered is rescaled now and then: when scores have risen by more than a little, if they ever do."""
+    torch.manual_seed(0)
+    q, (k, v), (keys, values) = torch.ones(1, 3, 2, 64), torch.randn(2, 1, 3, 2, 64), torch.randn(2, 1, 3, 700, 64)
+    keys += rise / 64 * torch.arange(700)[:, None]
+    chain = torch.ones(2, 2, dtype=torch.bool).tril()
+    joined = [torch.cat(pair, 2).double() for pair in ((keys, k), (values, v))]
+    expected = reference(q.double(), *joined, 1.0, chain)
+    assert distance(attend(q, (k, v), (keys, values), 1.0, additive(chain)), expected) < 2e-5
+    assert distance(attend_causal(q, (k, v), (keys, values), 1.0), expected) < 2e-5
 
 
 @ours

@@ -31,7 +31,7 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   const int64_t groups = q.size(1) / heads, rows = groups * nodes;
   const int64_t full = seen / kPart;               // parts of cached keys alone, in the longest sequence
   const int64_t parts = (seen + own) / kPart + 1;  // a path may end in another part than it begins in
-  const int64_t each = rows * (dim + 2);
+  const int64_t each = Gathered::size(rows, dim);
   const float* tree_mask = tree.const_data_ptr<float>();
   const Paths paths(tree_mask, nodes, own);
   std::vector<int64_t> lengths(batch, seen);
@@ -44,8 +44,7 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   float* const all = space.mutable_data_ptr<float>();
 
   const auto gathered = [&](int64_t head, int64_t part) {
-    float* here = all + (head * parts + part) * each;
-    return Gathered{here, here + rows * dim, here + rows * (dim + 1)};
+    return Gathered::at(all + (head * parts + part) * each, rows, dim);
   };
   const auto span_of = [](const at::Tensor& k, const at::Tensor& v, int64_t b, int64_t h, int64_t first,
                           int64_t count) {
@@ -77,19 +76,26 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   at::Tensor out = at::empty(q.sizes(), q.options());
   T* const to = out.mutable_data_ptr<T>();
   at::parallel_for(0, batch * heads * rows, kBlock, [&](int64_t begin, int64_t end) {
-    std::vector<float> joined(dim);
+    std::vector<float> shares(parts);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / rows, row = i % rows;
-      float top = kNever, total = 0;
+      float top = kNever;
       for (int64_t part = 0; part < parts; ++part) top = std::max(top, gathered(head, part).top[row]);
-      std::fill(joined.begin(), joined.end(), 0.f);
+      __m512 total = _mm512_setzero_ps();
       for (int64_t part = 0; part < parts; ++part) {
         const Gathered one = gathered(head, part);
-        const float share = std::exp(one.top[row] - top);
-        total += share * one.total[row];
-        for (int64_t at = 0; at < dim; ++at) joined[at] += share * one.out[row * dim + at];
+        shares[part] = one.top[row] == kNever ? 0 : std::exp(one.top[row] - top);
+        if (shares[part] != 0) total = _mm512_fmadd_ps(one.total_of(row), _mm512_set1_ps(shares[part]), total);
       }
-      for (int64_t at = 0; at < dim; ++at) to[i * dim + at] = joined[at] / total;
+      const __m512 whole = _mm512_set1_ps(_mm512_reduce_add_ps(total));
+      for (int64_t at = 0; at < dim; at += kLanes) {
+        __m512 joined = _mm512_setzero_ps();
+        for (int64_t part = 0; part < parts; ++part)
+          if (shares[part] != 0)
+            joined = _mm512_fmadd_ps(_mm512_loadu_ps(gathered(head, part).out + row * dim + at),
+                                     _mm512_set1_ps(shares[part]), joined);
+        Word<T>::store(to + i * dim + at, _mm512_div_ps(joined, whole));
+      }
     }
   });
   return out;

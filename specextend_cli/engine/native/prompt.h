@@ -42,8 +42,8 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
       for (int64_t row = 0; row < rows; ++row)
         std::copy_n(asked + (h * groups + row / count) * q.stride(1) + (first + row % count) * q.stride(2), dim,
                     &queries[row * dim]);
-      std::vector<float> sums(rows * (dim + 2));
-      const Gathered gathered{sums.data(), sums.data() + rows * dim, sums.data() + rows * (dim + 1)};
+      std::vector<float> sums(Gathered::size(rows, dim));
+      const Gathered gathered = Gathered::at(sums.data(), rows, dim);
       Reader<T> reader(rows, dim, 0);
       reader.ask(queries.data());
       reader.gather_in(gathered);
@@ -54,7 +54,7 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
         reader.see_first(span(own_keys, own_values, h, key, first + count), scale,
                          [&](int64_t row) { return first + row % count + 1 - key; });
       for (int64_t row = 0; row < rows; ++row) {
-        const float share = std::exp(gathered.top[row] - gathered.top[row]) / gathered.total[row];  // or no number
+        const float share = 1 / _mm512_reduce_add_ps(gathered.total_of(row));
         T* const of_row = to + ((first + row % count) * q.size(1) + h * groups + row / count) * dim;
         for (int64_t at = 0; at < dim; ++at) of_row[at] = gathered.out[row * dim + at] * share;
       }

@@ -15,12 +15,13 @@
 namespace specextend {
 
 constexpr int64_t kBlock = 64;  // keys
-constexpr int64_t kRows = 4;    // that are multiplied at a time
+constexpr int64_t kRows = 6;    // that are multiplied at a time: their sums fit the registers
 constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kSlack = 8;  // that a score may be above the one that shares are relative to: 3,000 is no large sum
 
-// e to the x, for x <= 0, to a few parts in a million.
+// e to the x, for x <= `kSlack`, to a few parts in a million; of what is no number, none.
 inline __m512 exponential(__m512 x) {
-  const __m512 scaled = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-87)), _mm512_set1_ps(1.44269504f));
+  const __m512 scaled = _mm512_mul_ps(_mm512_max_ps(_mm512_set1_ps(-87), x), _mm512_set1_ps(1.44269504f));
   const __m512 whole = _mm512_roundscale_ps(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 rest = _mm512_sub_ps(scaled, whole);
   __m512 sum = _mm512_set1_ps(1.54035304e-4f);  // of 2^rest, Taylor's
@@ -82,8 +83,8 @@ struct Span {
   int64_t key_stride, value_stride, count;
 };
 
-// Asks for a block of keys and values before it is read, a few rows at a time between products: so memory works while
-// they do. Asking for what is not there does no harm.
+// Asks for a block of keys and values before it is read, a few rows at a time, all the while that the block before it
+// is worked on: so memory works while products do. Asking for what is not there does no harm.
 template <typename T>
 class Ahead {
  public:
@@ -111,11 +112,19 @@ class Ahead {
   int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, left_ = 0;
 };
 
-// What the rows of one head have gathered of one part.
+// What the rows of one head have gathered of one part. Of a row that has seen nothing, only `top` is set.
 struct Gathered {
-  float* out;    // [rows, dim], times `total`
-  float* top;    // [rows], the largest score
-  float* total;  // [rows], of exp(score - top)
+  float* out;    // [rows, dim], times the total
+  float* top;    // [rows], the largest score, or one that is little less
+  float* total;  // [rows, lanes], of exp(score - top)
+
+  static int64_t size(int64_t rows, int64_t dim) { return rows * (dim + 1 + kLanes); }
+
+  static Gathered at(float* space, int64_t rows, int64_t dim) {
+    return {space, space + rows * dim, space + rows * (dim + 1)};
+  }
+
+  __m512 total_of(int64_t row) const { return _mm512_loadu_ps(total + row * kLanes); }
 };
 
 // The own keys that every node sees, its ancestors' and its, in order.
@@ -170,11 +179,7 @@ class Reader {
   // What is seen from now on is gathered there.
   void gather_in(const Gathered& part) { part_ = part; }
 
-  void clear() const {
-    std::fill_n(part_.out, rows_ * dim_, 0.f);
-    std::fill_n(part_.top, rows_, kNever);
-    std::fill_n(part_.total, rows_, 0.f);
-  }
+  void clear() const { std::fill_n(part_.top, rows_, kNever); }
 
   // At most a block of keys.
   void see(const Span<T>& span, float scale) {
@@ -255,6 +260,10 @@ class Reader {
     int64_t row = 0;
     for (; row + kRows <= rows_; row += kRows) work(std::integral_constant<int, kRows>(), row);
     switch (rows_ - row) {
+      case 5:
+        return work(std::integral_constant<int, 5>(), row);
+      case 4:
+        return work(std::integral_constant<int, 4>(), row);
       case 3:
         return work(std::integral_constant<int, 3>(), row);
       case 2:
@@ -272,6 +281,7 @@ class Reader {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
           square[i] = key + i < span.count ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
         }
+        ahead_.ask(4);
         transpose(square);
         for (int64_t i = 0; i < kLanes; ++i) _mm512_storeu_si512(&keys_[(word + i) * kBlock + key], square[i]);
       }
@@ -279,6 +289,7 @@ class Reader {
 
   void read_values(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kNumbers) {
+      ahead_.ask(1);
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
@@ -308,10 +319,10 @@ class Reader {
       __m512 sums[Count][2];
       for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_ps();
       for (int64_t word = 0; word < words; ++word) {
-        ahead_.ask(1);
+        if (word % 2) ahead_.ask(1);
         const uint32_t* column = &keys_[word * kBlock + key];
         const __m512i left = _mm512_loadu_si512(column), right = _mm512_loadu_si512(column + kLanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
         for (int i = 0; i < Count; ++i) {
           const __m512i number = every_lane(q_[(row + i) * words + word]);
           sums[i][0] = Word<T>::multiply_add(sums[i][0], left, number);
@@ -338,7 +349,7 @@ class Reader {
       _mm512_storeu_ps(scores + key, seen);
       highest = _mm512_max_ps(highest, seen);
     }
-    const float now = std::max(part_.top[row], _mm512_reduce_max_ps(highest));
+    const float now = relative_to(row, highest);
     const bool nothing = now == kNever;
     __m512 sum = _mm512_setzero_ps();
     for (int64_t key = 0; key < keys; key += kLanes) {
@@ -350,7 +361,7 @@ class Reader {
       sum = _mm512_add_ps(sum, share);
       Word<T>::store(shares + key, share);
     }
-    if (!nothing) add(row, now, sum);
+    if (!nothing) add(row, sum);
   }
 
   // The same, number by number if they are finite, for a whole block that nothing is hidden of or added to.
@@ -362,27 +373,39 @@ class Reader {
       seen[i] = _mm512_mul_ps(_mm512_loadu_ps(&scores_[row * kBlock + i * kLanes]), _mm512_set1_ps(scale));
       highest = _mm512_max_ps(highest, seen[i]);
     }
-    const float now = std::max(part_.top[row], _mm512_reduce_max_ps(highest));
+    const __m512 now = _mm512_set1_ps(relative_to(row, highest));
     __m512 sum = _mm512_setzero_ps();
 #pragma GCC unroll 4
     for (int64_t i = 0; i < lanes; ++i) {
-      const __m512 share = exponential(_mm512_sub_ps(seen[i], _mm512_set1_ps(now)));
+      const __m512 share = exponential(_mm512_sub_ps(seen[i], now));
       sum = _mm512_add_ps(sum, share);
       Word<T>::store(&shares_[row * kBlock + i * kLanes], share);
     }
-    add(row, now, sum);
+    add(row, sum);
   }
 
-  // What a block's shares, relative to the score `now`, come to; what was gathered before is brought to that scale.
-  void add(int64_t row, float now, __m512 sum) {
+  // The score that a row's shares are relative to: the largest so far, or one that is little less, because what was
+  // gathered has to be brought to the scale of another.
+  float relative_to(int64_t row, __m512 highest) {
     float& top = part_.top[row];
-    if (now > top) {
-      const float keep = std::exp(top - now);
-      part_.total[row] *= keep;
-      for (int64_t at = 0; at < dim_; ++at) part_.out[row * dim_ + at] *= keep;
+    if (_mm512_cmp_ps_mask(highest, _mm512_set1_ps(top + kSlack), _CMP_NLE_UQ)) {
+      const float now = std::max(top, _mm512_reduce_max_ps(highest)), keep = top == kNever ? 0 : std::exp(top - now);
+      for (int64_t at = 0; at < dim_; at += kLanes) rescale(part_.out + row * dim_ + at, keep);
+      rescale(part_.total + row * kLanes, keep);
       top = now;
     }
-    part_.total[row] += _mm512_reduce_add_ps(sum);
+    return top;
+  }
+
+  // Nothing is made of what may never have been set.
+  static void rescale(float* numbers, float keep) {
+    const __m512 kept = keep == 0 ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), _mm512_set1_ps(keep));
+    _mm512_storeu_ps(numbers, kept);
+  }
+
+  // What a block's shares come to.
+  void add(int64_t row, __m512 sum) {
+    _mm512_storeu_ps(part_.total + row * kLanes, _mm512_add_ps(part_.total_of(row), sum));
   }
 
   // Values by their shares, 64 dimensions at a time where there are as many.
@@ -399,12 +422,12 @@ class Reader {
     for (int i = 0; i < Count; ++i)
       for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(part_.out + (row + i) * dim_ + at + c * kLanes);
     for (int64_t key = 0; key < keys; key += kNumbers) {
-      ahead_.ask(2);
+      ahead_.ask(1);
       const uint32_t* values = &values_[key / kNumbers * dim_ + at];
       __m512i columns[Columns];
 #pragma GCC unroll 4
       for (int c = 0; c < Columns; ++c) columns[c] = _mm512_loadu_si512(values + c * kLanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int i = 0; i < Count; ++i) {
         const __m512i share =
             every_lane(reinterpret_cast<const uint32_t*>(&shares_[(row + i) * kBlock])[key / kNumbers]);
