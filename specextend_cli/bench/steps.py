@@ -105,11 +105,16 @@ class _Rounds:
     counts: bool = False
 
     def verify(self, tree: DraftTree) -> None:
-        """A step as `decode` has it, but what it accepts is forgotten."""
+        """A step as `decode` has it, behind another of as many nodes; what it accepts is forgotten.
+
+        Most steps follow their like, and find in the processor's caches what those left there.
+        """
 
         def step() -> None:
+            self.target.cache.rollback()
             accept(tree, self.sampler.choose(self.target.verify(tree).logits, tree))
 
+        step()
         self._time(self.into.verifying, len(tree), step)
         self.target.cache.rollback()
 

@@ -214,9 +214,9 @@ class _Forward:
                 written.append(own)
         if written:
             cache.write(written)
-        for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=False):
-            assert folded is not None
-            folded.look(queries, keys[:, :, : len(seen) + 1], scale)
+        if folded is not None:
+            for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=True):
+                folded.look(queries, keys[:, :, : len(seen) + 1], scale)
         inputs[-1] = states = self._norm(states)
         return Forwarded(self._head(states[:, -last:]), inputs)
 

@@ -50,11 +50,12 @@ def adverse(setting: Setting) -> Iterator[Prompt]:
     for length in setting.lengths:
         draw = random.Random(f"{setting.seed} {length}")
         original = next(prompt for prompt in setting.prompts if prompt.length == length)
-        foreign = codecs.encode(models.encoder.decode(original.text), "rot13")
-        for name, tokens in (
-            (RANDOM, draw.choices(ordinary, k=length)),
-            (FOREIGN, models.encoder.encode(foreign)),
-        ):
+        text = models.encoder.decode(original.text)
+        foreign = codecs.encode(text, "rot13")
+        documents = {RANDOM: draw.choices(ordinary, k=length)}
+        if foreign != text:  # of other letters than Latin ones, it is not foreign
+            documents[FOREIGN] = models.encoder.encode(foreign)
+        for name, tokens in documents.items():
             prompt = framed(Source(name, ""), tokens, prompter, length)
             if prompt is not None:
                 yield prompt
