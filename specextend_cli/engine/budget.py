@@ -31,7 +31,7 @@ _RESERVE = 0.75  # ... of which so many not on trials of what is not the best
 _TUITION = 0.008  # of the time, that may be lost besides
 _MEMORY = 0.998  # a step: how fast gains and losses are forgotten
 _REFRESH = 96  # steps after which a plain step is measured again
-_CHOOSING = 0.01  # of the time, that choosing working sets may take
+_CHOOSING = 0.01  # of the time, that choosing working sets anew may take
 
 
 class _Cost(NamedTuple):
@@ -193,8 +193,8 @@ class Budget:
         self._wait(rung)
 
     def affords_choice(self) -> bool:
-        """Whether choosing a working set now leaves choices a small share of the time."""
-        return not self.gate or self._rest <= 0
+        """Whether choosing a working set after the next step leaves choices a small share of the time."""
+        return not self.gate or self._rest <= 1
 
     def charge(self, seconds: float, length: int) -> None:
         """What the last draft cost besides: choosing a working set."""

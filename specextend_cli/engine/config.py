@@ -71,12 +71,12 @@ class Retrieval:
     Streaming and retrieval see the same number of tokens, `size`, so that they can be compared. With `breaks`, tokens
     that end sentences, chunks end behind those and are shorter, and there are more of them (see `Chunks`).
 
-    Chosen anew every `every` verification steps (0: once, after prefill), less often where the gate finds that choosing
-    takes more than a hundredth of the time; `adaptive` chooses anew, besides, when the accepted length falls below its
-    running mean. `positions` re-indexes the visible keys densely (`compact`, for
-    heads trained on short inputs) or leaves them where they were (`absolute`). `layers` are those of the target whose
-    attention is averaged (negative ones count from the last); `queries` whose it is: the `last` accepted token's (as in
-    the paper), or the mean of all tokens `accepted` by the step.
+    Chosen anew every `every` verification steps (0: once, after prefill), or as soon after as the gate affords it (see
+    `Budget`); `adaptive` chooses anew, besides, when the accepted length falls below its running mean. `positions`
+    re-indexes the visible keys densely (`compact`, for heads trained on short inputs) or leaves them where they were
+    (`absolute`). `layers` are those of the target whose attention is averaged (negative ones count from the last);
+    `queries` whose it is: the `last` accepted token's (as in the paper), or the mean of all tokens `accepted` by the
+    step.
     """
 
     policy: Policy = "retrieval"

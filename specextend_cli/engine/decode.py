@@ -102,7 +102,7 @@ def decode(
         new, reason = stop(verdict.tokens)
         plain = budget.costs.plain(length)
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)
-        if drafted and trigger.due(len(verdict.tokens)) and recorded and reason is None:
+        if drafted and trigger.due(len(verdict.tokens), able=recorded) and reason is None:
             choice = _retrieve(target, drafter, verdict.path if retrieval.queries == "accepted" else verdict.path[-1:])
             budget.charge(choice.seconds, length)
             yield choice

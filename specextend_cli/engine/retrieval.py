@@ -71,15 +71,18 @@ class Trigger:
     _mean: float = field(default=0.0, init=False)
     _recent: float = field(default=0.0, init=False)
 
-    def due(self, accepted: int) -> bool:
-        """Count one verification step of `accepted` emitted tokens; whether the set should be chosen anew now."""
+    def due(self, accepted: int, *, able: bool = True) -> bool:
+        """Count one verification step of `accepted` emitted tokens; whether the set should be chosen anew now.
+
+        When it should, but nobody is `able` to, it stays due.
+        """
         self._steps += 1
         self._since += 1
         self._mean += (accepted - self._mean) / self._steps
         self._recent += (accepted - self._recent) / min(self._steps, 4)
         by_clock = self.config.every > 0 and self._since >= self.config.every
         by_need = self.config.adaptive and self._since >= self.rest and self._recent < self.drop * self._mean
-        if by_clock or by_need:
+        if able and (by_clock or by_need):
             self._since = 0
             return True
         return False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,17 @@ def matrix(rows: int, columns: int, seed: int = 0) -> tuple[tuple[Tensor, Tensor
     scales = torch.randn(rows, columns // 32, 2, generator=generator).bfloat16()
     unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).double() - 8
     return (codes, scales), (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
+
+
+@contextmanager
+def filled_with_nan() -> Iterator[None]:
+    """What is allocated and never set is no number meanwhile."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(1000).isnan().all()
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def distance(ours: Tensor, expected: Tensor) -> float:
@@ -127,7 +139,16 @@ def test_products_of_what_does_not_fit_are_refused(kernels: str) -> None:
 @pytest.mark.parametrize("seen", [0, 1, 17, 63, 64, 65, 129, 1000])
 def test_attention(kernels: str, seen: int, dim: int, dtype: torch.dtype, tolerance: float) -> None:
     torch.manual_seed(0)
-    for nodes, groups, batch in ((1, 3, 1), (1, 1, 3), (2, 3, 1), (5, 3, 2), (12, 4, 1), (40, 1, 1)):
+    for nodes, groups, batch in (
+        (1, 3, 1),
+        (1, 1, 3),
+        (2, 3, 1),
+        (1, 7, 1),
+        (2, 4, 1),
+        (5, 3, 2),
+        (12, 4, 1),
+        (40, 1, 1),
+    ):
         q = torch.randn(batch, nodes, 3 * groups, dim).to(dtype).transpose(1, 2)
         keys, values = torch.randn(2, batch, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
         k, v = torch.randn(2, batch, nodes, 3, dim).to(dtype).transpose(2, 3)
@@ -137,6 +158,8 @@ def test_attention(kernels: str, seen: int, dim: int, dtype: torch.dtype, tolera
         assert out.dtype == dtype
         joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
         assert distance(out, reference(q.double(), *joined, 0.2, mask)) < tolerance
+        with filled_with_nan():
+            assert torch.equal(attend(q, (k, v), (keys, values), 0.2, additive(mask)), out)
 
 
 @ours
@@ -208,7 +231,8 @@ def test_attention_does_not_see_what_is_hidden(kernels: str) -> None:
     for cached in (keys, values):
         cached.masked_fill_(behind[:, None, :, None], 1e9)
     hidden = torch.zeros(4, 1, 1, 300).masked_fill_(behind[:, None, None], -torch.inf)
-    out = attend(q, (k, v), (keys, values), 0.2, additive(None), hidden)
+    with filled_with_nan():
+        out = attend(q, (k, v), (keys, values), 0.2, additive(None), hidden)
     for i, length in enumerate(lengths.tolist()):
         one = slice(i, i + 1)
         joined = (torch.cat((x[one, :, :length], y[one]), 2) for x, y in ((keys, k), (values, v)))
@@ -217,19 +241,20 @@ def test_attention_does_not_see_what_is_hidden(kernels: str) -> None:
 
 @ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_sequence_of_a_batch_gets_what_it_gets_alone(kernels: str, dtype: torch.dtype) -> None:
-    """To the bit, whoever shares the batch."""
+@pytest.mark.parametrize("scale", [0.2, 3.0])
+def test_a_sequence_of_a_batch_gets_what_it_gets_alone(kernels: str, scale: float, dtype: torch.dtype) -> None:
+    """To the bit, whoever shares the batch, whether what was gathered has to be rescaled or not."""
     torch.manual_seed(0)
     lengths = torch.tensor([520, 200, 0, 256, 70])
     q, (k, v) = torch.randn(5, 9, 1, 64).to(dtype), torch.randn(2, 5, 3, 1, 64).to(dtype)
     keys, values = torch.randn(2, 5, 3, 520, 64).to(dtype)
     behind = torch.arange(520) >= lengths[:, None]
     hidden = torch.zeros(5, 1, 1, 520, dtype=dtype).masked_fill_(behind[:, None, None], -torch.inf)
-    out = attend(q, (k, v), (keys, values), 0.2, additive(None), hidden)
+    out = attend(q, (k, v), (keys, values), scale, additive(None), hidden)
     for i, length in enumerate(lengths.tolist()):
         one = slice(i, i + 1)
         cached = keys[one, :, :length], values[one, :, :length]
-        assert torch.equal(out[one], attend(q[one], (k[one], v[one]), cached, 0.2, additive(None)))
+        assert torch.equal(out[one], attend(q[one], (k[one], v[one]), cached, scale, additive(None)))
 
 
 @ours
@@ -264,12 +289,31 @@ def test_split_kv_asks_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch
 
 @ours
 def test_large_scores_and_far_ones(kernels: str) -> None:
-    """The largest score is in the middle, and of others next to nothing is left."""
+    """The largest score is in the middle, or an own key's, and of others next to nothing is left."""
     torch.manual_seed(0)
     q, (k, v), (keys, values) = torch.randn(1, 3, 1, 64), torch.randn(2, 1, 3, 1, 64), torch.randn(2, 1, 3, 200, 64)
     keys[:, :, 100] = 50 * q[:, :, 0]
     out = attend(q, (k, v), (keys, values), 1.0, additive(None))
     torch.testing.assert_close(out[:, :, 0], values[:, :, 100])
+    k[:, :, 0] = 100 * q[:, :, 0]
+    out = attend(q, (k, v), (keys, values), 1.0, additive(None))
+    torch.testing.assert_close(out, v)
+
+
+@ours
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("at", [0, 3, 51, 255, 256, 275, 276])
+@pytest.mark.parametrize("later", [1.0, 100.0])
+def test_a_key_that_is_no_number(kernels: str, later: float, at: int, dtype: torch.dtype) -> None:
+    """It spoils what sees it, wherever it lies in a block or a part, and however large the scores are that follow."""
+    torch.manual_seed(0)
+    q, (keys, values) = torch.randn(1, 3, 1, 64).to(dtype), torch.randn(2, 1, 3, 700, 64).to(dtype)
+    keys[:, :, at + 1 :] = later * q
+    keys[:, :, at] = torch.nan
+    for seen in (at + 1, at + 40, at + 400):
+        k, v = keys[:, :, seen : seen + 1], values[:, :, seen : seen + 1]
+        out = attend(q, (k, v), (keys[:, :, :seen], values[:, :, :seen]), 0.2, additive(None))
+        assert out.isnan().all(), seen
 
 
 @ours
@@ -309,7 +353,10 @@ def test_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
 @ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("seen", [0, 1, 40, 63, 64, 191, 250, 255, 256, 500])
-def test_a_node_gets_what_plain_decoding_gets_in_its_place(kernels: str, seen: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("scale", [0.2, 3.0])
+def test_a_node_gets_what_plain_decoding_gets_in_its_place(
+    kernels: str, scale: float, seen: int, dtype: torch.dtype
+) -> None:
     """To the bit, wherever blocks and parts of the cache end, in a chain and in a tree with wrong nodes in between."""
     torch.manual_seed(0)
     length = 80
@@ -321,13 +368,13 @@ def test_a_node_gets_what_plain_decoding_gets_in_its_place(kernels: str, seen: i
 
     def one(at: int) -> Tensor:
         here = seen + at
-        return attend(q[:, :, at : at + 1], part(here, here + 1), part(0, here), 0.2, additive(None))
+        return attend(q[:, :, at : at + 1], part(here, here + 1), part(0, here), scale, additive(None))
 
     plain = torch.cat([one(at) for at in range(length)], 2)
     for nodes in (2, 7, length):
         chain = additive(torch.ones(nodes, nodes, dtype=torch.bool).tril())
         assert torch.equal(
-            attend(q[:, :, :nodes], part(seen, seen + nodes), part(0, seen), 0.2, chain), plain[:, :, :nodes]
+            attend(q[:, :, :nodes], part(seen, seen + nodes), part(0, seen), scale, chain), plain[:, :, :nodes]
         )
     right = [0, 2, 5, 6]  # nodes that stand for the first tokens
     tree = from_lists(range(8), [0, 0, 0, 1, 2, 2, 5, 6], [1.0] * 8).mask
@@ -335,7 +382,7 @@ def test_a_node_gets_what_plain_decoding_gets_in_its_place(kernels: str, seen: i
     mixed[:, :, right] = q[:, :, : len(right)]
     for own, sequence in zip((own_keys, own_values), part(seen, seen + len(right)), strict=True):
         own[:, :, right] = sequence
-    out = attend(mixed, (own_keys, own_values), part(0, seen), 0.2, additive(tree))
+    out = attend(mixed, (own_keys, own_values), part(0, seen), scale, additive(tree))
     assert torch.equal(out[:, :, right], plain[:, :, : len(right)])
 
 

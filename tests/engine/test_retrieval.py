@@ -9,12 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import prompt, tiny
 
+from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.chunks import Chunks
-from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.drafters.working import WorkingCache, rotary_frequencies
+from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Trigger, spans, working_set
+from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
 
@@ -104,6 +108,42 @@ def test_triggers() -> None:
     due = [need.due(1) for _ in range(8)]
     assert any(due)
     assert due.index(True) <= 4
+
+
+def test_what_is_due_stays_due() -> None:
+    """Until somebody is able to choose; a need does, too."""
+    clock = Trigger(Retrieval(every=3))
+    assert not any(clock.due(2, able=False) for _ in range(5))
+    assert clock.could_be_due()
+    assert [clock.due(2) for _ in range(4)] == [True, False, False, True]
+    need = Trigger(Retrieval(every=64, adaptive=True))
+    assert not any(need.due(4) for _ in range(20))
+    assert not any(need.due(1, able=False) for _ in range(4))
+    assert need.due(1)
+
+
+class Spender(Budget):
+    """Affords a choice every so many times that it is asked."""
+
+    every = 1
+    asked = 0
+
+    def affords_choice(self) -> bool:
+        self.asked += 1
+        return self.asked % self.every == 0
+
+
+@pytest.mark.parametrize("every", [1, 3, 100])
+def test_sets_are_chosen_anew_when_the_budget_affords_it(every: int) -> None:
+    lm = LanguageModel(tiny())
+    target, config = Target(lm), Retrieval(chunk=4, top_k=2, recent=4, every=1)
+    budget = Spender(TreeShape(nodes=3, depth=2, width=1), gate=False)
+    budget.every = every
+    drafter = LMDrafter(lm, target, config)
+    events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, budget=budget))
+    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    assert steps > 4
+    assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
 
 
 def test_a_trigger_never_fires_without_its_queries() -> None:

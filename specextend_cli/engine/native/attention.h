@@ -77,23 +77,25 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   T* const to = out.mutable_data_ptr<T>();
   at::parallel_for(0, batch * heads * rows, kBlock, [&](int64_t begin, int64_t end) {
     std::vector<float> shares(parts);
+    std::vector<const float*> gathers(parts);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / rows, row = i % rows;
       float top = kNever;
       for (int64_t part = 0; part < parts; ++part) top = std::max(top, gathered(head, part).top[row]);
       __m512 total = _mm512_setzero_ps();
+      int64_t count = 0;
       for (int64_t part = 0; part < parts; ++part) {
         const Gathered one = gathered(head, part);
-        shares[part] = one.top[row] == kNever ? 0 : std::exp(one.top[row] - top);
-        if (shares[part] != 0) total = _mm512_fmadd_ps(one.total_of(row), _mm512_set1_ps(shares[part]), total);
+        if (one.top[row] == kNever) continue;  // nothing else was set
+        shares[count] = std::exp(one.top[row] - top);
+        gathers[count] = one.out + row * dim;
+        total = _mm512_fmadd_ps(one.total_of(row), _mm512_set1_ps(shares[count++]), total);
       }
       const __m512 whole = _mm512_set1_ps(_mm512_reduce_add_ps(total));
       for (int64_t at = 0; at < dim; at += kLanes) {
         __m512 joined = _mm512_setzero_ps();
-        for (int64_t part = 0; part < parts; ++part)
-          if (shares[part] != 0)
-            joined = _mm512_fmadd_ps(_mm512_loadu_ps(gathered(head, part).out + row * dim + at),
-                                     _mm512_set1_ps(shares[part]), joined);
+        for (int64_t part = 0; part < count; ++part)
+          joined = _mm512_fmadd_ps(_mm512_loadu_ps(gathers[part] + at), _mm512_set1_ps(shares[part]), joined);
         Word<T>::store(to + i * dim + at, _mm512_div_ps(joined, whole));
       }
     }

@@ -17,7 +17,7 @@ namespace specextend {
 constexpr int64_t kBlock = 64;  // keys
 constexpr int64_t kRows = 6;    // that are multiplied at a time: their sums fit the registers
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-constexpr float kSlack = 8;  // that a score may be above the one that shares are relative to: 3,000 is no large sum
+constexpr float kSlack = 8;  // that a score may be above the one that shares are relative to: e^8 is no large share
 
 // e to the x, for x <= `kSlack`, to a few parts in a million; of what is no number, none.
 inline __m512 exponential(__m512 x) {
@@ -83,8 +83,9 @@ struct Span {
   int64_t key_stride, value_stride, count;
 };
 
-// Asks for a block of keys and values before it is read, a few rows at a time, all the while that the block before it
-// is worked on: so memory works while products do. Asking for what is not there does no harm.
+// Asks for a block of keys and values before it is read, a few rows at a time, while the block before it is worked on:
+// so memory works while products do. The pace is that of a token's rows of 64 numbers in bfloat16; of more rows, or
+// wider ones, all is asked for sooner. Asking for what is not there does no harm.
 template <typename T>
 class Ahead {
  public:
@@ -112,10 +113,10 @@ class Ahead {
   int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, left_ = 0;
 };
 
-// What the rows of one head have gathered of one part. Of a row that has seen nothing, only `top` is set.
+// What the rows of one head have gathered of one part. While a row's `top` is `kNever`, it has nothing else.
 struct Gathered {
   float* out;    // [rows, dim], times the total
-  float* top;    // [rows], the largest score, or one that is little less
+  float* top;    // [rows], the largest score, or one that is at most `kSlack` less
   float* total;  // [rows, lanes], of exp(score - top)
 
   static int64_t size(int64_t rows, int64_t dim) { return rows * (dim + 1 + kLanes); }
@@ -258,7 +259,12 @@ class Reader {
   template <typename Work>
   void each_few(const Work& work) {
     int64_t row = 0;
-    for (; row + kRows <= rows_; row += kRows) work(std::integral_constant<int, kRows>(), row);
+    for (; rows_ - row == kRows || rows_ - row > kRows + 2; row += kRows)
+      work(std::integral_constant<int, kRows>(), row);
+    if (rows_ - row > kRows) {  // not six and one or two, whose sums are too few not to wait for each other
+      work(std::integral_constant<int, 4>(), row);
+      row += 4;
+    }
     switch (rows_ - row) {
       case 5:
         return work(std::integral_constant<int, 5>(), row);
@@ -384,23 +390,21 @@ class Reader {
     add(row, sum);
   }
 
-  // The score that a row's shares are relative to: the largest so far, or one that is little less, because what was
-  // gathered has to be brought to the scale of another.
+  // The score that a row's shares are relative to: the largest so far, or one that is at most `kSlack` less, because
+  // what was gathered has to be brought to the scale of another.
   float relative_to(int64_t row, __m512 highest) {
     float& top = part_.top[row];
     if (_mm512_cmp_ps_mask(highest, _mm512_set1_ps(top + kSlack), _CMP_NLE_UQ)) {
-      const float now = std::max(top, _mm512_reduce_max_ps(highest)), keep = top == kNever ? 0 : std::exp(top - now);
-      for (int64_t at = 0; at < dim_; at += kLanes) rescale(part_.out + row * dim_ + at, keep);
-      rescale(part_.total + row * kLanes, keep);
+      const float now = std::max(_mm512_reduce_max_ps(highest), top);  // in this order, what is no number stays
+      const __m512 keep = _mm512_set1_ps(std::exp(top - now));
+      const auto rescale = [&](float* numbers) {
+        _mm512_storeu_ps(numbers, top == kNever ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), keep));
+      };
+      for (int64_t at = 0; at < dim_; at += kLanes) rescale(part_.out + row * dim_ + at);
+      rescale(part_.total + row * kLanes);
       top = now;
     }
     return top;
-  }
-
-  // Nothing is made of what may never have been set.
-  static void rescale(float* numbers, float keep) {
-    const __m512 kept = keep == 0 ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), _mm512_set1_ps(keep));
-    _mm512_storeu_ps(numbers, kept);
   }
 
   // What a block's shares come to.
