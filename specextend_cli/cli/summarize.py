@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,6 @@ from specextend_cli.cli import options, signals
 from specextend_cli.cli.inputs import all_inputs, parse_shard
 from specextend_cli.cli.reading import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
-from specextend_cli.models import lean
-from specextend_cli.models.meanwhile import importing
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Summary
@@ -140,8 +138,7 @@ def summarize(
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
             if ray is None:
-                with importing("torch") if lean.own_process else nullcontext():  # while the first document is read
-                    job.run(inputs)
+                job.run(inputs)
             else:
                 job.run_over(ray, inputs, workers)
 

@@ -19,8 +19,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from specextend_cli.models import meanwhile
-
 _NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # a target's, by its name; a head's
 _UNUSED = ("is_torch_distributed_available", "is_scipy_available")
 
@@ -33,7 +31,6 @@ own_process = False
 
 def import_transformers() -> None:
     """What every model is made of. Later imports of it cost nothing."""
-    meanwhile.wait()
     with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
         for name in _NEEDED:
             import_module(f"transformers.{name}")

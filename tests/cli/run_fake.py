@@ -2,7 +2,7 @@
 
 The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
 that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `loaded` (report
-heavy modules on stderr at the end, and what would have been imported in the background).
+heavy modules on stderr at the end).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import time
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ui")]
 from fake_stream import stream
 
 from specextend_cli.errors import InputError
-from specextend_cli.models import meanwhile
 from specextend_cli.summarize.events import Coverage, Event, Noted, Plan
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
@@ -95,17 +93,6 @@ def compare(document: Any, options: Options) -> Iterator[Event]:
 fake: Any = types.ModuleType("specextend_cli.summarize.summarizer")
 fake.Options, fake.Summarizer, fake.compare = Options, Summarizer, compare
 sys.modules[fake.__name__] = fake
-
-
-@contextmanager
-def importing(name: str) -> Iterator[None]:
-    """Nothing: no model is needed here."""
-    if loaded:
-        print("meanwhile:", name, file=sys.stderr)
-    yield
-
-
-meanwhile.importing = importing
 
 from specextend_cli.cli.main import main
 
