@@ -5,7 +5,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := engine $(filter-out engine __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
+LONGEST := engine cli bench
+ROOMS := $(LONGEST) $(filter-out $(LONGEST) __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
 
 .PHONY: demo test $(ROOMS:%=test-%) test-slow test-oldest lint format docs clean
