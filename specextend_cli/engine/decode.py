@@ -10,7 +10,7 @@ import torch
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.events import Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.events import DrafterFailed, Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.looks import LOOK_EVERY
 from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.retrieval import Trigger, spans
@@ -78,13 +78,18 @@ def decode(
     new, reason = stop(emitted)
     yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
     last, steps = emitted[-1], 0
+    failed = drafter.failure is not None  # and was told
     while reason is None:
         steps += 1
         length = target.length
         began = perf_counter()
         shape = budget.next_shape(length)
-        tree = drafter.propose(shape) if shape.nodes > 1 else root(last, device)
-        tree = budget.cut(tree, length)
+        tree = root(last, device)
+        if shape.nodes > 1:
+            tree = budget.cut(drafter.propose(shape).repaired(last, target.lm.vocabulary), length)
+            if drafter.failure and not failed:
+                failed = True
+                yield DrafterFailed(drafter.failure)
         verifying = perf_counter()
         drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
         recorded = drafted and trigger.could_be_due() and budget.affords_choice()

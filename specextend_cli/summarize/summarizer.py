@@ -155,6 +155,8 @@ class Summarizer:
                 read += event.tokens
             elif isinstance(event, Retried):
                 retried.append(event)
+            elif isinstance(event, engine.DrafterFailed):
+                event = Warned(f"{event.why}: it drafts no more, and the summary is not affected")
             yield event
         if not text.strip():
             yield Warned("the model wrote no summary: another --model may")
