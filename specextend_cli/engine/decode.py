@@ -17,7 +17,6 @@ from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import root
 from specextend_cli.engine.verify import accept
 
@@ -50,7 +49,7 @@ def decode(
         raise ValueError("the prompt is empty")
     retrieval = retrieval or Retrieval()
     budget = budget or Budget()
-    device = target.lm.device
+    device, governor = target.lm.device, target.lm.governor
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
     segments = torch.tensor(marks, device=device) if marks else None
@@ -63,7 +62,7 @@ def decode(
     for at, end in pieces(len(prompt), prefill_chunk, shared):
         yield Prefilling(at, len(prompt), perf_counter() - started)
         piece = prompt[at:end]
-        with on_threads(target.lm.reading_threads):
+        with governor.reading(target.lm.reading_threads):
             out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
             drafter.observe(piece, out.features)
     emitted = sampler.choose(out.logits).tolist()
@@ -82,6 +81,7 @@ def decode(
     while reason is None:
         steps += 1
         length = target.length
+        governor.begin_step()
         began = perf_counter()
         shape = budget.next_shape(length)
         tree = root(last, device)
@@ -100,6 +100,7 @@ def decode(
         drafter.observe(verdict.tokens, out.features[verdict.path] if out.features is not None else None)
         last = verdict.tokens[-1]
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
+        governor.end_step(len(tree), verify_seconds)
         budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
 
         if segments is not None and steps % look_every == 0:

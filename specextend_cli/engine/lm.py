@@ -13,6 +13,7 @@ from specextend_cli.engine.attention import NAME, Pass, backend_for, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.self_check import difference, stock_logits
+from specextend_cli.engine.thread_governor import ThreadGovernor
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
@@ -53,6 +54,8 @@ class LanguageModel:
         self.parts = parts
         self.reading_threads: int | None = None
         """Threads with which prompts are read on a processor, where decoding has fewer."""
+        self.governor = ThreadGovernor()
+        """Takes fewer threads while other programs want the cores; this one leaves them alone."""
         self._probe()
         if stock is not None and (wrong := difference(model, stock, self._read)) is not None:
             raise _unsupported(model, wrong)

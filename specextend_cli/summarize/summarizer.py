@@ -44,7 +44,7 @@ from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.runs import RunStore
-from specextend_cli.summarize.threads import fit_threads
+from specextend_cli.summarize.threads import fit_threads, share_cores
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
@@ -236,6 +236,7 @@ class Summarizer:
             self._writer = load_writer(preset, pair, options)
             if options.compile:
                 yield from compiling(self._writer.target.lm, heads_of(self._writer.drafter))
+            share_cores(self._writer.target.lm)
             self._writer.together = min(self._writer.together, self._batch)
             yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer
