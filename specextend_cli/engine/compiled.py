@@ -38,7 +38,7 @@ from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import from_lists
 
-_SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow
+_SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow. By our kernels, any number: rounding stays one
 _PARTS = 4  # of the keys, at most
 _NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}  # relative distance of the same logits
 
@@ -56,6 +56,11 @@ class Programs:
     parts: int
     files: Mapping[Kind, Path]
     reading_threads: int
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether they attend by our own kernel."""
+        return self.layers[0].by_kernel
 
     @property
     def missing(self) -> list[Kind]:
@@ -81,6 +86,7 @@ class Programs:
         before = None if checked.exists() else _trial(lm)
         lm.model.forward = _Forward(lm, self, runs)
         lm.reading_threads = self.reading_threads
+        lm.exact_rows = MOST if self.by_kernel else None
         if before is None:
             return
         try:
@@ -97,7 +103,7 @@ class Programs:
     def drop(lm: LanguageModel) -> None:
         """The model as it was."""
         lm.model.__dict__.pop("forward", None)
-        lm.reading_threads = None
+        lm.reading_threads = lm.exact_rows = None
 
     def _load(self, kind: Kind) -> Run:
         try:
@@ -179,6 +185,7 @@ class _Forward:
         self._norm, self._rotation = decoder.norm, _Rotation(decoder)
         self._weights = [layer.weights for layer in programs.layers]
         self._scales, self._parts, self._runs = programs.scales, programs.parts, runs
+        self._shortest = 1 if programs.by_kernel else _SHORTEST
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         """Tokens [b, n] at positions [b, n]."""
@@ -227,7 +234,7 @@ class _Forward:
             tree, seen = this_pass.tree_mask, torch.empty(cache.length, 0)
             if tree is None and n > FEW_OF_OURS and "prompt" in self._runs:
                 return _Step("prompt", cache, this_pass, seen, torch.zeros(1, 1), None)
-            if not (1 <= n <= MOST and cache.length >= _SHORTEST) or (n > 1 and (tree is None or len(tree.T) != n)):
+            if not (1 <= n <= MOST and cache.length >= self._shortest) or (n > 1 and (tree is None or len(tree.T) != n)):
                 return None
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
             return _Step("token" if n == 1 else "tree", cache, this_pass, seen, mask, None)
@@ -236,7 +243,7 @@ class _Forward:
             if b > 1:
                 hidden = cache.hidden(self._embedding.weight.dtype)
                 return _Step("batch", cache, this_pass, seen, torch.zeros(1, 1), hidden)
-            if cache.longest >= _SHORTEST:  # a batch's last one
+            if cache.longest >= self._shortest:  # a batch's last one
                 return _Step("token", cache, this_pass, seen, beside(None, cache.longest, self._parts), None)
         return None
 

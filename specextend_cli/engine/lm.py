@@ -54,6 +54,8 @@ class LanguageModel:
         self.parts = parts
         self.reading_threads: int | None = None
         """Threads with which prompts are read on a processor, where decoding has fewer."""
+        self.exact_rows: int | None = None
+        """Rows of a forward, a tree's nodes or a batch's sequences, up to which each is rounded as it is alone."""
         self.governor = ThreadGovernor()
         """Takes fewer threads while other programs want the cores; this one leaves them alone."""
         self._probe()

@@ -238,6 +238,7 @@ class Summarizer:
                 yield from compiling(self._writer.target.lm, heads_of(self._writer.drafter))
             share_cores(self._writer.target.lm)
             self._writer.together = min(self._writer.together, self._batch)
+            self._writer.keep_exact()
             yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer
 
