@@ -20,6 +20,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models.json_file import read_object
 from specextend_cli.models.progress import Progress, silent
 
 MANIFEST = "manifest.json"
@@ -69,7 +70,7 @@ def problem(directory: Path, *, verify: bool = False) -> str | None:
     if not directory.is_dir():
         return "it is not there"
     try:
-        files = json.loads((directory / MANIFEST).read_text())["files"]
+        files = read_object(directory / MANIFEST)["files"]
         for name, expected in files.items():
             path = directory / name
             if not path.is_file():
