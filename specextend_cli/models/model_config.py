@@ -47,7 +47,7 @@ def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
             why="it wraps a text model in one that also reads images or sound; only text models are read here",
             fix="use the text model it is made of, if its maker publishes it; specextend presets list shows others",
         )
-    config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
     for choice, value in (("_attn_implementation", attention), ("_experts_implementation", None)):
         if hasattr(config, choice):
             setattr(config, choice, value)
