@@ -59,6 +59,13 @@ def _path(path: Path) -> Path:
     return path
 
 
+def _line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("one line, without control characters")
+    return text
+
+
+Line: TypeAlias = Annotated[str, AfterValidator(_line)]
 PackageName: TypeAlias = Annotated[str, AfterValidator(_package)]
 PackageVersion: TypeAlias = Annotated[str, AfterValidator(_version)]
 MemberPath: TypeAlias = Annotated[str, AfterValidator(_member)]

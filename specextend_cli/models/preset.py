@@ -11,7 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from specextend_cli.models import wording
 from specextend_cli.models.head_shape import HeadShape
-from specextend_cli.models.names import ByteCount, LocalPath, MemberPath, PackageName, PackageVersion, RepositoryName
+from specextend_cli.models.names import (
+    ByteCount,
+    Line,
+    LocalPath,
+    MemberPath,
+    PackageName,
+    PackageVersion,
+    RepositoryName,
+)
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.templates import check_names, check_prompt
@@ -258,9 +266,9 @@ class Preset(_Table):
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
-    title: str
+    title: Line
     description: str
-    licence: str
+    licence: Line
     gated: bool = False
     sentences: Literal["written", "quoted"] = "written"
     target: Target

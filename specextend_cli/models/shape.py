@@ -51,7 +51,8 @@ class Shape(BaseModel):
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise ModelError("the model's config.json does not describe a text model", why=why) from error
+            what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
+            raise ModelError(what, why=why, fix=fix) from error
 
     @classmethod
     def of(cls, directory: Path) -> Shape:

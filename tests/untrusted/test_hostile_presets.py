@@ -127,6 +127,24 @@ def test_a_local_path_has_no_control_characters(path: str, tmp_path: Path) -> No
         load_preset(preset(tmp_path, kind="local", path=path))
 
 
+@pytest.mark.parametrize("key", ["title", "licence"])
+def test_what_is_shown_in_one_line_is_one(key: str, tmp_path: Path) -> None:
+    file = preset(tmp_path, kind="hub", repo="owner/x")
+    file.write_text(file.read_text().replace(f"{key} = ", f'{key} = "a\\nb" #'))
+    with pytest.raises(UsageError, match=key):
+        load_preset(file)
+
+
+def test_a_damaged_model_of_ones_own_hides_no_preset(tmp_path: Path, home: Path) -> None:
+    from specextend_cli.cli.presets import row
+
+    (tmp_path / "model").mkdir()
+    for name, text in {"config.json": "[" * 100_000, "tokenizer.json": "", "model.safetensors": ""}.items():
+        (tmp_path / "model" / name).write_text(text)
+    shown = row(load_preset(preset(tmp_path, kind="local", path="model")))
+    assert (shown.memory, shown.fits, shown.present) == (None, None, True)
+
+
 @pytest.mark.parametrize("key", ["file_bytes", "wheel_bytes"])
 def test_sizes_are_bounded(key: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=key):
