@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 from specextend_cli.errors import ModelError
 from specextend_cli.models.json_file import read_object
 
+_LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
+
 
 def render_chat(
     directory: Path,
@@ -25,7 +27,7 @@ def render_chat(
     with the functions that transformers gives it. ModelError: there is no template, or it refuses the messages or
     fails, however it does.
     """
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from specextend_cli.models.template_sandbox import Sandbox, bounded
 
     settings = _read_json(directory / "tokenizer_config.json")
     source = template or chat_template(directory)
@@ -35,16 +37,15 @@ def render_chat(
             why="without one there is no telling how it wants to be asked",
             fix="write chat_template in the preset's [prompts]",
         )
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = _tojson
+    environment = Sandbox(tojson=_tojson)
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     given = {"messages": messages, "add_generation_prompt": True}
     try:
-        # One table: as keyword arguments, a variable called as another one, or `self`, would be an error of ours.
-        return environment.from_string(source).render({**_special_tokens(settings), **(options or {}), **given})
+        compiled = environment.from_string(source)
+        with bounded():
+            # One table: as keyword arguments, a variable called as another, or `self`, would be an error of ours.
+            return compiled.render({**_special_tokens(settings), **(options or {}), **given})
     except Exception as error:  # a template is a program: it may divide by zero, or call itself for ever
         raise ModelError(
             f"the chat template of {directory.name} refuses the prompt",
@@ -58,15 +59,21 @@ def chat_template(directory: Path) -> str | None:
     file = directory / "chat_template.jinja"
     try:
         if file.is_file():
-            return file.read_text(encoding="utf-8")
+            return _bounded(file.read_text(encoding="utf-8"))
         template = _read_json(directory / "tokenizer_config.json").get("chat_template")
         if isinstance(template, list):  # several, by name
             template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
         if template is not None and not isinstance(template, str):
             raise ValueError("it is not text")
+        return _bounded(template) if template else None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ModelError(f"cannot read the chat template of {directory.name}", why=str(error)) from error
-    return template or None
+
+
+def _bounded(template: str) -> str:
+    if len(template) > _LONGEST:
+        raise ValueError(f"it has {len(template):,} characters, more than {_LONGEST:,}")
+    return template
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models import hub, sources, store, wheel
+from specextend_cli.models import hub, sources, store, template_sandbox, wheel
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.preset import HubSource, WheelSource
 from specextend_cli.models.presets import load_preset
@@ -301,12 +301,57 @@ def test_a_template_that_fails_is_an_error_of_the_model(template: str, tmp_path:
 
 
 @pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}"
+        "{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = [n.x, n.x] | join %}{% endfor %}",
+        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x=3) %}{% for a in range(60) %}{% set n.x = n.x * n.x %}{% endfor %}",
+        "{{ 'x' * 4000000000 }}",
+        "{{ 4000000000 * [1] }}",
+        "{{ 9 ** 99999999 }}",
+        "{{ '%4000000000d' % 1 }}",
+        "{{ '%*d' % (4000000000, 1) }}",
+        "{{ '%4000000000d' | format(1) }}",
+        "{{ '{:4000000000}'.format(1) }}",
+        "{{ 'x'.ljust(4000000000) }}",
+        "{{ 'x' | center(4000000000) }}",
+        "{{ 'x' | indent(4000000000) }}",
+        "{{ {'a': 1} | tojson(indent=4000000000) }}",
+        "{{ ('x' * 900000).replace('x', 'y' * 900000) }}",
+        "{{ ('x' * 900000) | replace('x', 'y' * 900000) }}",
+        "{{ ('x' * 900000) | join('y' * 900000) }}",
+        "{{ ('y' * 900000).join('x' * 900000) }}",
+        "{{ lipsum(100000000) }}",
+    ],
+)
+def test_a_template_ends(template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves the memory to others."""
+    monkeypatch.setattr(template_sandbox, "_SECONDS", 0.5)
+    monkeypatch.setattr(template_sandbox, "_BYTES", 1 << 26)
+    with pytest.raises(ModelError, match="chat template") as caught:
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}], template=template)
+    assert "too l" in caught.value.why
+    assert sys.gettrace() is None or "coverage" in repr(sys.gettrace())
+
+
+@pytest.mark.parametrize(
     "settings", ["[]", "null", "3", '"x"', '{"chat_template": 3}', '{"chat_template": [{}]}', "[" * 100_000, "\xff"]
 )
 def test_a_broken_tokenizer_configuration_is_an_error_of_the_model(settings: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_bytes(settings.encode("latin-1"))
     with pytest.raises(ModelError):
         render_chat(tmp_path, [{"role": "user", "content": "hello"}])
+
+
+def test_a_template_of_any_size_is_not_compiled(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text("x" * 2_000_000)
+    with pytest.raises(ModelError, match="chat template") as caught:
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}])
+    assert "2,000,000" in caught.value.why
 
 
 def test_commands_in_errors_hold_no_more_than_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
