@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
+from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
@@ -55,7 +56,10 @@ def row(preset: Preset) -> PresetRow:
     from specextend_cli.ui.tables import PresetRow
 
     sources = [source for source in (preset.target.source, preset.draft.source) if source is not None]
-    need = estimate(preset)
+    try:
+        need, room = estimate(preset), fits(preset, device_memory())
+    except ModelError:  # a damaged model of the user's own: whoever uses it is told, the list is complete
+        need = room = None
     return PresetRow(
         name=preset.name,
         title=preset.title,
@@ -67,7 +71,7 @@ def row(preset: Preset) -> PresetRow:
         complete=need is None or need.complete,
         disk=sum(map(size_on_disk, sources)),
         present=is_present(preset),
-        fits=fits(preset, device_memory()),
+        fits=room,
     )
 
 

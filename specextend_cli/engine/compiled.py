@@ -24,6 +24,7 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.four_bit import FEW_OF_OURS
 from specextend_cli.engine.lm import Forwarded, LanguageModel
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler
+from specextend_cli.engine.private_files import UntrustedError, discard, is_good
 from specextend_cli.engine.program import (
     MOST,
     Kind,
@@ -64,14 +65,15 @@ class Programs:
 
     @property
     def missing(self) -> list[Kind]:
-        """Kinds that nobody has compiled yet."""
-        return [kind for kind, file in self.files.items() if not file.exists()]
+        """Kinds that nobody has compiled yet, or whose file is damaged."""
+        return [kind for kind, file in self.files.items() if not is_good(file)]
 
     def make(self) -> Iterator[Kind]:
         """Compile what is missing, some ten seconds each; yields what comes next. CannotCompileError."""
         for kind in self.missing:
             compiler()
             yield kind
+            self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
             with on_threads(self.reading_threads if kind == "prompt" else torch.get_num_threads()):
                 compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
 
@@ -108,9 +110,10 @@ class Programs:
     def _load(self, kind: Kind) -> Run:
         try:
             return load_program(self.files[kind])
-        except CannotCompileError:
-            self.files[kind].unlink(missing_ok=True)  # damaged: the next run makes another, and checks it
-            self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
+        except CannotCompileError as error:
+            if not isinstance(error.__cause__, UntrustedError):  # whose it is not ours to remove
+                discard(self.files[kind])  # damaged: the next run makes another, and checks it
+                self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
             raise
 
     def _parts(self, kind: Kind) -> int:

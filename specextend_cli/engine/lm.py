@@ -147,6 +147,8 @@ def check_supported(model: PreTrainedModel) -> None:
     def refuse(why: str) -> None:
         raise _unsupported(model, why)
 
+    if config.get_text_config() is not config:
+        refuse("it wraps a text model in one that also reads images or sound; only text models are read here")
     if config.is_encoder_decoder:
         refuse("it is an encoder-decoder; speculative decoding here needs a decoder-only model")
     if rope.get("rope_type") in ("dynamic", "longrope"):

@@ -27,6 +27,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.events import Looked, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
@@ -247,8 +248,9 @@ def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageM
 
 def test_a_damaged_program_is_refused(made: tuple[LanguageModel, Programs], tmp_path: Path) -> None:
     lm, programs = made
-    torn = tmp_path / "torn.pt2"
-    torn.write_bytes(programs.files["token"].read_bytes()[:1000])
+    torn, partial = tmp_path / "torn.pt2", tmp_path / "partial"
+    partial.write_bytes(programs.files["token"].read_bytes()[:1000])
+    publish(partial, torn)
     damaged = replace(programs, files={**programs.files, "token": torn})
     assert not damaged.missing
     with pytest.raises(CannotCompileError):
