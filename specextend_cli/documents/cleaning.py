@@ -14,8 +14,11 @@ from specextend_cli.documents.document import Block, Edit, Page, Sheet
 from specextend_cli.documents.layout import Text, compose
 from specextend_cli.documents.line import Line, grid
 from specextend_cli.documents.markdown import compose_markdown
+from specextend_cli.documents.names import places
 from specextend_cli.documents.outline import Outline
 from specextend_cli.documents.process import StoppedError, worker
+from specextend_cli.documents.repairs.running import KEPT
+from specextend_cli.documents.repairs.watermarks import KEPT_MARK
 from specextend_cli.errors import InputError
 
 SECONDS = 60.0
@@ -25,6 +28,7 @@ SMALL = 8_000
 """Characters; a text of no more is cleaned in this process: even quadratic work on it ends within seconds."""
 MAX_ANSWER = 1 << 30
 
+_WITHDRAWN = {KEPT: "lines that return at the edge of the pages", KEPT_MARK: "slanted lines that return"}
 _START = "from specextend_cli.documents.cleaning_worker import serve; serve()"
 
 
@@ -35,6 +39,15 @@ class Cleaned:
     text: Text = field(default_factory=Text)
     edits: list[Edit] = field(default_factory=list)
     sheets: list[Sheet] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about repairs that were withdrawn, for they would have removed too much."""
+        found = []
+        for kind, what in _WITHDRAWN.items():
+            if pages := sorted({edit.page for edit in self.edits if edit.kind == kind}):
+                found.append(f"{places(pages)}: {what} were kept, because they are a large part of the text there.")
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """As a worker answers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+_RUNS = 40  # of pages that a message lists
 STDIN = "standard input"
 
 
@@ -28,8 +29,10 @@ def places(numbers: Sequence[int], unit: str = "page") -> str:
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+            runs[-1][-1] = number
         else:
-            runs.append([number])
-    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+            runs.append([number, number])
+    spans = ", ".join(f"{run[0]}-{run[-1]}" if run[-1] > run[0] else f"{run[0]}" for run in runs[:_RUNS])
+    if len(runs) > _RUNS:
+        spans += f" and {sum(run[-1] - run[0] + 1 for run in runs[_RUNS:]):,} more"
     return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"

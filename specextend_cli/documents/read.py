@@ -224,7 +224,7 @@ def _extraction(
     if cleaned.text.joined:
         changes["line joined"] = cleaned.text.joined
     edits, sheets = tuple(cleaned.edits), tuple(cleaned.sheets)
-    return Extraction(pages, empty, failed, changes, tuple(warnings), edits, sheets)
+    return Extraction(pages, empty, failed, changes, (*warnings, *cleaned.warnings), edits, sheets)
 
 
 def _document(
