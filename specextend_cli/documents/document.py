@@ -12,13 +12,15 @@ from typing import Literal
 class Page:
     """Characters [start, end) of the text come from page `number` (1-based, as printed by a viewer).
 
-    In a document without pages it is a section, and `title` the heading it begins with, or "".
+    In a document without pages it is a section, and `title` the heading it begins with, or "". `label` is what the
+    page is called ("iv", "A-1") where that is not its number.
     """
 
     number: int
     start: int
     end: int
     title: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

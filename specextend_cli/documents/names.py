@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 
 _RUNS = 40  # of pages that a message lists
+_LABEL = 20  # characters of a page label
+_BRACKETS = str.maketrans("", "", "[](),;")  # what a citation is put together with
 STDIN = "standard input"
 
 
@@ -17,6 +19,12 @@ def printable(name: str) -> str:
 def argument(name: str) -> str:
     """A file's name as an argument of a command that the user may paste; FILE for stdin."""
     return "FILE" if name == STDIN else shlex.quote(printable(name))
+
+
+def page_label(label: str, number: int) -> str:
+    """A page's label as it can be shown in a citation; "" where it says no more than the page's `number` does."""
+    shown = " ".join(printable(label).translate(_BRACKETS).split())[:_LABEL]
+    return "" if shown == str(number) else shown
 
 
 def count(number: int, noun: str) -> str:

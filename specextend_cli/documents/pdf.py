@@ -14,7 +14,7 @@ from typing import Any
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, grid
-from specextend_cli.documents.names import argument
+from specextend_cli.documents.names import argument, page_label
 from specextend_cli.documents.outline import Outline
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.documents.process import Conversation, StoppedError, worker
@@ -43,13 +43,15 @@ class Scan:
     """What came out of a PDF: lines by page, and what to say about the rest.
 
     `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
-    repetition. `edits` are what was changed while reading.
+    repetition. `labels` are the numbers that pages go by in a viewer ("iv", "A-1"), where they are others than their
+    places in the file. `edits` are what was changed while reading.
     """
 
     asked: tuple[int, ...]
     title: str = ""
     outline: Outline = ()
     pages: dict[int, list[Line]] = field(default_factory=dict)
+    labels: dict[int, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
@@ -181,7 +183,10 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
         ]
     if number in found.wanted:
         found.images += int(answer.get("images", 0))
+        if label := page_label(str(answer.get("label", "")), number):
+            found.labels[number] = label
         found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
+        found.edits += [Edit(kind, number, "", text) for kind, text in answer.get("added", ())]
         found.edits += [Edit("space put", number, before, after) for before, after in answer.get("mended", ())]
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from specextend_cli.documents.decode import decode
 from specextend_cli.documents.detect import HEAD, LABELS, LOCKED, detect, is_markdown
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.layout import Text
+from specextend_cli.documents.legibility import meaningless
 from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.names import STDIN, argument, count, places, printable
 from specextend_cli.documents.pages import PageRange
@@ -27,8 +29,10 @@ from specextend_cli.documents.refusals import (
     MAX_TEXT_BYTES,
     check_size,
     contradiction,
+    gibberish,
     no_pages,
     scanned,
+    unmapped,
     unread,
     unreadable,
 )
@@ -175,8 +179,13 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
             f"{places(empty)} of {name} hold images and no text: they look scanned (ocrmypdf --skip-text adds text)."
         )
     cleaned = clean_lines(name, before, found.outline, asked)
-    if garbled := _garbled(cleaned.text.text):
-        warnings.append(f"{garbled:.0%} of the characters of {name} have no meaning: its fonts lack a text encoding.")
+    if found.labels:
+        cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
+    shares = {page[0].page: meaningless([line.text for line in page]) for page in before if page}
+    if garbled := {number: share for number, share in shares.items() if share and number in asked}:
+        if not cleaned.text.text.strip():
+            raise unmapped(name)
+        warnings.append(gibberish(name, garbled))
     title = plain_characters(" ".join(found.title.split()), 0, [])
     cleaned.edits[:0] = found.edits
     extraction = _extraction(len(asked), cleaned, warnings, empty, tuple(found.failed))
@@ -238,10 +247,3 @@ def _document(
     if not text.text.strip():
         raise InputError(f"{name} holds no text", why=_NO_TEXT.get(kind, _NO_TEXT["text"]))
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
-
-
-def _garbled(text: str) -> float:
-    """The share of characters without meaning, where it is large enough to matter; else 0."""
-    strange = sum(1 for character in text if character == "\ufffd" or "\ue000" <= character <= "\uf8ff")
-    share = strange / max(len(text), 1)
-    return share if share > 0.05 else 0.0
