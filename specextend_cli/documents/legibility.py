@@ -16,7 +16,7 @@ _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _SHARE = 0.05  # of the characters: with more of them without a meaning, a page is unreadable
 _NAMED = 0.3  # of the characters, in names of glyphs
 _ENOUGH = 40  # characters, before control characters count
-_LETTERS = 150  # Latin letters on a page, before their vowels are counted
+_LETTERS = 100  # Latin letters in the words of a page, before their vowels are counted
 _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
 
 
@@ -36,8 +36,10 @@ def meaningless(lines: Sequence[str]) -> float:
         return strange / size
     if sum(map(len, _NAMES.findall(text))) > _NAMED * size:
         return 1.0
-    latin = _LATIN.findall(text)
-    if len(latin) < _LETTERS or len(latin) < 0.6 * sum(map(str.isalpha, text)):
+    # Each word counts once: a table may repeat a few abbreviations.
+    words = "".join(set(text.split()))
+    latin = _LATIN.findall(words)
+    if len(latin) < _LETTERS or len(latin) < 0.6 * sum(map(str.isalpha, words)):
         return 0.0
     return 1.0 if sum(map(_is_vowel, latin)) < _VOWELS * len(latin) else 0.0
 

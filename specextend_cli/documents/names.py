@@ -23,7 +23,7 @@ def argument(name: str) -> str:
 
 def page_label(label: str, number: int) -> str:
     """A page's label as it can be shown in a citation; "" where it says no more than the page's `number` does."""
-    shown = " ".join(printable(label).translate(_BRACKETS).split())[:_LABEL]
+    shown = printable(" ".join(label.translate(_BRACKETS).split()))[:_LABEL]
     return "" if shown == str(number) else shown
 
 
