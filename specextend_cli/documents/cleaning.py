@@ -6,7 +6,7 @@ The steps are linear in the size of the text. The limits hold where one of them 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from specextend_cli.documents.clean import sheet, tidy
@@ -23,6 +23,7 @@ from specextend_cli.errors import InputError
 
 SECONDS = 60.0
 SECONDS_PER_CHARACTER = 1e-5
+SECONDS_PER_PAGE = 2e-3
 MEMORY = 4 << 30
 SMALL = 8_000
 """Characters; a text of no more is cleaned in this process: even quadratic work on it ends within seconds."""
@@ -53,8 +54,8 @@ class Cleaned:
         """As a worker answers."""
         return {
             "text": self.text.text,
-            "pages": [astuple(page) for page in self.text.pages],
-            "blocks": [astuple(block) for block in self.text.blocks],
+            "pages": [(page.number, page.start, page.end, page.title) for page in self.text.pages],
+            "blocks": [(block.kind, block.start, block.end) for block in self.text.blocks],
             "joined": self.text.joined,
             "edits": [(edit.kind, edit.page, edit.before, edit.after) for edit in self.edits],
             "sheets": [(page.number, page.found, page.cleaned) for page in self.sheets],
@@ -107,7 +108,7 @@ def answer(job: Mapping[str, Any]) -> Cleaned:
 def _cleaned(name: str, job: dict[str, Any], size: int) -> Cleaned:
     if size <= SMALL:
         return answer(job)
-    seconds = SECONDS + SECONDS_PER_CHARACTER * size
+    seconds = SECONDS + SECONDS_PER_CHARACTER * size + SECONDS_PER_PAGE * len(job["pages"])
     try:
         with worker(_START, {**job, "memory": MEMORY}, first=seconds, most=MAX_ANSWER) as answers:
             return Cleaned.from_json(next(answers))
