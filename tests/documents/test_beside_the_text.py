@@ -49,9 +49,9 @@ def shifted(text: str) -> str:
 
 
 PROSE = (
-    "Every station on the water reports its level to the office in the valley, and the people that live beside it have to"
-    " be told at once when the bank of the stream is about to give way, which can happen in less than half an hour. Most"
-    " towns keep boats for such days; those that do not have them ask the next one, and hope that somebody can come soon."
+    "Every station on the water reports its level to the office in the valley, and the people that live beside it have"
+    " to be told at once when the bank of the stream is about to give way, which can happen in less than half an hour."
+    " Most towns keep boats for such days; those that do not have them ask the next one, and hope that some come soon."
 )
 
 

@@ -92,7 +92,9 @@ def invoice(n: int) -> list[Line]:
 def test_lines_that_differ_in_figures_are_no_running_heads() -> None:
     pages = [invoice(n) for n in range(1, 6)]
     assert running_lines(pages) == (pages, [])
-    longer = [[*invoice(n), *(at(f"Stone {n} {k} " * 5, 600 - 12 * k, page=n) for k in range(30))] for n in range(1, 40)]
+    longer = [
+        [*invoice(n), *(at(f"Stone {n} {k} " * 5, 600 - 12 * k, page=n) for k in range(30))] for n in range(1, 40)
+    ]
     assert running_lines(longer) == (longer, [])
 
 
@@ -107,7 +109,10 @@ def test_labelled_numbers_that_count_up_are_no_page_numbers() -> None:
 
 def test_what_is_most_of_its_pages_is_no_running_head() -> None:
     pages = [
-        [at(text, 780 - 60 * k, page=n) for k, text in enumerate(("Stone and Sons", "12 Bridge Road, Paris", chr(96 + n)))]
+        [
+            at(text, 780 - 60 * k, page=n)
+            for k, text in enumerate(("Stone and Sons", "12 Bridge Road, Paris", chr(96 + n)))
+        ]
         for n in range(1, 6)
     ]
     fixed, edits = running_lines(pages)

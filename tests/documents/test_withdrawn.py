@@ -9,7 +9,8 @@ from specextend_cli.documents import read_bytes
 
 def test_invoices_in_one_file_keep_their_figures(sheets: Sheets) -> None:
     said = [
-        (f"Invoice {1000 + n}", f"Date: {n} May 2024", "Delivered to Paris", f"Total: {117 * n}.25") for n in range(1, 6)
+        (f"Invoice {1000 + n}", f"Date: {n} May 2024", "Delivered to Paris", f"Total: {117 * n}.25")
+        for n in range(1, 6)
     ]
     for lines in said:
         sheets.page([(line, 11, 20) for line in lines])

@@ -19,7 +19,13 @@ def test_texts_of_any_shape() -> None:
 
 def test_abbreviations_and_numbers_of_items_end_no_sentence() -> None:
     text = "1. Mr. Hill of St. Mary left.  2. See Fig. 3. It rose. \n\nAt 5 p.m. J. Roe came."
-    assert split(text) == ["1. Mr. Hill of St. Mary left.  ", "2. See Fig. 3. ", "It rose. \n\n", "At 5 p.m. ", "J. Roe came."]
+    assert split(text) == [
+        "1. Mr. Hill of St. Mary left.  ",
+        "2. See Fig. 3. ",
+        "It rose. \n\n",
+        "At 5 p.m. ",
+        "J. Roe came.",
+    ]
 
 
 def test_a_run_of_hundreds_is_no_number_of_thousands_of_digits() -> None:

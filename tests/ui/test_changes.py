@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from difflib import SequenceMatcher
 
-from specextend_cli.ui.changes import _Matcher, _lines
+from specextend_cli.ui.changes import _lines, _Matcher
 
 
 def test_short_pages_are_compared_as_a_whole() -> None:
@@ -21,5 +22,5 @@ def test_a_page_of_many_lines_is_compared_block_by_block() -> None:
     assert {line[1:] for line in shown if line.startswith("-")} == gone
     assert {line[1:] for line in shown if line.startswith("+")} == set(cleaned) - set(found)
     codes = _Matcher(found, cleaned).get_opcodes()
-    assert all(a[2] == b[1] and a[4] == b[3] for a, b in zip(codes, codes[1:], strict=False))
+    assert all(a[2] == b[1] and a[4] == b[3] for a, b in itertools.pairwise(codes))
     assert all(found[i:j] == cleaned[k:m] for tag, i, j, k, m in codes if tag == "equal")

@@ -35,9 +35,7 @@ def running_lines(pages: Pages) -> Repaired:
     gone = _gone(edges, groups, titles, heights)
     taken = gone
     shares = _shares(edges, pages, gone, groups)
-    small = [
-        group for group in groups if group.alone or median(shares[line.page] for line in group.lines) <= _SMALL
-    ]
+    small = [group for group in groups if group.alone or median(shares[line.page] for line in group.lines) <= _SMALL]
     if len(small) < len(groups):
         gone = _gone(edges, small, titles, heights)
     edits, fixed = [], []
