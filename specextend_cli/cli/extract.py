@@ -78,6 +78,7 @@ def _record(document: Document) -> dict[str, object]:
         "changes": dict(extraction.changes),
         "unit": document.unit,
         "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
+        "labels": {page.number: page.label for page in document.pages if page.label},
         "text": document.text,
     }
 

@@ -29,15 +29,17 @@ class StoppedError(Exception):
 class Conversation:
     """With a worker: what it is told, and its answers in order; `StoppedError` when it is gone or too slow.
 
-    The first answer may take `first` seconds and each later one `following`.
+    The first answer may take `first` seconds and each later one `following`; none may have more than `most` bytes.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], *, first: float, following: float = 0.0) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], *, first: float, following: float = 0.0, most: int = MAX_ANSWER
+    ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin, self._pipe = process.stdin, process.stdout.fileno()
         self._buffer = bytearray()
-        self._seconds, self._following = first, following
+        self._seconds, self._following, self._most = first, following, most
 
     def tell(self, message: object) -> None:
         """Send one line of JSON."""
@@ -57,7 +59,7 @@ class Conversation:
             searched = len(self._buffer)
             ready, _, _ = select.select([self._pipe], [], [], max(deadline - time.monotonic(), 0))
             part = os.read(self._pipe, 1 << 20) if ready else b""
-            if not part or len(self._buffer) > MAX_ANSWER:
+            if not part or len(self._buffer) > self._most:
                 raise StoppedError
             self._buffer += part
         line = bytes(self._buffer[:end])
@@ -68,10 +70,12 @@ class Conversation:
 
 
 @contextmanager
-def worker(start: str, job: Mapping[str, object], *, first: float, following: float = 0.0) -> Iterator[Conversation]:
-    """Run the statements `start` in another process on `job`; see `Conversation` for the seconds."""
+def worker(
+    start: str, job: Mapping[str, object], *, first: float, following: float = 0.0, most: int = MAX_ANSWER
+) -> Iterator[Conversation]:
+    """Run the statements `start` in another process on `job`; see `Conversation` for the limits."""
     with launched(start) as process:
-        conversation = Conversation(process, first=first, following=following)
+        conversation = Conversation(process, first=first, following=following, most=most)
         conversation.tell(job)
         yield conversation
 

@@ -11,16 +11,17 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from specextend_cli.documents.clean import sheet, tidy
+from specextend_cli.documents.cleaning import Cleaned, clean_lines, clean_markdown, clean_text
 from specextend_cli.documents.decode import decode
 from specextend_cli.documents.detect import HEAD, LABELS, LOCKED, detect, is_markdown
-from specextend_cli.documents.document import Document, Edit, Extraction, Sheet
-from specextend_cli.documents.layout import Text, compose
-from specextend_cli.documents.line import grid
-from specextend_cli.documents.markdown import compose_markdown, markdown_sections
+from specextend_cli.documents.document import Document, Extraction
+from specextend_cli.documents.layout import Text
+from specextend_cli.documents.legibility import meaningless
+from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.names import STDIN, argument, count, places, printable
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.documents.refusals import (
@@ -28,8 +29,10 @@ from specextend_cli.documents.refusals import (
     MAX_TEXT_BYTES,
     check_size,
     contradiction,
+    gibberish,
     no_pages,
     scanned,
+    unmapped,
     unread,
     unreadable,
 )
@@ -130,9 +133,9 @@ def _opened(
 
 
 def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Document:
-    from specextend_cli.documents.structured import compose_sections, parse
+    from specextend_cli.documents.structured import parse
 
-    parsed = parse(path, kind=kind, name=name)
+    parsed, cleaned = parse(path, kind=kind, name=name)
     if pages is not None:
         raise no_pages(name, parsed.kind)
     warnings = parsed.warnings
@@ -144,11 +147,11 @@ def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Do
         raise InputError(f"{name}: none of {count(len(failed), 'section')} could be read", why=why)
     if failed:
         warnings.append(f"{places(tuple(failed), 'section')} of {name} could not be read.")
-    text, edits, sheets = compose_sections(parsed)
+    text = cleaned.text
     shown = {page.number for page in text.pages}
     empty = tuple(number for number in range(1, len(parsed.sections) + 1) if number not in shown | failed.keys())
     title = plain_characters(" ".join(parsed.title.split()), 0, [])
-    extraction = _extraction(len(parsed.sections), text, edits, sheets, warnings, empty, tuple(failed))
+    extraction = _extraction(len(parsed.sections), cleaned, warnings, empty, tuple(failed))
     return _document(name, parsed.kind, text, extraction, title, unit="section")
 
 
@@ -157,9 +160,7 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
 
     found = scan(path, name=name, pages=pages, password=password, progress=progress)
     before = [found.pages[number] for number in sorted(found.pages)]
-    cleaned, edits = tidy(before)
-    asked = frozenset(found.asked)
-    kept = [[line for line in page if line.page in asked] for page in cleaned]
+    asked = found.wanted
     empty = tuple(number for number in found.asked if not found.pages.get(number) and number not in found.failed)
     if len(found.failed) == len(asked):
         reasons = "; ".join(sorted(set(found.failed.values())))
@@ -177,15 +178,18 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
         warnings.append(
             f"{places(empty)} of {name} hold images and no text: they look scanned (ocrmypdf --skip-text adds text)."
         )
-    text = compose([page for page in kept if page], found.outline)
-    if garbled := _garbled(text.text):
-        warnings.append(f"{garbled:.0%} of the characters of {name} have no meaning: its fonts lack a text encoding.")
-    edits = found.edits + [edit for edit in edits if edit.page in asked]
+    cleaned = clean_lines(name, before, found.outline, asked)
+    if found.labels:
+        cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
+    shares = {page[0].page: meaningless([line.text for line in page]) for page in before if page}
+    if garbled := {number: share for number, share in shares.items() if share and number in asked}:
+        if not cleaned.text.text.strip():
+            raise unmapped(name)
+        warnings.append(gibberish(name, garbled))
     title = plain_characters(" ".join(found.title.split()), 0, [])
-    sheets = [sheet(page[0].page, page, left) for page, left in zip(before, cleaned, strict=True) if page]
-    sheets = [made for made in sheets if made.number in asked]
-    extraction = _extraction(len(asked), text, edits, sheets, warnings, empty, tuple(found.failed))
-    return _document(name, "pdf", text, extraction, title)
+    cleaned.edits[:0] = found.edits
+    extraction = _extraction(len(asked), cleaned, warnings, empty, tuple(found.failed))
+    return _document(name, "pdf", cleaned.text, extraction, title)
 
 
 def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Document:
@@ -194,14 +198,9 @@ def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Docum
     if is_markdown(name, text):
         return _markdown(shown, sheets, wanted, warnings)
     numbers = _numbers(sheets, wanted, shown)
-    lines = [grid(sheet, number) for number, sheet in enumerate(sheets, 1)]
-    cleaned, edits = tidy(lines)
-    kept = [cleaned[number - 1] for number in numbers]
-    empty = tuple(number for number in numbers if not lines[number - 1])
-    edits = [edit for edit in edits if edit.page in set(numbers)]
-    composed = compose([page for page in kept if page])
-    compared = [sheet(number, lines[number - 1], cleaned[number - 1]) for number in numbers]
-    return _document(shown, "text", composed, _extraction(len(numbers), composed, edits, compared, warnings, empty))
+    cleaned = clean_text(shown, sheets, numbers)
+    empty = tuple(number for number in numbers if not sheets[number - 1].strip())
+    return _document(shown, "text", cleaned.text, _extraction(len(numbers), cleaned, warnings, empty))
 
 
 def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnings: list[str]) -> Document:
@@ -209,13 +208,14 @@ def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnin
     if len(sheets) == 1 and wanted is not None:
         raise no_pages(name, "markdown")
     numbers = _numbers(sheets, wanted, name)
-    text, edits, cleaned = compose_markdown([(number, sheets[number - 1]) for number in numbers])
+    cleaned = clean_markdown(name, [(number, sheets[number - 1]) for number in numbers])
+    text = cleaned.text
     if len(sheets) == 1:
         text.pages = markdown_sections(text)
-        extraction = _extraction(len(text.pages), text, edits, cleaned, warnings)
+        extraction = _extraction(len(text.pages), cleaned, warnings)
         return _document(name, "markdown", text, extraction, unit="section")
     empty = tuple(sorted(set(numbers) - {page.number for page in text.pages}))
-    return _document(name, "markdown", text, _extraction(len(numbers), text, edits, cleaned, warnings, empty))
+    return _document(name, "markdown", text, _extraction(len(numbers), cleaned, warnings, empty))
 
 
 def _numbers(sheets: Sequence[str], wanted: PageRange | None, name: str) -> tuple[int, ...]:
@@ -224,17 +224,16 @@ def _numbers(sheets: Sequence[str], wanted: PageRange | None, name: str) -> tupl
 
 def _extraction(
     pages: int,
-    text: Text,
-    edits: Sequence[Edit],
-    sheets: Sequence[Sheet],
+    cleaned: Cleaned,
     warnings: Sequence[str],
     empty: tuple[int, ...] = (),
     failed: tuple[int, ...] = (),
 ) -> Extraction:
-    changes = Counter(edit.kind for edit in edits)
-    if text.joined:
-        changes["line joined"] = text.joined
-    return Extraction(pages, empty, failed, changes, tuple(warnings), tuple(edits), tuple(sheets))
+    changes = Counter(edit.kind for edit in cleaned.edits)
+    if cleaned.text.joined:
+        changes["line joined"] = cleaned.text.joined
+    edits, sheets = tuple(cleaned.edits), tuple(cleaned.sheets)
+    return Extraction(pages, empty, failed, changes, (*warnings, *cleaned.warnings), edits, sheets)
 
 
 def _document(
@@ -248,10 +247,3 @@ def _document(
     if not text.text.strip():
         raise InputError(f"{name} holds no text", why=_NO_TEXT.get(kind, _NO_TEXT["text"]))
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
-
-
-def _garbled(text: str) -> float:
-    """The share of characters without meaning, where it is large enough to matter; else 0."""
-    strange = sum(1 for character in text if character == "\ufffd" or "\ue000" <= character <= "\uf8ff")
-    share = strange / max(len(text), 1)
-    return share if share > 0.05 else 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from specextend_cli.documents.detect import LABELS, UNREAD
-from specextend_cli.documents.names import argument, count, printable
+from specextend_cli.documents.names import argument, count, places, printable
 from specextend_cli.errors import InputError, UsageError
 
 MAX_BYTES = 512 << 20
@@ -70,6 +71,25 @@ def scanned(name: str, pages: int, images: int) -> InputError:
         why="it looks scanned" if images else "its pages are blank or drawn",
         fix=f"ocrmypdf {argument(name)} - | specextend summarize -",
     )
+
+
+def gibberish(name: str, pages: Mapping[int, float]) -> str:
+    """A sentence about pages whose text cannot be read, with the share of each that has no meaning."""
+    share = sum(pages.values()) / len(pages)
+    return (
+        f"{places(tuple(pages))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the fonts"
+        f" lack a text encoding. OCR reads them: {_forced_ocr(name)}"
+    )
+
+
+def unmapped(name: str) -> InputError:
+    """For a PDF whose characters are all without meaning."""
+    why = "its fonts lack a text encoding: its characters have no meaning"
+    return InputError(f"{name} holds no text", why=why, fix=_forced_ocr(name))
+
+
+def _forced_ocr(name: str) -> str:
+    return f"ocrmypdf --force-ocr {argument(name)} - | specextend summarize -"
 
 
 def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:

@@ -69,7 +69,8 @@ class Citation:
     """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
 
     `score`, 0 to 1, joins `lexical`, the share of the sentence's words that are there, rare ones counting more, and
-    `attention`, relative to the passage that the target looked at most; None where that is not known.
+    `attention`, relative to the passage that the target looked at most; None where that is not known. `page` counts
+    from 1; `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number.
     """
 
     page: int
@@ -78,6 +79,7 @@ class Citation:
     score: float
     lexical: float
     attention: float | None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

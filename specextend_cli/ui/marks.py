@@ -37,9 +37,21 @@ class Marks:
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7]", or "[s. 2]" where a document has sections; "" where nothing is cited."""
-    pages = format_numbers({citation.page for citation in sentence.citations})
+    """ "[p. 3, 7]", or "[s. 2]" where a document has sections; "" where nothing is cited.
+
+    A page with a label goes by it, with its number in the file behind it: "[p. iv (6), 9 (15)]".
+    """
+    labels = {citation.page: citation.label for citation in sentence.citations}
+    if any(labels.values()):
+        pages = ", ".join(format_page(page, label) for page, label in sorted(labels.items()))
+    else:
+        pages = format_numbers(labels)
     return f"[{unit[0]}. {pages}]" if pages else ""
+
+
+def format_page(page: int, label: str) -> str:
+    """ "6", or "iv (6)" where the document calls its sixth page iv."""
+    return f"{label} ({page})" if label else f"{page}"
 
 
 def format_unsupported(found: Sequence[Unsupported]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specextend_cli.engine.meter import Meter
@@ -15,7 +17,7 @@ from specextend_cli.summarize.events import (
     Text,
 )
 from specextend_cli.summarize.support import Unsupported
-from specextend_cli.ui.marks import Marks, format_unsupported
+from specextend_cli.ui.marks import Marks, format_citations, format_unsupported
 from specextend_cli.ui.writers import TextWriter
 
 PLAN = Plan("a", 9, 100, (100,), 1)
@@ -65,3 +67,8 @@ def test_what_is_not_in_the_source_is_one_line() -> None:
     assert format_unsupported(ONE.unsupported * 2) == "not in the source: Port Ellery, 1,001"
     many = [Unsupported(str(n), "number", n, n + 1) for n in range(11)]
     assert format_unsupported(many).endswith("6, 7 and 3 more")
+
+
+def test_a_page_goes_by_its_label() -> None:
+    labelled = (Citation(15, 0, 9, 0.9, 0.8, 1.0), Citation(6, 20, 29, 0.5, 0.5, 0.5, "iv"))
+    assert format_citations(replace(ONE, citations=labelled), "page") == "[p. iv (6), 15]"
