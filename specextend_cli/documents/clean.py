@@ -12,6 +12,7 @@ from specextend_cli.documents.document import Edit, Sheet
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.columns import columns
+from specextend_cli.documents.repairs.empty_cells import empty_cells
 from specextend_cli.documents.repairs.hyphens import hyphens
 from specextend_cli.documents.repairs.initials import initials
 from specextend_cli.documents.repairs.line_numbers import line_numbers
@@ -23,7 +24,8 @@ from specextend_cli.documents.repairs.running import running_lines
 from specextend_cli.documents.repairs.watermarks import watermarks
 
 _ORDER: tuple[Repair, ...] = (
-    *(watermarks, line_numbers, columns, characters, initials, rows, running_lines, side_headings, note_marks, hyphens),
+    *(watermarks, line_numbers, columns, characters, initials, rows, empty_cells, running_lines, side_headings),
+    *(note_marks, hyphens),
 )
 """Each sees what it needs of those before it."""
 

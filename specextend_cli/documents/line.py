@@ -7,6 +7,9 @@ from dataclasses import dataclass
 HYPHEN = "\x02"
 """Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
 
+SUPERSCRIPT_LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
+"""Raised letters, those of "abcdefghijklmnoprstuvwxyz"."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:

@@ -178,7 +178,7 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
     if number in found.asked:
         found.images += int(answer.get("images", 0))
         found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
-        found.edits += [Edit("space put", number, before, after) for before, after in answer.get("mended", ())]
+        found.edits += [Edit(kind, number, before, after) for kind, before, after in answer.get("mended", ())]
 
 
 def _read(

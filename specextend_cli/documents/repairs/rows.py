@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 from specextend_cli.documents.repairs.repair import Pages, Repaired
+
+CELLS = "  "
+"""What stands between two cells of a row, once its characters are repaired."""
+
+_BETWEEN_FIGURES = 0.4  # sizes: a wider gap between two figures is more than a space
+_FIGURE_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
+_FIGURE_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
 
 
 def rows(pages: Pages) -> Repaired:
@@ -19,9 +27,7 @@ def rows(pages: Pages) -> Repaired:
         for line in page:
             if kept and (gap := _beside(kept[-1], line)) is not None:
                 left = kept.pop()
-                joint = (
-                    "  " if gap > 1.5 * left.size else "" if gap < 0.1 * left.size and line.text[0] in ").,;:" else " "
-                )
+                joint = _joint(left, line, gap)
                 edits.append(
                     Edit("row joined", line.page, f"{left.text}\n{line.text}", f"{left.text}{joint}{line.text}")
                 )
@@ -42,6 +48,16 @@ def _beside(a: Line, b: Line) -> float | None:
     return gap if alike and abs(a.base - b.base) < (0.1 if gap > a.size else 0.45) * a.size else None
 
 
+def _joint(a: Line, b: Line, gap: float) -> str:
+    """What stands between two pieces: cells are told apart by two spaces, figures already by a narrow gap."""
+    figures = _FIGURE_ENDS.search(a.text) and _FIGURE_BEGINS.match(b.text)
+    if gap > (_BETWEEN_FIGURES if figures else 1.5) * a.size:
+        return CELLS
+    return "" if gap < 0.1 * a.size and b.text[0] in ").,;:" else " "
+
+
 def _side_by_side(a: Line, b: Line, joint: str) -> Line:
     size, base = max((a.size, a.base), (b.size, b.base))
-    return replace(a, text=f"{a.text}{joint}{b.text}", right=b.right, size=size, base=base, bold=a.bold and b.bold)
+    gaps = a.gaps + (((a.right, b.left),) if joint == CELLS else ()) + b.gaps
+    text, bold = f"{a.text}{joint}{b.text}", a.bold and b.bold
+    return replace(a, text=text, right=b.right, size=size, base=base, bold=bold, gaps=gaps)
