@@ -172,8 +172,8 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
         found.pages[number] = grid(answer["text"], number)
     else:
         found.pages[number] = [
-            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps))
-            for text, left, right, base, size, bold, slanted, gaps in answer["lines"]
+            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps), turn)
+            for text, left, right, base, size, bold, slanted, gaps, turn in answer["lines"]
         ]
     if number in found.asked:
         found.images += int(answer.get("images", 0))

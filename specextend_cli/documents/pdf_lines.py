@@ -20,7 +20,7 @@ Box = tuple[float, float, float, float]
 
 
 class Found(TypedDict):
-    """`lines`: [text, left, right, base, size, bold, slanted, gaps] of each line, in the order of the file.
+    """`lines`: [text, left, right, base, size, bold, slanted, gaps, turn] of each line, in the order of the file.
 
     `hidden`: the texts that lie outside of the page. `mended`: what was changed in texts, of which kind.
     """
@@ -40,10 +40,7 @@ def lines_of(page: Any, box: Box) -> Found:
     find_cells(found)
     found = _apart(found)
     mended = mend(found)
-    lines: list[list[Any]] = [
-        [line.text, line.left, line.right, line.base, line.size, _bold(line), line.head.slanted, line.gaps]
-        for line in found
-    ]
+    lines = [_measured(line) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the page is measured wrongly
         outside = [False] * len(lines)
@@ -89,6 +86,12 @@ def _apart(lines: list[Printed]) -> list[Printed]:
             made.sort(key=lambda piece: not (abs(piece.left - above.left) < 2 and abs(piece.size - above.size) < 0.5))
         found += made
     return found
+
+
+def _measured(line: Printed) -> list[Any]:
+    """What is said of a line: see `Found`."""
+    head = line.head
+    return [line.text, line.left, line.right, line.base, line.size, _bold(line), head.slanted, line.gaps, head.turn]
 
 
 def _bold(line: Printed) -> bool:

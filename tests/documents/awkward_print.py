@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from awkward import Awkward
-from awkward_pdfs import FERRY, RIVER, column, drawn, wrap
+from awkward_pdfs import BRIDGE, FERRY, RIVER, column, drawn, numbered_text, wrap
 from made_pdfs import Sheets
 
 SENSOR = (
@@ -129,7 +129,103 @@ def notes_that_begin_with_digits(sheets: Sheets) -> None:
     sheets.canvas.showPage()
 
 
+def late_headings(sheets: Sheets) -> None:
+    """A page whose headings, title and foot are drawn out of order, in two columns of different type."""
+    sheets._set("What Was Found", 240, 640, 14)
+    sheets._set("Office of the River Board", 400, 60, 8)
+    sheets._set("Why This Study Was Done", 60, 640, 14)
+    sheets._set("Waters of the Valley", 240, 740, 18)
+    sheets._set("A report to the council", 60, 700, 8)
+    column(sheets, RIVER, 60, 620, width=30, size=9)
+    column(sheets, BRIDGE, 240, 620, width=60, size=10)
+    column(sheets, FERRY, 240, 540, width=60, size=10)
+    sheets.canvas.showPage()
+
+
+def title_at_the_end(sheets: Sheets) -> None:
+    """A slide whose title and notes are drawn last and first."""
+    column(sheets, "1 By order of the council, in May, which was never withdrawn.", 72, 90, width=90, size=7)
+    column(sheets, RIVER, 72, 600, width=60, size=14)
+    sheets._set("Levels of the River", 72, 660, 20)
+    sheets.canvas.showPage()
+
+
+def two_types(sheets: Sheets) -> None:
+    """A title and small print beside it, so near to one height that they are taken for one line."""
+    sheets._set("Enhancing the Bridge and the", 240, 694, 18)
+    sheets._set("Highlights of a report to the", 60, 675.4, 8)
+    sheets._set("Ferry Leads to Fewer Floods", 240, 676, 18)
+    sheets._set("chairman of the board", 60, 665, 8)
+    column(sheets, FERRY, 240, 600, width=60)
+    sheets.canvas.showPage()
+
+
+def side_headings(sheets: Sheets) -> None:
+    """Headings in the margin, one little larger than the text and one lower than its paragraph; both drawn last."""
+    down = column(sheets, RIVER, 220, 740, width=60, size=11)
+    low = column(sheets, BRIDGE, 220, down - 14, width=60, size=11)
+    column(sheets, FERRY, 220, low - 14, width=60, size=11)
+    sheets._set("The Bridge", 60, down - 14, 12)
+    sheets._set("The Ferry", 60, low - 32, 14)
+    sheets.canvas.showPage()
+
+
+def interrupted(sheets: Sheets) -> None:
+    """A figure between the lines of a sentence, and a table at the head of the next page."""
+    first, second = (wrap(text, 84) for text in (RIVER, BRIDGE))
+    column(sheets, " ".join(first[:2]), 72, 740, width=84)
+    sheets._set("Figure 1: The river and its towns", 72, 690, 8)
+    sheets._set("Mill", 120, 640, 7)
+    sheets._set("Source: the book of the mill.", 72, 600, 7)
+    left = column(sheets, " ".join(first[2:]), 72, 570, width=84)
+    column(sheets, " ".join(second[:2]), 72, left - 10, width=84)
+    sheets.canvas.showPage()
+    sheets._set("Table 1: Levels", 72, 740, 8)
+    rows(sheets, CLOSE, (72, 180, 240), top=720)
+    column(sheets, " ".join(second[2:]), 72, 640, width=84)
+    column(sheets, FERRY, 72, 560, width=84)
+    sheets.canvas.showPage()
+
+
+def titles_with_page_numbers(sheets: Sheets) -> None:
+    """Running heads larger than the text, each with its page's number."""
+    for number in range(1, 7):
+        sheets._set("Levels and Floods", 72, 790, 14)
+        sheets._set(str(number + 40), 500, 790, 14)
+        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
+        sheets.canvas.showPage()
+
+
 PRINT = (
+    Awkward(
+        "late-headings.pdf",
+        drawn(late_headings),
+        f"Waters of the Valley\n\nA report to the council\n\nWhy This Study Was Done\n\n{RIVER}\n\nWhat Was Found\n\n"
+        f"{BRIDGE}\n\n{FERRY}\n\nOffice of the River Board",
+    ),
+    Awkward(
+        "title-at-the-end.pdf",
+        drawn(title_at_the_end),
+        f"Levels of the River\n\n{RIVER}\n\n1 By order of the council, in May, which was never withdrawn.",
+    ),
+    Awkward(
+        "two-types.pdf",
+        drawn(two_types),
+        "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
+        f"Highlights of a report to the chairman of the board\n\n{FERRY}",
+    ),
+    Awkward(
+        "side-headings.pdf",
+        drawn(side_headings),
+        f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}",
+    ),
+    Awkward(
+        "interrupted.pdf",
+        drawn(interrupted),
+        f"{RIVER}\n\nFigure 1: The river and its towns\n\nMill\n\nSource: the book of the mill.\n\n{BRIDGE}\n\n"
+        f"Table 1: Levels\n\n{dashed(CLOSE)}\n\n{FERRY}",
+    ),
+    Awkward("titles-with-page-numbers.pdf", drawn(titles_with_page_numbers), numbered_text()),
     Awkward("uneven-letters.pdf", drawn(uneven_letters), SENSOR),
     Awkward("long-name.pdf", drawn(long_name), SENSOR),
     Awkward("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),

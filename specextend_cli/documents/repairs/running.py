@@ -14,6 +14,7 @@ from specextend_cli.documents.repairs.repair import Pages, Repaired
 _EDGE = 4
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
 _FOLIO = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
+_PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
 
 
 def running_lines(pages: Pages) -> Repaired:
@@ -69,7 +70,11 @@ class _Heights:
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        return line.size > 1.2 * self.body
+        """Whether it is a title by its size; with a page number apart from its words it is none."""
+        if line.size <= 1.2 * self.body:
+            return False
+        pieces = _PIECE.split(line.text)
+        return len(pieces) == 1 or not any(_FOLIO.fullmatch(_modulo_digits(pieces[at])) for at in (0, -1))
 
     def key(self, line: Line) -> str:
         """What must return: the line but for its digits, which in a title ("Chapter 3") make a difference."""
