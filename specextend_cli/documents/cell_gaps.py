@@ -26,6 +26,7 @@ _FIGURE = re.compile(
 )
 _SPACE, _WIDER = 0.4, 1.3  # a gap between figures that is wider than a space, in sizes and in spaces of its line
 _JOINT = 0.03  # wider than other gaps of the line, in sizes: between two digits that may belong to two figures
+_UNEVEN = 0.12  # difference of sizes within a line that may be two
 _FAR = 1.5  # sizes between texts of two sizes that are no line
 _WORD = re.compile(r"[^\W\d_]{3}")
 _MOST = 100  # figures in a row
@@ -54,14 +55,14 @@ def parts(line: Printed) -> list[tuple[int, int]]:
     for at, (left, right) in zip(places, line.gaps, strict=False):
         sizes = line.glyphs.at(line.first + at - 1).size, line.glyphs.at(line.first + at + 1).size
         texts = _WORD.search(line.body, cuts[-1], at) and _WORD.search(line.body, at)
-        if texts and right - left > _FAR * line.size and abs(sizes[0] - sizes[1]) > 0.08 * max(sizes):
+        if texts and right - left > _FAR * line.size and abs(sizes[0] - sizes[1]) > _UNEVEN * max(sizes):
             cuts.append(at + 1)
     return [(start, end - 1) for start, end in pairwise([*cuts, len(line.body) + 1])]
 
 
 def _uneven(line: Printed) -> bool:
     """Whether a line begins and ends in type of different sizes: it may be two lines that stand side by side."""
-    return abs(line.head.size - line.tail.size) > 0.08 * line.size
+    return abs(line.head.size - line.tail.size) > _UNEVEN * line.size
 
 
 def _find_columns(lines: Sequence[Printed], dense: Sequence[Printed]) -> None:

@@ -16,11 +16,11 @@ _LONGEST = 60  # lines of a figure or a table
 _PROSE = 24  # characters of a line of text
 _CLOSE = 1.6  # sizes from line to line of a paragraph
 _CAPTION = re.compile(
-    r"(?:figure|fig\.|table|chart|exhibit|box|map|graph|diagram|illustration|plate|photo|source|abbildung|abb\.|tabelle"
-    r"|quelle|tableau|graphique|figura|tabla|cuadro|gráfico|tabela|fonte|fuente|tabella|grafico)\b[ .]*(?:[\dIVX]|.*:)",
+    r"(?-i:(?=[A-ZÄ-Ü]))(?:figure|fig|table|chart|exhibit|box|map|graph|diagram|illustration|plate|photo|abbildung|abb|tabelle|tableau"
+    r"|graphique|figura|tabla|cuadro|gráfico|tabela|tabella|grafico)\b[ .]*(?:\d|[IVX]+\b|[A-Z][.-]?\d)",
     re.IGNORECASE,
 )
-_ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
+_ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
 
 
 def captions(pages: Pages) -> Repaired:
@@ -42,7 +42,7 @@ def captions(pages: Pages) -> Repaired:
         if body != 1 and len(lines) <= _MOST:
             at = 0
             while at < len(lines):
-                if open_line and (found := _rest(lines, at, body)):
+                if open_line and (found := _rest(lines, at, open_line, body)):
                     first, last = found
                     rest = _below(open_line, lines[first:last])
                     lines[at:last] = rest + lines[at:first]
@@ -64,15 +64,19 @@ def _below(line: Line, rest: Sequence[Line]) -> list[Line]:
     return [replace(other, base=other.base + up) for other in rest]
 
 
-def _rest(lines: Sequence[Line], at: int, body: float) -> tuple[int, int] | None:
-    """The lines of a paragraph that goes on behind the figure or table that begins here; None where none does."""
+def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple[int, int] | None:
+    """Which lines go on from an open one behind the figure or table that begins here; None where none do."""
     captioned = False
+    if _follows(open_line, lines[at]):
+        return None
     for first in range(at, min(at + _LONGEST, len(lines))):
         line = lines[first]
         captioned = captioned or _CAPTION.match(line.text) is not None
         if not _is_prose(line, body):
             continue
-        if not captioned or first == at or not line.text[0].islower():
+        beside = line.page == open_line.page and abs(line.left - open_line.left) > 2
+        runs_on = first == at or _follows(lines[first - 1], line)
+        if not captioned or runs_on or beside or not line.text[0].islower():
             return None
         last = first + 1
         while last < len(lines) and _follows(lines[last - 1], lines[last]):
@@ -88,5 +92,6 @@ def _is_prose(line: Line, body: float) -> bool:
 
 
 def _follows(a: Line, b: Line) -> bool:
-    alike = abs(a.size - b.size) < 0.04 * a.size and a.bold == b.bold and not b.gaps
+    """Whether `b` is set closely below `a`, and alike."""
+    alike = a.page == b.page and abs(a.size - b.size) < 0.04 * a.size and a.bold == b.bold and not b.gaps
     return alike and abs(a.left - b.left) < 2 and 0 < a.base - b.base < _CLOSE * b.size

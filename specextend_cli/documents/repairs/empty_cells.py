@@ -15,7 +15,7 @@ from specextend_cli.documents.repairs.rows import CELLS
 EMPTY = "—"
 
 _ENOUGH = 3  # rows of a table
-_FEWEST, _MOST = 3, 60  # columns: of two, an empty one moves nothing
+_FEWEST, _MOST = 3, 40  # columns: of two, an empty one moves nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
 _AGREE = 0.6  # of the rows: at least so many have their cells in the columns
 _LONGEST = 400  # rows

@@ -105,14 +105,17 @@ def _moved(blocks: Sequence[_Block]) -> list[int]:
                 against[at].add(other)
                 against[other].add(at)
     weights = [_BLOCK + block.weight for block in blocks]
+    conflict = {at: sum(weights[other] for other in others) for at, others in against.items()}
     moved = []
-    while against:
-        worst = max(against, key=lambda at: sum(weights[other] for other in against[at]) / weights[at])
+    while conflict:
+        worst = max(conflict, key=lambda at: conflict[at] / weights[at])
         moved.append(worst)
+        del conflict[worst]
         for other in against.pop(worst):
             against[other].discard(worst)
+            conflict[other] -= weights[worst]
             if not against[other]:
-                del against[other]
+                del against[other], conflict[other]
     return sorted(moved)
 
 
