@@ -29,6 +29,7 @@ _JOINT = 0.03  # wider than other gaps of the line, in sizes: between two digits
 _UNEVEN = 0.12  # difference of sizes within a line that may be two
 _FAR = 1.5  # sizes between texts of two sizes that are no line
 _WORD = re.compile(r"[^\W\d_]{3}")
+_AROUND = 8  # rows up and down in which a gap may be seen again
 _MOST = 100  # figures in a row
 _NEAR = 2.5  # sizes from row to row
 
@@ -115,17 +116,34 @@ class _Gap:
     line: Printed | None = None
     place: int = 0
 
+    def shares(self, other: _Gap) -> bool:
+        """Whether another one stands above or below it in part."""
+        return min(self.right, other.right) > max(self.left, other.left)
+
 
 def _find_figures(lines: Sequence[Printed]) -> None:
     """Mark the gaps before figures that stand one below the other in several rows, however narrow they are."""
     rows = [row for row in map(_row, _heights(lines)) if row[1]]
+    sure = [[gap for gap in gaps if gap.line is None] for _, gaps in rows]
+    left_over = []
     for at, (_, gaps) in enumerate(rows):
         for gap in gaps:
-            if gap.line is None:
-                continue
-            run = [_followed(rows, at, gap, step) for step in (-1, 1)]
-            if 1 + sum(run) >= _ENOUGH:
+            if gap.line and 1 + _followed(rows, at, gap, -1) + _followed(rows, at, gap, 1) >= _ENOUGH:
+                sure[at].append(gap)
                 _divide(gap.line, gap)
+            elif gap.line:
+                left_over.append((at, gap))
+    for at, gap in left_over:  # between rows that have no such cell
+        around = sure[max(at - _AROUND, 0) : at] + sure[at + 1 : at + _AROUND + 1]
+        seen = sum(any(map(gap.shares, row)) for row in around)
+        if gap.line and seen >= _ENOUGH - 1 and (gap.line.gaps or _is_of_figures(gap.line)):
+            _divide(gap.line, gap)
+
+
+def _is_of_figures(line: Printed) -> bool:
+    """Whether at least every second word is a figure."""
+    words = line.body.split()
+    return 2 * sum(_FIGURE.fullmatch(word) is not None for word in words) >= len(words)
 
 
 def _heights(lines: Sequence[Printed]) -> Iterator[list[Printed]]:
@@ -154,7 +172,7 @@ def _before_figures(line: Printed) -> Iterator[_Gap]:
     words = list(re.finditer(r"\S+", line.body))
     figures = {match.start() for match in words if _FIGURE.fullmatch(match[0])}
     pairs = [b.start() for a, b in pairwise(words) if b.start() in figures and line.body[a.end() : b.start()] == " "]
-    if pairs:
+    if pairs and line.size > 0:
         spaces = word_spaces(line.body, line.spans, line.size)
         usual = [gap for at, gap in spaces.items() if at + 1 not in pairs]
         least = max(_SPACE, _WIDER * median(usual)) if usual else _SPACE
@@ -178,7 +196,7 @@ def _followed(rows: Sequence[tuple[Printed, list[_Gap]]], at: int, gap: _Gap, st
         shared = [
             (max(left, other.left), min(right, other.right))
             for other in rows[at + step][1]
-            if min(right, other.right) > max(left, other.left)
+            if other.shares(_Gap(left, right))
         ]
         if not shared:
             break

@@ -76,9 +76,9 @@ def joints(line: Printed, least: float) -> set[int]:
         left, right = line.glyphs.spans(line.first + at - 1, 2, line.head.turn)
         if right[0] - left[1] > least * line.size:
             found.add(at)
-    if not found:
-        return found
-    gaps = inner_gaps(line.body, line.spans, line.size)
+    gaps = inner_gaps(line.body, line.spans, line.size) if found else {}
+    if not gaps:
+        return set()
     usual = median(gaps.values())
     return {at for at in found if gaps[at] > usual + least}
 

@@ -82,6 +82,33 @@ def empty_cells(sheets: Sheets) -> None:
     sheets.canvas.showPage()
 
 
+TIGHT = (
+    ("Old mill", "", "1,034", "", "7,365"),
+    ("Ferry", "6,220", "1,538", "6,387", "35"),
+    ("Bridge", "4,364", "3,749", "1,675", "502"),
+    ("Market", "", "151", "6,246", "6,916"),
+    ("Road", "8,645", "", "8,124", "5,664"),
+    ("Bell", "6,624", "2,835", "6,140", ""),
+    ("Mill", "1,769", "8,536", "6,071", "485"),
+    ("Town", "5,055", "9,719", "2,792", ""),
+)
+
+
+def tight_table(sheets: Sheets) -> None:
+    """Columns two points apart, with empty cells."""
+    rows(sheets, TIGHT, (72, 145, 172, 199, 226))
+    sheets.canvas.showPage()
+
+
+def no_size(sheets: Sheets) -> None:
+    """Beside the text, figures in type of no size."""
+    column(sheets, FERRY, 72, 760, width=84)
+    for row in range(4):
+        sheets.canvas.setFont("Helvetica", 0)
+        sheets.canvas.drawString(72, 600 - 12 * row, "12 34 5a6B")
+    sheets.canvas.showPage()
+
+
 def dashed(table: Sequence[Sequence[str]]) -> str:
     """Rows as they are read: a dash for each empty cell before the last that is not."""
     ends = (max(at for at, cell in enumerate(row) if cell) + 1 for row in table)
@@ -230,6 +257,8 @@ PRINT = (
     Awkward("long-name.pdf", drawn(long_name), SENSOR),
     Awkward("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),
     Awkward("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),
+    Awkward("tight-table.pdf", drawn(tight_table), dashed(TIGHT)),
+    Awkward("no-size.pdf", drawn(no_size), FERRY),
     Awkward("empty-cells.pdf", drawn(empty_cells), f"{FERRY}\n\n{dashed(EMPTY)}\n\n{RIVER}"),
     Awkward(
         "exponents.pdf",
