@@ -37,7 +37,7 @@ class Annotation:
     top: float
 
 
-def annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
+def page_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
     """Those of an open page that can be seen and have text. `pdf.init_forms()` makes the form fields readable."""
     from pypdfium2 import raw
 
@@ -117,7 +117,7 @@ def put_in(lines: list[list[Any]], found: list[Annotation]) -> list[list[Any]]:
         if at is not None:
             (first, *more), (base, size, bold) = _parts(one), lines[at][3:6]
             right = max(min(one.right, one.left + 0.5 * size * len(first[1])), one.left + 1)
-            beside = [first[1], one.left, right, base, size, bold, False, []]
+            beside = [first[1], one.left, right, base, size, bold, False, [], 0]
             (before if ticked else after).setdefault(at, []).append(beside)
             after.setdefault(at, []).extend(_line(part, one, below) for below, part in more)
             continue
@@ -142,15 +142,16 @@ def _parts(one: Annotation) -> list[tuple[int, str]]:
 def _line(text: str, one: Annotation, below: int) -> list[Any]:
     height = max(one.top - one.bottom, _LEAST)
     size = min(height, _USUAL)
-    return [text, one.left, max(one.right, one.left + 1), one.top - size * (1 + 1.2 * below), size, False, False, []]
+    return [text, one.left, max(one.right, one.left + 1), one.top - size * (1 + 1.2 * below), size, False, False, [], 0]
 
 
 def _beside(lines: list[list[Any]], one: Annotation, *, right: bool) -> int | None:
     """The nearest line at the height of an annotation, to the left of it (or to the right)."""
     best, least = None, math.inf
-    for at, (_, start, end, base, size, _, slanted, _) in enumerate(lines):
+    for at, (_, start, end, base, size, _, slanted, _, turn) in enumerate(lines):
         gap = start - one.right if right else one.left - end
-        if not slanted and one.bottom - 0.3 * size < base < one.top and -size < gap < least:
+        level = not slanted and not turn
+        if level and one.bottom - 0.3 * size < base < one.top and -size < gap < least:
             best, least = at, gap
     return best if least < (5 if right else 40) * _USUAL else None
 

@@ -119,9 +119,9 @@ def _cleaned(name: str, job: dict[str, Any], size: int) -> Cleaned:
 
 def _packed(line: Line) -> tuple[Any, ...]:
     placed = (line.text, line.page, line.left, line.right, line.base, line.size)
-    return (*placed, line.bold, line.slanted, line.gaps)
+    return (*placed, line.bold, line.slanted, line.turn, line.gaps)
 
 
 def _unpacked(line: Sequence[Any]) -> Line:
-    *fields, gaps = line
-    return Line(*fields, tuple((start, end) for start, end in gaps))
+    *fields, turn, gaps = line
+    return Line(*(*fields, tuple((start, end) for start, end in gaps), turn))

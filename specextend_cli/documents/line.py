@@ -7,6 +7,9 @@ from dataclasses import dataclass
 HYPHEN = "\x02"
 """Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
 
+SUPERSCRIPT_LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
+"""Raised letters, those of "abcdefghijklmnoprstuvwxyz"."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -14,7 +17,8 @@ class Line:
 
     In a PDF the unit is the point. A text file is a grid of characters: columns across, rows counted downward from 0
     (so `base` is negative), and `size` 1. A `slanted` line is neither level nor upright.
-    `gaps` are the left and right ends of the wide spaces that the text has as tabs.
+    `gaps` are the left and right ends of the wide spaces that the text has as tabs. `turn`: the direction in which it
+    runs, in quarter turns; the other figures are measured as if the page were turned.
     """
 
     text: str
@@ -26,6 +30,7 @@ class Line:
     bold: bool = False
     slanted: bool = False
     gaps: tuple[tuple[float, float], ...] = ()
+    turn: int = 0
 
     @property
     def em(self) -> float:

@@ -178,8 +178,8 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
         found.pages[number] = grid(answer["text"], number)
     else:
         found.pages[number] = [
-            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps))
-            for text, left, right, base, size, bold, slanted, gaps in answer["lines"]
+            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps), turn)
+            for text, left, right, base, size, bold, slanted, gaps, turn in answer["lines"]
         ]
     if number in found.wanted:
         found.images += int(answer.get("images", 0))
@@ -187,7 +187,7 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
             found.labels[number] = label
         found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
         found.edits += [Edit(kind, number, "", text) for kind, text in answer.get("added", ())]
-        found.edits += [Edit("space put", number, before, after) for before, after in answer.get("mended", ())]
+        found.edits += [Edit(kind, number, before, after) for kind, before, after in answer.get("mended", ())]
 
 
 def _read(

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from specextend_cli.documents import confined, second_reader
-from specextend_cli.documents.annotations import annotations, put_in
+from specextend_cli.documents.annotations import page_annotations, put_in
 from specextend_cli.documents.pdf_lines import lines_of
 
 MAX_CHARACTERS = 2_000_000
@@ -67,7 +67,7 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
             images = (
                 0 if found["lines"] else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             )
-            beside = list(annotations(pdf, page))
+            beside = list(page_annotations(pdf, page))
             found["lines"] = put_in(found["lines"], beside)
             added = [(one.kind, one.text) for one in beside]
             yield {"page": number, "images": images, "added": added, "label": pdf.get_page_label(number - 1), **found}

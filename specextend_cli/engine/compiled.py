@@ -237,7 +237,9 @@ class _Forward:
             tree, seen = this_pass.tree_mask, torch.empty(cache.length, 0)
             if tree is None and n > FEW_OF_OURS and "prompt" in self._runs:
                 return _Step("prompt", cache, this_pass, seen, torch.zeros(1, 1), None)
-            if not (1 <= n <= MOST and cache.length >= self._shortest) or (n > 1 and (tree is None or len(tree.T) != n)):
+            if not (1 <= n <= MOST and cache.length >= self._shortest) or (
+                n > 1 and (tree is None or len(tree.T) != n)
+            ):
                 return None
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
             return _Step("token" if n == 1 else "tree", cache, this_pass, seen, mask, None)

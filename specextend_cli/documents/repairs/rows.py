@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 from specextend_cli.documents.repairs.repair import Pages, Repaired
+
+CELLS = "  "
+"""What stands between two cells of a row, once its characters are repaired."""
+
+_BETWEEN_FIGURES = 0.4  # sizes: a wider gap between two figures is more than a space
+_FIGURE_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
+_FIGURE_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
 
 
 def rows(pages: Pages) -> Repaired:
@@ -17,28 +25,31 @@ def rows(pages: Pages) -> Repaired:
     for page in pages:
         kept: list[Line] = []
         texts: list[str] = []  # of the last row: its pieces and what joins them, put together once
+        gaps: list[tuple[float, float]] = []  # and the gaps between its cells
         for line in page:
             gap = _beside(kept[-1], line, alone=len(texts) == 1) if kept else None
             if gap is None:
-                _close(kept, texts)
+                _close(kept, texts, gaps)
                 kept.append(line)
-                texts = [line.text]
+                texts, gaps = [line.text], list(line.gaps)
                 continue
             left = kept[-1]
-            close = gap < 0.1 * left.size and line.text[0] in ").,;:"
-            joint = "  " if gap > 1.5 * left.size else "" if close else " "
+            joint = _joint(left, line, gap)
             edits.append(Edit("row joined", line.page, f"{texts[-1]}\n{line.text}", f"{texts[-1]}{joint}{line.text}"))
             texts += (joint, line.text)
+            if joint == CELLS:
+                gaps.append((left.right, line.left))
+            gaps += line.gaps
             kept[-1] = _side_by_side(left, line)
-        _close(kept, texts)
+        _close(kept, texts, gaps)
         fixed.append(kept)
     return fixed, edits
 
 
-def _close(kept: list[Line], texts: list[str]) -> None:
-    """Give the last row, if it has several pieces, their text."""
+def _close(kept: list[Line], texts: list[str], gaps: list[tuple[float, float]]) -> None:
+    """Give the last row, if it has several pieces, their text and the gaps between their cells."""
     if len(texts) > 1:
-        kept[-1] = replace(kept[-1], text="".join(texts))
+        kept[-1] = replace(kept[-1], text="".join(texts), gaps=tuple(gaps))
 
 
 def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
@@ -53,6 +64,14 @@ def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
         return gap if 0 <= a.base - b.base < 0.8 * b.size else None
     alike = abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
     return gap if alike and abs(a.base - b.base) < (0.1 if gap > a.size else 0.45) * a.size else None
+
+
+def _joint(a: Line, b: Line, gap: float) -> str:
+    """What stands between two pieces: cells are told apart by two spaces, figures already by a narrow gap."""
+    figures = _FIGURE_ENDS.search(a.text) and _FIGURE_BEGINS.match(b.text)
+    if gap > (_BETWEEN_FIGURES if figures else 1.5) * a.size:
+        return CELLS
+    return "" if gap < 0.1 * a.size and b.text[0] in ").,;:" else " "
 
 
 def _side_by_side(row: Line, piece: Line) -> Line:

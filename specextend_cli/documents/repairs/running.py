@@ -18,6 +18,7 @@ _EDGE = 4
 _SMALL = 0.3  # of the letters and digits of a page: running heads, page numbers aside, hardly ever have more
 _SAMPLE = 200  # pages that are enough to tell where running heads stand
 _FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a head names chapters, and no amounts
+_PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
 
 Edges = Sequence[Sequence[tuple[str, list[Line]]]]
 """For each page its "top" and "bottom": see `_edges`."""
@@ -74,7 +75,11 @@ class _Heights:
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        return line.size > 1.2 * self.body
+        """Whether it is a title by its size; with a page number apart from its words it is none."""
+        if line.size <= 1.2 * self.body:
+            return False
+        pieces = _PIECE.split(line.text)
+        return len(pieces) == 1 or not any(is_alone(modulo_digits(pieces[at])) for at in (0, -1))
 
     def key(self, line: Line) -> str:
         """What must return: the line but for its digits, which in a title ("Chapter 3") make a difference."""
