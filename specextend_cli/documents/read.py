@@ -11,8 +11,9 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from specextend_cli.documents.clean import sheet, tidy
 from specextend_cli.documents.decode import decode
@@ -29,6 +30,7 @@ from specextend_cli.documents.refusals import (
     check_size,
     contradiction,
     no_pages,
+    nothing_recognized,
     scanned,
     unread,
     unreadable,
@@ -36,11 +38,15 @@ from specextend_cli.documents.refusals import (
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.errors import InputError
 
+if TYPE_CHECKING:
+    from specextend_cli.documents.ocr import Ocr, Recognition
+    from specextend_cli.documents.pdf import Scan
+
 Progress = Callable[[int, int], None]
 
 _NO_TEXT = {
     "text": "what it has is control characters or page furniture only",
-    "pdf": "what it has is running heads and page numbers; the rest may be scanned",
+    "pdf": "what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     "html": "what it shows may be made by scripts, which are not run",
     "docx": "it may hold only pictures",
     "epub": "it may hold only pictures",
@@ -55,14 +61,16 @@ def read(
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
+    ocr: Ocr | None = None,
 ) -> Document:
     """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin.
 
-    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF.
+    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` lets the pages of
+    scans be recognized, and images be read.
     """
     if path == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        return read_bytes("-", data, pages=pages, password=password, progress=progress)
+        return read_bytes("-", data, pages=pages, password=password, progress=progress, ocr=ocr)
     path = Path(path)
     name = printable(path.name)
     try:
@@ -73,17 +81,17 @@ def read(
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command): it can be read once and not sought
                 data = file.read(MAX_BYTES + 1)
-                return read_bytes(path.name, data, pages=pages, password=password, progress=progress)
+                return read_bytes(path.name, data, pages=pages, password=password, progress=progress, ocr=ocr)
             head = file.read(HEAD)
             kind = detect(head)
             if kind not in ("pdf", "zip"):
                 check_size(name, status.st_size, MAX_TEXT_BYTES)
-            if kind in _OPENED:
-                return _opened(path, kind, name, pages, password, progress)
+            if kind in _OPENED or (ocr and kind == "image"):
+                return _opened(path, kind, name, pages, password, progress, ocr)
             data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return read_bytes(path.name, data, pages=pages, progress=progress)
+    return read_bytes(path.name, data, pages=pages, progress=progress, ocr=ocr)
 
 
 def read_bytes(
@@ -93,6 +101,7 @@ def read_bytes(
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
+    ocr: Ocr | None = None,
 ) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
     shown = STDIN if name == "-" else printable(name)
@@ -102,11 +111,11 @@ def read_bytes(
         raise InputError(f"{shown} is empty", why=f"it has {len(data)} bytes" if data else "it has 0 bytes")
     if kind not in ("pdf", "zip"):
         check_size(shown, len(data), MAX_TEXT_BYTES)
-    if kind in _OPENED:
+    if kind in _OPENED or (ocr and kind == "image"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
-            return _opened(Path(file.name), kind, shown, pages, password, progress)
+            return _opened(Path(file.name), kind, shown, pages, password, progress, ocr)
     if kind != "text":
         raise unread(shown, "locked" if kind == "doc" and LOCKED in data else kind)
     document = _text(name, shown, data, pages)
@@ -119,10 +128,18 @@ def read_bytes(
 
 
 def _opened(
-    path: Path, kind: str, name: str, pages: PageRange | None, password: str | None, progress: Progress | None
+    path: Path,
+    kind: str,
+    name: str,
+    pages: PageRange | None,
+    password: str | None,
+    progress: Progress | None,
+    ocr: Ocr | None,
 ) -> Document:
     if kind == "pdf":
-        return _pdf(path, name, pages, password, progress)
+        return _pdf(path, name, pages, password, progress, ocr)
+    if ocr and kind == "image":
+        return _image(path, name, pages, ocr)
     document = _structured(path, kind, name, pages)
     if progress:
         progress(document.extraction.pages, document.extraction.pages)
@@ -152,31 +169,41 @@ def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Do
     return _document(name, parsed.kind, text, extraction, title, unit="section")
 
 
-def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, progress: Progress | None) -> Document:
+def _pdf(
+    path: Path,
+    name: str,
+    pages: PageRange | None,
+    password: str | None,
+    progress: Progress | None,
+    ocr: Ocr | None,
+) -> Document:
     from specextend_cli.documents.pdf import scan
 
     found = scan(path, name=name, pages=pages, password=password, progress=progress)
+    recognized = _recognized(path, name, found, ocr, password)
     before = [found.pages[number] for number in sorted(found.pages)]
     cleaned, edits = tidy(before)
     asked = frozenset(found.asked)
     kept = [[line for line in page if line.page in asked] for page in cleaned]
     empty = tuple(number for number in found.asked if not found.pages.get(number) and number not in found.failed)
+    if recognized.failed and len(empty) + len(found.failed) == len(asked):
+        raise nothing_recognized(name, len(asked), found.failed)
     if len(found.failed) == len(asked):
         reasons = "; ".join(sorted(set(found.failed.values())))
         raise InputError(f"{name}: none of {count(len(asked), 'page')} could be read", why=reasons)
     if len(empty) + len(found.failed) == len(asked):
+        if ocr:
+            raise nothing_recognized(name, len(asked), recognized.failed)
         raise scanned(name, len(asked), found.images)
-    warnings = []
+    warnings = list(recognized.warnings(name))
     if found.cut_off:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
         warnings.append(f"{places(tuple(found.failed))} could not be read.")
     if found.second_reader:
         warnings.append(f"{places(found.second_reader)} needed the second reader: the layout there may be poor.")
-    if found.images and len(empty) >= max(3, 0.1 * len(asked)):
-        warnings.append(
-            f"{places(empty)} of {name} hold images and no text: they look scanned (ocrmypdf --skip-text adds text)."
-        )
+    if found.images and len(empty) >= max(3, 0.1 * len(asked)) and not ocr:
+        warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
     text = compose([page for page in kept if page], found.outline)
     if garbled := _garbled(text.text):
         warnings.append(f"{garbled:.0%} of the characters of {name} have no meaning: its fonts lack a text encoding.")
@@ -185,7 +212,41 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
     sheets = [sheet(page[0].page, page, left) for page, left in zip(before, cleaned, strict=True) if page]
     sheets = [made for made in sheets if made.number in asked]
     extraction = _extraction(len(asked), text, edits, sheets, warnings, empty, tuple(found.failed))
-    return _document(name, "pdf", text, extraction, title)
+    return _document(name, "pdf", text, replace(extraction, ocr=tuple(sorted(recognized.pages))), title)
+
+
+def _recognized(path: Path, name: str, found: Scan, ocr: Ocr | None, password: str | None) -> Recognition:
+    """What OCR reads of a PDF; its pages take the place of those that `found` has."""
+    from specextend_cli.documents.ocr import Recognition, needed, recognize_pdf
+
+    if ocr is None:
+        return Recognition()
+    wanted = needed(found.pages, found.asked, found.failed)
+    recognized = recognize_pdf(path, wanted, name=name, ocr=ocr, password=password)
+    found.pages.update(recognized.pages)
+    found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
+    return recognized
+
+
+def _image(path: Path, name: str, pages: PageRange | None, ocr: Ocr) -> Document:
+    """A picture of a page, or a TIFF of several."""
+    from specextend_cli.documents.ocr import recognize_image
+
+    def choose(total: int) -> tuple[int, ...]:
+        return pages.numbers(total, name) if pages else tuple(range(1, total + 1))
+
+    asked, recognized = recognize_image(path, choose, name=name, ocr=ocr)
+    seen = tuple(sorted(recognized.pages))
+    before = [recognized.pages[number] for number in seen]
+    cleaned, edits = tidy(before)
+    text = compose([page for page in cleaned if page])
+    if not text.text:
+        raise nothing_recognized(name, len(asked), recognized.failed)
+    sheets = [sheet(number, page, left) for number, page, left in zip(seen, before, cleaned, strict=True)]
+    failed = tuple(sorted(recognized.failed))
+    empty = tuple(number for number in asked if number not in {*seen, *failed})
+    extraction = _extraction(len(asked), text, edits, sheets, recognized.warnings(name), empty, failed)
+    return _document(name, "image", text, replace(extraction, ocr=seen))
 
 
 def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Document:

@@ -37,9 +37,12 @@ class Marks:
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7]", or "[s. 2]" where a document has sections; "" where nothing is cited."""
-    pages = format_numbers({citation.page for citation in sentence.citations})
-    return f"[{unit[0]}. {pages}]" if pages else ""
+    """ "[p. 3, 7; p. 9 by OCR]", or "[s. 2]" where a document has sections; "" where nothing is cited."""
+    pieces = []
+    for ocr, how in ((False, ""), (True, " by OCR")):
+        if pages := format_numbers({citation.page for citation in sentence.citations if citation.ocr == ocr}):
+            pieces.append(f"{unit[0]}. {pages}{how}")
+    return f"[{'; '.join(pieces)}]" if pieces else ""
 
 
 def format_unsupported(found: Sequence[Unsupported]) -> str:

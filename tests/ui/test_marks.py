@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specextend_cli.engine.meter import Meter
@@ -15,7 +17,7 @@ from specextend_cli.summarize.events import (
     Text,
 )
 from specextend_cli.summarize.support import Unsupported
-from specextend_cli.ui.marks import Marks, format_unsupported
+from specextend_cli.ui.marks import Marks, format_citations, format_unsupported
 from specextend_cli.ui.writers import TextWriter
 
 PLAN = Plan("a", 9, 100, (100,), 1)
@@ -50,6 +52,13 @@ def test_marks_stand_behind_what_they_mark(marks: Marks, unit: str, expected: st
     pieces = written(marks, unit)
     assert "".join(pieces) == expected
     assert len(pieces) == 3  # each sentence as soon as it is known
+
+
+def test_citations_say_which_pages_were_ocr() -> None:
+    citations = (*CITATIONS, Citation(9, 40, 49, 0.5, 0.5, 0.5, ocr=True))
+    assert format_citations(replace(ONE, citations=citations), "page") == "[p. 3, 7; p. 9 by OCR]"
+    assert format_citations(replace(ONE, citations=citations[2:]), "page") == "[p. 9 by OCR]"
+    assert format_citations(TWO, "page") == ""
 
 
 def test_text_that_no_sentence_claims_is_not_lost() -> None:
