@@ -20,6 +20,7 @@ def chunks(
     password_file: options.PasswordFile = None,
     ocr: options.OcrOption = False,
     ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     model: options.Model = None,
     offline: options.Offline = False,
     size: Annotated[
@@ -48,6 +49,7 @@ def chunks(
         pages=pages,
         password_file=password_file,
         ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     options.go_offline(offline)
     output = Output()

@@ -22,6 +22,7 @@ def compare(
     password_file: options.PasswordFile = None,
     ocr: options.OcrOption = False,
     ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     length: options.Length = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
@@ -49,6 +50,7 @@ def compare(
         pages=pages,
         password_file=password_file,
         ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     options.go_offline(offline)
 

@@ -21,6 +21,7 @@ def extract(
     password_file: options.PasswordFile = None,
     ocr: options.OcrOption = False,
     ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     allow_url: options.AllowUrl = False,
     changes: Annotated[
         bool, typer.Option("--changes", help="List every repair on stderr.", rich_help_panel=options.OUTPUT)
@@ -54,6 +55,7 @@ def extract(
         password_file=password_file,
         allow_url=allow_url,
         ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     output = Output()
     document = source.read(recognizing=None if quiet else partial(recognizing, output))

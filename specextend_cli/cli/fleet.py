@@ -156,7 +156,14 @@ class Fleet:
         try:
             place = self.destination
             task = Task(
-                source.name, source.data(), source.pages, source.password, place.format, place.marks, source.ocr
+                source.name,
+                source.data(),
+                source.pages,
+                source.password,
+                place.format,
+                place.marks,
+                source.ocr,
+                source.full_page,
             )
         except SpecextendError as error:
             self._fail(source, error)

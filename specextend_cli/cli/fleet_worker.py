@@ -30,6 +30,7 @@ class Task:
     format: Format
     marks: Marks
     ocr: str | None = None
+    full_page: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,9 @@ class Worker:
         try:
             pages = None if task.pages is None else parse_pages(task.pages)
             ocr = None if task.ocr is None else Ocr(task.ocr)
-            document = read_bytes(task.name, task.data, pages=pages, password=task.password, ocr=ocr)
+            document = read_bytes(
+                task.name, task.data, pages=pages, password=task.password, ocr=ocr, full_page=task.full_page
+            )
             for message in document.extraction.warnings:
                 writer.add(Warned(message))
                 warnings.append(message)

@@ -54,6 +54,7 @@ def all_inputs(
     allow_url: bool = False,
     offline: bool = False,
     ocr: str | None = None,
+    full_page: bool = False,
 ) -> list[Source]:
     """What to read: `sources` of the files, and of those in the list `listed` (`-`: stdin)."""
     if listed is not None:
@@ -70,6 +71,7 @@ def all_inputs(
         allow_url=allow_url,
         offline=offline,
         ocr=ocr,
+        full_page=full_page,
     )
 
 

@@ -129,6 +129,10 @@ OcrLanguages: TypeAlias = Annotated[
         "--ocr-lang", metavar="NAMES", help="What they are in: eng, deu, eng+fra. Means --ocr.", rich_help_panel=INPUT
     ),
 ]
+FullPage: TypeAlias = Annotated[
+    bool,
+    typer.Option("--full-page", help="All of a web page, not only its article.", rich_help_panel=INPUT),
+]
 FilesFrom: TypeAlias = Annotated[
     str | None,
     typer.Option("--files-from", metavar="PATH", help="Also what this list names, a line each.", rich_help_panel=INPUT),

@@ -23,6 +23,7 @@ def plan(
     password_file: options.PasswordFile = None,
     ocr: options.OcrOption = False,
     ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     allow_url: options.AllowUrl = False,
     files_from: options.FilesFrom = None,
     length: options.Length = None,
@@ -48,6 +49,7 @@ def plan(
         allow_url=allow_url,
         offline=offline,
         ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     options.go_offline(offline)
 

@@ -28,7 +28,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """One document to be read: a path, a web address, or `-` for stdin. `ocr`: the languages of scans, if wanted.
+    """One document to be read: a path, a web address, or `-` for stdin. `ocr`: the languages of scans, if wanted;
+    `full_page`: of a web page not only its article.
 
     `within` is its path in a directory that was named, or in the one that it shares with others of its name.
     """
@@ -38,6 +39,7 @@ class Source:
     password_file: Path | None = None
     within: str = ""
     ocr: str | None = None
+    full_page: bool = False
 
     @property
     def name(self) -> str:
@@ -59,9 +61,17 @@ class Source:
         pages = parse_pages(self.pages) if self.pages is not None else None
         ocr = None if self.ocr is None else Ocr(self.ocr, recognizing)
         if _is_url(self.path):
-            return read_bytes(self.name, self.data(), pages=pages, password=self.password, progress=progress, ocr=ocr)
+            return read_bytes(
+                self.name,
+                self.data(),
+                pages=pages,
+                password=self.password,
+                progress=progress,
+                ocr=ocr,
+                full_page=self.full_page,
+            )
         path = STDIN if self.path == STDIN else Path(self.path)
-        return read(path, pages=pages, password=self.password, progress=progress, ocr=ocr)
+        return read(path, pages=pages, password=self.password, progress=progress, ocr=ocr, full_page=self.full_page)
 
     def data(self) -> bytes:
         """The whole file, for a reader elsewhere; InputError where there is none, or too much of it."""
@@ -101,6 +111,7 @@ def sources(
     allow_url: bool = False,
     offline: bool = False,
     ocr: str | None = None,
+    full_page: bool = False,
 ) -> list[Source]:
     """What to read, with the documents in directories; what is left out there is said on stderr.
 
@@ -122,7 +133,7 @@ def sources(
     for file in files:
         for path, within in _paths(file):
             found.setdefault(path, within)
-    return _told_apart([Source(path, pages, password_file, within, ocr) for path, within in found.items()])
+    return _told_apart([Source(path, pages, password_file, within, ocr, full_page) for path, within in found.items()])
 
 
 def one_source(
@@ -133,6 +144,7 @@ def one_source(
     password_file: Path | None = None,
     allow_url: bool = False,
     ocr: str | None = None,
+    full_page: bool = False,
 ) -> Source:
     """The same for a command that takes one document."""
     found = sources(
@@ -142,6 +154,7 @@ def one_source(
         password_file=password_file,
         allow_url=allow_url,
         ocr=ocr,
+        full_page=full_page,
     )
     if len(found) > 1:
         names = ", ".join(source.path for source in found[:_SHOWN])

@@ -31,6 +31,7 @@ def summarize(
     password_file: options.PasswordFile = None,
     ocr: options.OcrOption = False,
     ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     allow_url: options.AllowUrl = False,
     files_from: options.FilesFrom = None,
     shard: options.ShardOption = None,
@@ -93,6 +94,7 @@ def summarize(
         allow_url=allow_url,
         offline=offline,
         ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     options.go_offline(offline)
 

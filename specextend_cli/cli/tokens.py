@@ -18,6 +18,7 @@ def tokens(
     password_file: options.PasswordFile = None,
     ocr: options.OcrOption = False,
     ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     model: options.Model = None,
     offline: options.Offline = False,
     ids: Annotated[
@@ -37,6 +38,7 @@ def tokens(
         pages=pages,
         password_file=password_file,
         ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     options.go_offline(offline)
     output = Output()

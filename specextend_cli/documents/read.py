@@ -62,15 +62,16 @@ def read(
     password: str | None = None,
     progress: Progress | None = None,
     ocr: Ocr | None = None,
+    full_page: bool = False,
 ) -> Document:
     """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin.
 
     `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` lets the pages of
-    scans be recognized, and images be read.
+    scans be recognized, and images be read. With `full_page` all of a web page is read, not only its article.
     """
     if path == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        return read_bytes("-", data, pages=pages, password=password, progress=progress, ocr=ocr)
+        return read_bytes("-", data, pages=pages, password=password, progress=progress, ocr=ocr, full_page=full_page)
     path = Path(path)
     name = printable(path.name)
     try:
@@ -81,17 +82,19 @@ def read(
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command): it can be read once and not sought
                 data = file.read(MAX_BYTES + 1)
-                return read_bytes(path.name, data, pages=pages, password=password, progress=progress, ocr=ocr)
+                return read_bytes(
+                    path.name, data, pages=pages, password=password, progress=progress, ocr=ocr, full_page=full_page
+                )
             head = file.read(HEAD)
             kind = detect(head)
             if kind not in ("pdf", "zip"):
                 check_size(name, status.st_size, MAX_TEXT_BYTES)
             if kind in _OPENED or (ocr and kind == "image"):
-                return _opened(path, kind, name, pages, password, progress, ocr)
+                return _opened(path, kind, name, pages, password, progress, ocr, full_page)
             data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return read_bytes(path.name, data, pages=pages, progress=progress, ocr=ocr)
+    return read_bytes(path.name, data, pages=pages, progress=progress, ocr=ocr, full_page=full_page)
 
 
 def read_bytes(
@@ -102,6 +105,7 @@ def read_bytes(
     password: str | None = None,
     progress: Progress | None = None,
     ocr: Ocr | None = None,
+    full_page: bool = False,
 ) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
     shown = STDIN if name == "-" else printable(name)
@@ -115,7 +119,7 @@ def read_bytes(
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
-            return _opened(Path(file.name), kind, shown, pages, password, progress, ocr)
+            return _opened(Path(file.name), kind, shown, pages, password, progress, ocr, full_page)
     if kind != "text":
         raise unread(shown, "locked" if kind == "doc" and LOCKED in data else kind)
     document = _text(name, shown, data, pages)
@@ -135,21 +139,22 @@ def _opened(
     password: str | None,
     progress: Progress | None,
     ocr: Ocr | None,
+    full_page: bool,
 ) -> Document:
     if kind == "pdf":
         return _pdf(path, name, pages, password, progress, ocr)
     if ocr and kind == "image":
         return _image(path, name, pages, ocr)
-    document = _structured(path, kind, name, pages)
+    document = _structured(path, kind, name, pages, full_page)
     if progress:
         progress(document.extraction.pages, document.extraction.pages)
     return document
 
 
-def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Document:
+def _structured(path: Path, kind: str, name: str, pages: PageRange | None, full_page: bool) -> Document:
     from specextend_cli.documents.structured import compose_sections, parse
 
-    parsed = parse(path, kind=kind, name=name)
+    parsed = parse(path, kind=kind, name=name, whole=full_page)
     if pages is not None:
         raise no_pages(name, parsed.kind)
     warnings = parsed.warnings

@@ -12,6 +12,7 @@ from typing import Any
 
 from lxml import etree
 
+from specextend_cli.documents.article import article_of
 from specextend_cli.documents.decode import decode
 from specextend_cli.documents.formulas import mathml
 from specextend_cli.documents.labels import codec
@@ -44,8 +45,8 @@ _NEAR = 8  # elements in it
 _LONG_CELL = 300  # a cell with more text is layout, and its paragraphs are paragraphs
 
 
-def parse(path: Path, shown: str) -> Parsed:
-    """The sections of an HTML file; InputError when its nesting is beyond reading."""
+def parse(path: Path, shown: str, *, whole: bool) -> Parsed:
+    """The sections of an HTML file, `whole` or of its article alone; InputError when its nesting is beyond reading."""
     parsed = Parsed("html")
     data = path.read_bytes()
     text, warnings = decode(shown, data, declared(data))
@@ -56,7 +57,7 @@ def parse(path: Path, shown: str) -> Parsed:
         raise InputError(
             f"{shown} is an HTML page that cannot be read", why=str(error), fix="print it to PDF"
         ) from None
-    return parsed
+    return parsed if whole else article_of(parsed, text, shown)
 
 
 def declared(data: bytes) -> str | None:

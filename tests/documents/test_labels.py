@@ -10,6 +10,8 @@ from made_files import epub, page
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.labels import codec
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 
 def declared(label: str, data: bytes) -> bytes:
     return b"<html><head><meta charset=" + label.encode() + b"></head><body><p>" + data + b"</p></body></html>"

@@ -8,6 +8,8 @@ from made_files import docx, epub, page, word
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.notation import lowered, raised
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 
 @pytest.mark.parametrize(
     ("before", "text", "wanted"),

@@ -8,6 +8,8 @@ from made_files import docx, epub, p, page, table
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.tables import Cell, Table
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 
 def lines(*rows: list[Cell]) -> list[str]:
     made = Table()
