@@ -23,6 +23,7 @@ _ALIKE = 0.5  # of the runs of an item
 _PROSE = 25  # words of an item that is no label, button or headline
 _TOLD = 0.1  # of the words of a page: who leaves out more has to say so
 _TOLD_WORDS = 300
+_SPANS = re.compile(r"\b(?:col|row)span\b", re.IGNORECASE)  # it writes out every cell that they stand for
 _BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
@@ -55,7 +56,9 @@ def _extracted(markup: str) -> tuple[_Told, _Told] | None:
     import trafilatura
 
     try:
-        found: Any = trafilatura.bare_extraction(markup, include_comments=True, include_tables=True)
+        found: Any = trafilatura.bare_extraction(
+            _SPANS.sub("data-span", markup), include_comments=True, include_tables=True
+        )
     except Exception:  # a page that it cannot deal with, in whatever way, is read without it
         return None
     if found is None or getattr(found, "body", None) is None:

@@ -83,12 +83,10 @@ def root(text: str, degree: str = "") -> str:
 def joined(parts: Iterable[str]) -> str:
     """Parts of a formula one after the other, with a space where two numbers or names would become one."""
     made: list[str] = []
-    end = ""  # the last two characters
     for part in filter(None, parts):
-        if end and _touch(end, part):
+        if made and _touch(made[-1][-2:], part):
             made.append(" ")
         made.append(part)
-        end = (end + part)[-2:]
     return "".join(made)
 
 

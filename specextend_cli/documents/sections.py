@@ -34,6 +34,11 @@ class Section:
     items: list[tuple[Kind, str]] = field(default_factory=list)
     failed: str = ""
 
+    @property
+    def opening(self) -> bool:
+        """Whether it has headings only: they come first, and one after anything else begins another section."""
+        return bool(self.items) and self.items[-1][0] == "heading"
+
 
 @dataclass(slots=True)
 class Parsed:
@@ -60,13 +65,13 @@ class Parsed:
             return
         if kind == "heading":
             text = text.replace("\n", " ")
-            if self.sections and any(before != "heading" for before, _ in self.sections[-1].items):
+            if self.sections and self.sections[-1].items and not self.sections[-1].opening:
                 self.begin()
         if not self.sections or self.sections[-1].failed:
             self.begin()
         section = self.sections[-1]
         section.items.append((kind, text))
-        if kind == "heading" and all(before == "heading" for before, _ in section.items):
+        if section.opening:
             joined = f"{section.title}: {text}" if section.title else text
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
 

@@ -134,9 +134,10 @@ def test_only_the_confined_process_imports_trafilatura(tmp_path: Path) -> None:
     "body",
     [
         "<p>a b c d</p>" * 7_000,
-        "<h2>a b</h2>" * 9_000 + "<p>c</p>",
-        "<table>" + "<tr><td>1<td>2<td>3</tr>" * 9_000 + "</table>",
+        "<h2>a b</h2>" * 7_000 + "<p>c</p>",
+        "<table>" + "<tr><td>1<td>2<td>3</tr>" * 4_000 + "</table>",
         "<a href=/>x y</a>" * 12_000,
+        "<table>" + "<tr><td colspan=900 rowspan=900>x<td>y</tr>" * 3_000 + "</table>",
         "<div>" * 1_500 + "river " * 500,
         "<p>\0river \ud800</p>".encode("utf-8", "replace").decode() * 500,
     ],
