@@ -58,7 +58,8 @@ class Extraction:
     `pages` counts the pages (or sections) asked for; `empty` lists those without text and `failed` those that could
     not be read (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined",
     "ligature", ...); `edits` lists the same repairs one by one, so that they can be shown. `sheets`
-    show what they did, page by page. `warnings` are complete sentences for the user.
+    show what they did, page by page. `warnings` are complete sentences for the user. `ocr` lists the pages whose text
+    was recognized on a picture of them.
     """
 
     pages: int
@@ -68,6 +69,7 @@ class Extraction:
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     sheets: tuple[Sheet, ...] = ()
+    ocr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 HYPHEN = "\x02"
 """Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
@@ -36,6 +38,14 @@ class Line:
     def em(self) -> float:
         """Width of an average character."""
         return (self.right - self.left) / max(len(self.text), 1)
+
+
+def placed(answers: Iterable[Sequence[Any]], page: int) -> list[Line]:
+    """Lines as a parser's process answers with them: a line's fields but for its page; of what OCR read, no turn."""
+    return [
+        Line(text, page, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps), *turn)
+        for text, left, right, base, size, bold, slanted, gaps, *turn in answers
+    ]
 
 
 def grid(text: str, page: int) -> list[Line]:

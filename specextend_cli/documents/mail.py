@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.decode import decode
+from specextend_cli.documents.labels import codec
 from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.webpage import declared, read_html
+from specextend_cli.documents.webpage import read_html
 from specextend_cli.errors import InputError
 
 MAX_HEADER = 10_000
@@ -94,7 +95,7 @@ def _part(message: EmailMessage, subtype: str, shown: str) -> str:
         return ""
     if not isinstance(data, bytes):
         return ""
-    return decode(shown, data, declared(f'<meta charset="{charset}">'.encode("ascii", "replace")))[0]
+    return decode(shown, data, codec(charset or ""))[0]
 
 
 def _attachments(message: EmailMessage) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, grid
+from specextend_cli.documents.line import Line, grid, placed
 from specextend_cli.documents.names import argument, page_label
 from specextend_cli.documents.outline import Outline
 from specextend_cli.documents.pages import PageRange
@@ -177,10 +177,7 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
     elif "text" in answer:
         found.pages[number] = grid(answer["text"], number)
     else:
-        found.pages[number] = [
-            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps), turn)
-            for text, left, right, base, size, bold, slanted, gaps, turn in answer["lines"]
-        ]
+        found.pages[number] = placed(answer["lines"], number)
     if number in found.wanted:
         found.images += int(answer.get("images", 0))
         if label := page_label(str(answer.get("label", "")), number):

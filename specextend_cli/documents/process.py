@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 MAX_ANSWER = 64 << 20
@@ -85,8 +86,15 @@ def launched(start: str) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that runs the statements `start`, killed at the end."""
     command = [sys.executable, "-c", _PATH + start, json.dumps(sys.path)]
     # Warnings of the parsers go nowhere: a damaged font can write thousands of lines. The answers say what failed.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # so that what it starts itself (an OCR program) ends with it
+    ) as process:
         try:
             yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError, PermissionError):  # it is gone, with all it started
+                os.killpg(process.pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from specextend_cli.documents.cleaning import Cleaned, clean_lines, clean_markdown, clean_text
 from specextend_cli.documents.decode import decode
@@ -31,6 +31,7 @@ from specextend_cli.documents.refusals import (
     contradiction,
     gibberish,
     no_pages,
+    nothing_recognized,
     scanned,
     unmapped,
     unread,
@@ -39,11 +40,15 @@ from specextend_cli.documents.refusals import (
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.errors import InputError
 
+if TYPE_CHECKING:
+    from specextend_cli.documents.ocr import Ocr, Recognition
+    from specextend_cli.documents.pdf import Scan
+
 Progress = Callable[[int, int], None]
 
 _NO_TEXT = {
     "text": "what it has is control characters or page furniture only",
-    "pdf": "what it has is running heads and page numbers; the rest may be scanned",
+    "pdf": "what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     "html": "what it shows may be made by scripts, which are not run",
     "docx": "it may hold only pictures",
     "epub": "it may hold only pictures",
@@ -58,14 +63,17 @@ def read(
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
+    ocr: Ocr | None = None,
+    full_page: bool = False,
 ) -> Document:
     """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin.
 
-    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF.
+    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` lets the pages of
+    scans be recognized, and images be read. With `full_page` all of a web page is read, not only its article.
     """
     if path == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        return read_bytes("-", data, pages=pages, password=password, progress=progress)
+        return read_bytes("-", data, pages=pages, password=password, progress=progress, ocr=ocr, full_page=full_page)
     path = Path(path)
     name = printable(path.name)
     try:
@@ -76,17 +84,19 @@ def read(
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command): it can be read once and not sought
                 data = file.read(MAX_BYTES + 1)
-                return read_bytes(path.name, data, pages=pages, password=password, progress=progress)
+                return read_bytes(
+                    path.name, data, pages=pages, password=password, progress=progress, ocr=ocr, full_page=full_page
+                )
             head = file.read(HEAD)
             kind = detect(head)
             if kind not in ("pdf", "zip"):
                 check_size(name, status.st_size, MAX_TEXT_BYTES)
-            if kind in _OPENED:
-                return _opened(path, kind, name, pages, password, progress)
+            if kind in _OPENED or (ocr and kind == "image"):
+                return _opened(path, kind, name, pages, password, progress, ocr, full_page)
             data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return read_bytes(path.name, data, pages=pages, progress=progress)
+    return read_bytes(path.name, data, pages=pages, progress=progress, ocr=ocr, full_page=full_page)
 
 
 def read_bytes(
@@ -96,6 +106,8 @@ def read_bytes(
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
+    ocr: Ocr | None = None,
+    full_page: bool = False,
 ) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
     shown = STDIN if name == "-" else printable(name)
@@ -105,11 +117,11 @@ def read_bytes(
         raise InputError(f"{shown} is empty", why=f"it has {len(data)} bytes" if data else "it has 0 bytes")
     if kind not in ("pdf", "zip"):
         check_size(shown, len(data), MAX_TEXT_BYTES)
-    if kind in _OPENED:
+    if kind in _OPENED or (ocr and kind == "image"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
-            return _opened(Path(file.name), kind, shown, pages, password, progress)
+            return _opened(Path(file.name), kind, shown, pages, password, progress, ocr, full_page)
     if kind != "text":
         raise unread(shown, "locked" if kind == "doc" and LOCKED in data else kind)
     document = _text(name, shown, data, pages)
@@ -122,20 +134,29 @@ def read_bytes(
 
 
 def _opened(
-    path: Path, kind: str, name: str, pages: PageRange | None, password: str | None, progress: Progress | None
+    path: Path,
+    kind: str,
+    name: str,
+    pages: PageRange | None,
+    password: str | None,
+    progress: Progress | None,
+    ocr: Ocr | None,
+    full_page: bool,
 ) -> Document:
     if kind == "pdf":
-        return _pdf(path, name, pages, password, progress)
-    document = _structured(path, kind, name, pages)
+        return _pdf(path, name, pages, password, progress, ocr)
+    if ocr and kind == "image":
+        return _image(path, name, pages, ocr)
+    document = _structured(path, kind, name, pages, full_page)
     if progress:
         progress(document.extraction.pages, document.extraction.pages)
     return document
 
 
-def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Document:
+def _structured(path: Path, kind: str, name: str, pages: PageRange | None, full_page: bool) -> Document:
     from specextend_cli.documents.structured import parse
 
-    parsed, cleaned = parse(path, kind=kind, name=name)
+    parsed, cleaned = parse(path, kind=kind, name=name, whole=full_page)
     if pages is not None:
         raise no_pages(name, parsed.kind)
     warnings = parsed.warnings
@@ -155,29 +176,39 @@ def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Do
     return _document(name, parsed.kind, text, extraction, title, unit="section")
 
 
-def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, progress: Progress | None) -> Document:
+def _pdf(
+    path: Path,
+    name: str,
+    pages: PageRange | None,
+    password: str | None,
+    progress: Progress | None,
+    ocr: Ocr | None,
+) -> Document:
     from specextend_cli.documents.pdf import scan
 
     found = scan(path, name=name, pages=pages, password=password, progress=progress)
+    recognized = _recognized(path, name, found, ocr, password)
     before = [found.pages[number] for number in sorted(found.pages)]
     asked = found.wanted
     empty = tuple(number for number in found.asked if not found.pages.get(number) and number not in found.failed)
+    if recognized.failed and len(empty) + len(found.failed) == len(asked):
+        raise nothing_recognized(name, len(asked), found.failed)
     if len(found.failed) == len(asked):
         reasons = "; ".join(sorted(set(found.failed.values())))
         raise InputError(f"{name}: none of {count(len(asked), 'page')} could be read", why=reasons)
     if len(empty) + len(found.failed) == len(asked):
+        if ocr:
+            raise nothing_recognized(name, len(asked), recognized.failed)
         raise scanned(name, len(asked), found.images)
-    warnings = []
+    warnings = list(recognized.warnings(name))
     if found.cut_off:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
         warnings.append(f"{places(tuple(found.failed))} could not be read.")
     if found.second_reader:
         warnings.append(f"{places(found.second_reader)} needed the second reader: the layout there may be poor.")
-    if found.images and len(empty) >= max(3, 0.1 * len(asked)):
-        warnings.append(
-            f"{places(empty)} of {name} hold images and no text: they look scanned (ocrmypdf --skip-text adds text)."
-        )
+    if found.images and len(empty) >= max(3, 0.1 * len(asked)) and not ocr:
+        warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
     cleaned = clean_lines(name, before, found.outline, asked)
     if found.labels:
         cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
@@ -189,7 +220,38 @@ def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, p
     title = plain_characters(" ".join(found.title.split()), 0, [])
     cleaned.edits[:0] = found.edits
     extraction = _extraction(len(asked), cleaned, warnings, empty, tuple(found.failed))
-    return _document(name, "pdf", cleaned.text, extraction, title)
+    return _document(name, "pdf", cleaned.text, replace(extraction, ocr=tuple(sorted(recognized.pages))), title)
+
+
+def _recognized(path: Path, name: str, found: Scan, ocr: Ocr | None, password: str | None) -> Recognition:
+    """What OCR reads of a PDF; its pages take the place of those that `found` has."""
+    from specextend_cli.documents.ocr import Recognition, needed, recognize_pdf
+
+    if ocr is None:
+        return Recognition()
+    wanted = needed(found.pages, found.asked, found.failed)
+    recognized = recognize_pdf(path, wanted, name=name, ocr=ocr, password=password)
+    found.pages.update(recognized.pages)
+    found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
+    return recognized
+
+
+def _image(path: Path, name: str, pages: PageRange | None, ocr: Ocr) -> Document:
+    """A picture of a page, or a TIFF of several."""
+    from specextend_cli.documents.ocr import recognize_image
+
+    def choose(total: int) -> tuple[int, ...]:
+        return pages.numbers(total, name) if pages else tuple(range(1, total + 1))
+
+    asked, recognized = recognize_image(path, choose, name=name, ocr=ocr)
+    seen = tuple(sorted(recognized.pages))
+    cleaned = clean_lines(name, [recognized.pages[number] for number in seen], [], seen)
+    if not cleaned.text.text:
+        raise nothing_recognized(name, len(asked), recognized.failed)
+    failed = tuple(sorted(recognized.failed))
+    empty = tuple(number for number in asked if number not in {*seen, *failed})
+    extraction = _extraction(len(asked), cleaned, recognized.warnings(name), empty, failed)
+    return _document(name, "image", cleaned.text, replace(extraction, ocr=seen))
 
 
 def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Document:

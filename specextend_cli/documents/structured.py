@@ -25,14 +25,20 @@ _START = "from specextend_cli.documents.structured_worker import serve; serve()"
 
 
 def parse(
-    path: Path, *, kind: str, name: str, seconds: float = SECONDS, memory: int = MEMORY
+    path: Path, *, kind: str, name: str, whole: bool = False, seconds: float = SECONDS, memory: int = MEMORY
 ) -> tuple[Parsed, Cleaned]:
-    """The sections of a file that `detect` calls `kind`, and their text; InputError when it cannot be read."""
-    job = {"path": str(path.resolve()), "kind": kind, "name": name, "memory": memory}
+    """The sections of a file that `detect` calls `kind`, and their text; InputError when it cannot be read.
+
+    Of a web page those of its article, unless it has none, or is wanted `whole`.
+    """
+    job = {"path": str(path.resolve()), "kind": kind, "name": name, "whole": whole, "memory": memory}
+    to_find_it = seconds / 3 if kind == "html" and not whole else seconds
     try:
-        with worker(_START, job, first=seconds, most=MAX_ANSWER) as answers:
+        with worker(_START, job, first=to_find_it, most=MAX_ANSWER) as answers:
             answer = next(answers)
     except StoppedError:
+        if kind == "html" and not whole:  # what took too long may have been to find the article
+            return parse(path, kind=kind, name=name, whole=True, seconds=seconds, memory=memory)
         why = f"it took more than {seconds:.0f} seconds, or too much memory"
         raise InputError(f"{name} could not be read", why=why, fix="convert it to PDF or text") from None
     if "error" in answer:

@@ -17,11 +17,15 @@ from specextend_cli.errors import InputError
 
 
 class Job(TypedDict):
-    """What to read: `kind` is "html", "email" or "zip", `name` is what messages call the file."""
+    """What to read: `kind` is "html", "email" or "zip", `name` is what messages call the file.
+
+    `whole`: a page, not only its article.
+    """
 
     path: str
     kind: str
     name: str
+    whole: bool
     memory: int
 
 
@@ -57,7 +61,7 @@ def _parse(job: Job) -> Parsed | str:
     if job["kind"] == "html":
         from specextend_cli.documents import webpage
 
-        return webpage.parse(path, name)
+        return webpage.parse(path, name, whole=job["whole"])
     if job["kind"] == "email":
         from specextend_cli.documents import mail
 

@@ -23,6 +23,7 @@ class Grounds:
         self._source = Source(document.text)
         self._length = 0
         self._labels = {page.number: page.label for page in document.pages}
+        self._ocr = frozenset(document.extraction.ocr)
 
     def add(self, delta: str, written: tuple[int, int], looks: Iterable[Look], source: Material) -> Iterator[Sentence]:
         """The next piece of the summary, whole sentences.
@@ -58,4 +59,5 @@ class Grounds:
             looked = None if one.looked is None else round(one.looked, 3)
             scores = round(one.score, 3), round(one.lexical, 3), looked
             label = self._labels.get(passage.page, "")
-            yield Citation(passage.page, passage.start, passage.end, *scores, label)
+            ocr = passage.page in self._ocr
+            yield Citation(passage.page, passage.start, passage.end, *scores, label, ocr)

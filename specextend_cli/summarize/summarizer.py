@@ -164,7 +164,9 @@ class Summarizer:
             yield Warned(self._store.problem)
         extraction = document.extraction
         dropped = work.plan.tokens - read
-        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit)
+        coverage = Coverage(
+            extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit, extraction.ocr
+        )
         summary = Summary(
             document=document.name,
             text=text.strip(),

@@ -70,7 +70,10 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
         lines += [Text(), Text("no passage of the document says this")]
     for citation in sentence.citations:
         quote = run.quotes.get(citation.start)
-        lines += [Text(), Text(f"{run.unit} {_place(citation)} · {_scores(citation)}", style=QUIET)]
+        lines += [
+            Text(),
+            Text(f"{run.unit} {_place(citation)}{' by OCR' * citation.ocr} · {_scores(citation)}", style=QUIET),
+        ]
         if quote is not None:
             before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
             around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())

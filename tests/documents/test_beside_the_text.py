@@ -75,11 +75,11 @@ def gibberish(letters: str) -> bytes:
 def test_gibberish_is_said_with_a_way_out() -> None:
     (warning,) = read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10RST\x7f")).extraction.warnings
     assert warning.startswith("Page 1 of odd.pdf cannot be read")
-    assert "ocrmypdf --force-ocr odd.pdf" in warning
+    assert "--ocr reads them" in warning
 
 
 def test_a_pdf_of_control_characters_holds_no_text() -> None:
     with pytest.raises(InputError) as caught:
         read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10\x11\x12\x13\x7f"))
     assert "no meaning" in caught.value.why
-    assert "--force-ocr" in caught.value.fix
+    assert "specextend summarize odd.pdf --ocr" in caught.value.fix

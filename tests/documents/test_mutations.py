@@ -72,7 +72,9 @@ def test_mutated_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
         data = MADE[kind](lambda part: mutated(chance, part))
         path.write_bytes(data)
         found = detect(data[:HEAD])
-        job = Job(path=str(path), kind=found if found in ("html", "email") else "zip", name="file", memory=0)
+        job = Job(
+            path=str(path), kind=found if found in ("html", "email") else "zip", name="file", whole=False, memory=0
+        )
         parsed: Parsed | str = ""
         with suppress(InputError):
             parsed = _parse(job)

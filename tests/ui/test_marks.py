@@ -54,6 +54,13 @@ def test_marks_stand_behind_what_they_mark(marks: Marks, unit: str, expected: st
     assert len(pieces) == 3  # each sentence as soon as it is known
 
 
+def test_citations_say_which_pages_were_ocr() -> None:
+    citations = (*CITATIONS, Citation(9, 40, 49, 0.5, 0.5, 0.5, ocr=True))
+    assert format_citations(replace(ONE, citations=citations), "page") == "[p. 3, 7; p. 9 by OCR]"
+    assert format_citations(replace(ONE, citations=citations[2:]), "page") == "[p. 9 by OCR]"
+    assert format_citations(TWO, "page") == ""
+
+
 def test_text_that_no_sentence_claims_is_not_lost() -> None:
     pieces: list[str] = []
     writer = TextWriter(pieces.append, Marks(cite=True))
