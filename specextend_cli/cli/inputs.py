@@ -53,6 +53,7 @@ def all_inputs(
     password_file: Path | None = None,
     allow_url: bool = False,
     offline: bool = False,
+    results: Path | None = None,
 ) -> list[Source]:
     """What to read: `sources` of the files, and of those in the list `listed` (`-`: stdin)."""
     if listed is not None:
@@ -62,7 +63,13 @@ def all_inputs(
         if not files:
             raise InputError(f"{'the list' if listed == STDIN else listed} names no file")
     return sources(
-        files, example=example, pages=pages, password_file=password_file, allow_url=allow_url, offline=offline
+        files,
+        example=example,
+        pages=pages,
+        password_file=password_file,
+        allow_url=allow_url,
+        offline=offline,
+        results=results,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
@@ -69,7 +70,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
         document = source.read()
         for message in document.extraction.warnings:
             output.warn(message)
-        plans.append(summarizer.plan(document))
+        plans.append(replace(summarizer.plan(document), document=source.name))
     seconds = [summarizer.expected_seconds(plan) for plan in plans]
     memory = _needed_memory(output, summarizer.preset)
     if as_json:

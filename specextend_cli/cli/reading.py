@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 STDIN: Literal["-"] = "-"
+STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SHOWN = 3
 
@@ -77,6 +78,13 @@ class Source:
             raise unreadable(path, self.name, error) from error
 
     @property
+    def file(self) -> Path | int | None:
+        """What is read, for whoever must not write there: a path, or stdin's descriptor; None for a web address."""
+        if self.path == STDIN:
+            return STDIN_DESCRIPTOR
+        return None if _is_url(self.path) else Path(self.path)
+
+    @property
     def password(self) -> str | None:
         """What opens it, where something was given; InputError where that cannot be read."""
         return _password(self.password_file)
@@ -90,11 +98,15 @@ def sources(
     password_file: Path | None = None,
     allow_url: bool = False,
     offline: bool = False,
+    results: Path | None = None,
 ) -> list[Source]:
     """What to read, with the documents in directories; what is left out there is said on stderr.
 
-    stdin is read only with `-`, or with no file at all and something piped into it.
+    stdin is read only with `-`, or with no file at all and something piped into it. `results` is the directory that
+    results go to: what lies in it is not found in a directory above. UsageError if stdout is redirected into an input.
     """
+    from specextend_cli.ui.overwriting import refuse_redirection
+
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
             command = " ".join(example.split()[:2])
@@ -109,9 +121,13 @@ def sources(
         _check_url(url, example, allowed=allow_url, offline=offline)
     found: dict[str, str] = {}
     for file in files:
-        for path, within in _paths(file):
+        for path, within in _paths(file, results):
             found.setdefault(path, within)
-    return _told_apart([Source(path, pages, password_file, within) for path, within in found.items()])
+    for path in _named_as_results(found, set(files)):
+        del found[path]
+    inputs = _told_apart([Source(path, pages, password_file, within) for path, within in found.items()])
+    refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
+    return inputs
 
 
 def one_source(
@@ -135,6 +151,24 @@ def one_source(
         more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
         raise UsageError(f"{file} are {len(found):,} documents", why=f"{names}{more}", fix=f"name one: {example}")
     return found[0]
+
+
+def _named_as_results(paths: Iterable[str], named: Collection[str]) -> list[str]:
+    """Which of `paths`, except those that were `named` themselves, are called as a result on another: a.pdf.txt.
+
+    They are said on stderr: summaries of an earlier run lie in the directory, and are no documents of it.
+    """
+    from specextend_cli.documents.names import printable
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.writers import SUFFIX
+
+    results = {f"{Path(path).name}{suffix}" for path in paths for suffix in SUFFIX.values()}
+    found = [path for path in paths if path not in named and Path(path).name in results]
+    if found:
+        names = ", ".join(printable(Path(path).name) for path in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+        Output().note(f"left out, named as results on other documents: {names}{more}")
+    return found
 
 
 def _told_apart(found: Sequence[Source]) -> list[Source]:
@@ -173,35 +207,52 @@ def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
         raise UsageError(f"{printable(url)} is a web address", why="nothing is fetched unless you allow it", fix=fix)
 
 
-def _paths(file: str) -> Iterator[tuple[str, str]]:
+def _paths(file: str, results: Path | None) -> Iterator[tuple[str, str]]:
     """The documents that an argument means: itself, those in a directory, or what a quoted pattern matches.
 
-    Each with its path in the directory that was named, if one was.
+    Each with its path in the directory that was named, if one was. What lies in `results`, a directory below it, is
+    left out.
     """
     path = Path(file)
     if file == STDIN or _is_url(file):
         yield file, ""
     elif path.is_dir():
-        yield from _in_directory(path)
+        yield from _in_directory(path, results)
     elif glob.has_magic(file) and not path.exists():
         matches = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - patterns may be absolute
         if not matches:
             raise InputError(f"nothing matches {file}", why="** stands for any directories, one below the other")
         for match in map(Path, matches):
+            if _is_result(match if match.is_file() else match / "result", _unmagic(path), results):
+                continue
             if not match.is_dir():
                 yield str(match), ""
             elif "**" not in file:  # there its files match too
-                yield from _in_directory(match)
+                yield from _in_directory(match, results)
     else:
         yield file, ""
 
 
-def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
+def _unmagic(pattern: Path) -> Path:
+    """The directory in which a pattern looks."""
+    return next(folder for folder in pattern.parents if not glob.has_magic(str(folder)))
+
+
+def _is_result(path: Path, folder: Path, results: Path | None) -> bool:
+    """Whether `path`, found in `folder`, lies in `results`, a directory further down."""
+    if results is None:
+        return False
+    inner = results.resolve()
+    return folder.resolve() in inner.parents and inner in path.resolve().parents
+
+
+def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str]]:
     from specextend_cli.documents.find import find
     from specextend_cli.ui.streams import Output
 
     found = find(folder)
-    if not found.documents:
+    documents = [path for path in found.documents if not _is_result(path, folder, results)]
+    if not documents:
         raise InputError(
             f"there is no document in {folder}",
             why=f"skipped: {found.account}" if found.account else "it is empty",
@@ -209,7 +260,7 @@ def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
         )
     if found.account:
         Output().note(f"{folder}: {found}")
-    for path in found.documents:
+    for path in documents:
         yield str(path), path.relative_to(folder).as_posix()
 
 

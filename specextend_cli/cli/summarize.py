@@ -82,15 +82,7 @@ def summarize(
     share = parse_shard(shard)
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
-    inputs = all_inputs(
-        files,
-        example=EXAMPLE,
-        listed=files_from,
-        pages=pages,
-        password_file=password_file,
-        allow_url=allow_url,
-        offline=offline,
-    )
+    kind = _format(format, json, output)
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -124,6 +116,18 @@ def summarize(
     )
     terminal = Output()
     with closing(Summarizer(settings)) as summarizer:
+        if not dry_run and ray is None:
+            options.usable(device)
+        inputs = all_inputs(
+            files,
+            example=EXAMPLE,
+            listed=files_from,
+            pages=pages,
+            password_file=password_file,
+            allow_url=allow_url,
+            offline=offline,
+            results=None if output is None else Path(output),
+        )
         if dry_run:
             from specextend_cli.cli.plan import print_plans
 
@@ -131,9 +135,9 @@ def summarize(
             return
         # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
         many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-        kind, marks = _format(format, json, output), Marks(cite, check)
-        place = destination(output, kind, many=many, force=force, marks=marks)
-        place.refuse_collisions([source.name for source in inputs])
+        place = destination(output, kind, many=many, force=force, marks=Marks(cite, check))
+        reading = options.files(*(source.file for source in inputs), template, password_file, files_from, model)
+        place.check([source.name for source in inputs], reading)
         job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
