@@ -56,20 +56,13 @@ def bench(
     +streaming, +retrieval; rivals magicdec, triforce, rapid; peers transformers, transformers-assisted,
     transformers-prompt-lookup, llama.cpp.
 
-    [dim]Examples:[/]
-
+    Examples:
       specextend bench --len 1k,4k --docs 5
-
       specextend bench --len 16k --docs 1 --report report/
-
       specextend bench --experiment lengths,gate --len 1k,4k --report report/
-
       specextend bench --profile --len 1k,8k --report report/
-
       specextend bench --suite gpu --report report/
-
       specextend bench --tune fast.toml --docs 8 --explain
-
       specextend bench --dataset govreport.jsonl.gz --methods plain,standard,specextend -f md
     """
     from specextend_cli.ui.streams import Output

@@ -39,9 +39,9 @@ def show(
     """The result, on stdout or in a file."""
     if kind is None:
         if isinstance(result, Finished):
-            terminal.show(bench.report(result.benchmark, terminal.pager.width))
+            terminal.show(bench.report(result.benchmark, terminal.width))
         else:
-            terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.pager.width))
+            terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.width))
         return
     text = _text(result, cast(tables.Format, kind))
     if one_line:

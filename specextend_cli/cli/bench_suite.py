@@ -55,7 +55,7 @@ def _show(
     from specextend_cli.ui.destination import atomic
 
     if kind is None:
-        shown = experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.pager.width)
+        shown = experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.width)
         terminal.show(shown)
         return
     text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, kind)

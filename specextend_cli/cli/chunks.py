@@ -30,7 +30,8 @@ def chunks(
 ) -> None:
     """Show how a document would be cut for a model: tokens, pages and the first words of every chunk.
 
-    [dim]Example:[/] specextend chunks report.pdf --size 2048
+    Example:
+      specextend chunks report.pdf --size 2048
     """
     import json
 

@@ -38,7 +38,8 @@ def compare(
 ) -> None:
     """Decode one document plainly and accelerated: speeds side by side, and whether the tokens are identical.
 
-    [dim]Example:[/] specextend compare report.pdf --max-tokens 200
+    Example:
+      specextend compare report.pdf --max-tokens 200
     """
     source = one_source(file, example="specextend compare FILE", pages=pages, password_file=password_file)
     options.go_offline(offline)

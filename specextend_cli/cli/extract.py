@@ -34,12 +34,9 @@ def extract(
 ) -> None:
     """Print the text of a document as the model would see it; what was removed or joined is counted on stderr.
 
-    [dim]Examples:[/]
-
-      specextend extract scan.pdf --pages 1-3 | less
-
+    Examples:
+      specextend extract report.pdf --pages 1-3 | less
       specextend extract report.pdf --diff
-
       specextend extract report.pdf -o report.txt
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
@@ -55,6 +52,8 @@ def extract(
     place = destination(output, "json" if json else "text", many=False, force=force)
     place.check([source.name], options.files(source.file, password_file))
     terminal = Output()
+    if place.is_stdout:
+        terminal.require_stdout()
     document = source.read()
     for message in document.extraction.warnings:
         terminal.warn(message)

@@ -35,7 +35,8 @@ def plan(
 
     Time is what earlier runs of the preset took for as many tokens, loading and notes that exist apart.
 
-    [dim]Example:[/] specextend plan *.pdf
+    Example:
+      specextend plan *.pdf
     """
     inputs = all_inputs(
         files,

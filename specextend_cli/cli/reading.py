@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
-from specextend_cli.errors import Exit, InputError, UsageError
+from specextend_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -105,14 +103,20 @@ def sources(
     stdin is read only with `-`, or with no file at all and something piped into it. `results` is the directory that
     results go to: what lies in it is not found in a directory above. UsageError if stdout is redirected into an input.
     """
+    from specextend_cli.documents.pages import parse_pages
     from specextend_cli.ui.overwriting import refuse_redirection
 
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
             command = " ".join(example.split()[:2])
-            typer.echo(f"usage: {example}\n       … | {command} -\nhelp:  {command} --help", err=True)
-            raise typer.Exit(int(Exit.USAGE))
+            raise UsageError(
+                "no document is named", why="nothing is piped into stdin, either", fix=f"{example}, or: {command} -h"
+            )
         files = [STDIN]
+    if pages is not None:
+        parse_pages(pages)
+    if password_file is not None:
+        _password(password_file)
     if "" in files:
         raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
     if list(files).count(STDIN) > 1:

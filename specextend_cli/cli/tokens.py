@@ -24,7 +24,8 @@ def tokens(
 ) -> None:
     """Count a document's tokens in the vocabulary of a preset's target.
 
-    [dim]Example:[/] specextend tokens report.pdf
+    Example:
+      specextend tokens report.pdf
     """
     from specextend_cli.ui.streams import Output
 

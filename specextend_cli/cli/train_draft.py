@@ -107,7 +107,8 @@ def train_draft(
 ) -> None:
     """Train a draft for a preset's target: an EAGLE-3 head, distilled from its own answers about your documents.
 
-    [dim]Example:[/] specextend train-draft --corpus reports/ --minutes 120 -o my-head
+    Example:
+      specextend train-draft --corpus reports/ --minutes 120 -o my-head
     """
     if not corpus.exists():
         raise UsageError(f"there is no corpus at {corpus}", fix="--corpus DIR, or a .jsonl file")

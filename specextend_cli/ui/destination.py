@@ -20,18 +20,24 @@ from specextend_cli.errors import UsageError
 from specextend_cli.ui.marks import Marks
 from specextend_cli.ui.overwriting import exists_already, refuse_existing, refuse_inputs
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, JsonArray, Write, Writer
 
 
 @dataclass(frozen=True)
 class Destination:
-    """`file` or `directory`, or neither: then stdout."""
+    """`file` or `directory`, or neither: then stdout, where JSON of several documents is an `array`."""
 
     format: Format
     file: Path | None = None
     directory: Path | None = None
     force: bool = False
     marks: Marks = NO_MARKS
+    array: JsonArray | None = None
+
+    @property
+    def is_stdout(self) -> bool:
+        """Whether results go to stdout."""
+        return self.file is None and self.directory is None
 
     def path(self, name: str) -> Path | None:
         """The file for the document of that name; None for stdout. A name may have directories of its own in it."""
@@ -64,13 +70,13 @@ class Destination:
             )
 
     @contextmanager
-    def open(self, write: Write, path: Path | None, *, heading: str = "") -> Iterator[Writer]:
-        """A writer for one document: through `write` to stdout, or to `path`.
+    def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:
+        """A writer for the document called `name`: through `write` to stdout, or to `path`.
 
         `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
         """
         with self._target(write, path, heading) as put:
-            yield WRITERS[self.format](put, self.marks)
+            yield WRITERS[self.format](put, self.marks, name)
 
     def put(self, write: Write, text: str, path: Path | None, *, heading: str = "") -> None:
         """The same for a result that was written elsewhere, as a `text`."""
@@ -78,7 +84,23 @@ class Destination:
             put(text)
 
     @contextmanager
+    def all(self, write: Write) -> Iterator[None]:
+        """What is written in the body belongs together: an array is ended, where it ends early too."""
+        if self.array is None:
+            yield
+            return
+        try:
+            yield
+        except BaseException:
+            self.array.close(write, empty=False)
+            raise
+        self.array.close(write)
+
+    @contextmanager
     def _target(self, write: Write, path: Path | None, heading: str) -> Iterator[Write]:
+        if path is None and self.array is not None:
+            yield self.array.item(write)
+            return
         if path is None:
             yield under(heading, write) if heading and self.format in ("text", "md") else write
             return
@@ -91,8 +113,8 @@ def destination(
 ) -> Destination:
     """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs; - is stdout."""
     kind = cast(Format, format)
-    if output in (None, "-"):
-        return Destination(kind, marks=marks)
+    if output is None or output == "-":
+        return Destination(kind, marks=marks, array=JsonArray() if many and kind == "json" else None)
     path = Path(output)
     if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():

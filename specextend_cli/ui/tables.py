@@ -81,19 +81,21 @@ class PresetRow:
     fits: bool | None
 
 
-def preset_table(rows: Sequence[PresetRow]) -> Table:
-    """The presets, and whether they are here and fit this machine."""
-    made = table("preset", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
+def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
+    """The presets, and whether they are here and fit this machine; `folded`: the title is below the name."""
+    last = () if folded else ("title",)
+    made = table("preset", "context", "memory", "on disk", "licence", *last, numbers=("context", "memory"))
     made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # a name is typed again: never cut
     for row in rows:
         memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
         made.add_row(
-            cell(row.name, "bold") + Text("\n") + cell(row.title, QUIET),
+            cell(row.name, "bold") + (Text("\n") + cell(row.title, QUIET) if folded else Text()),
             format_count(row.context),
             Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits])
             + Text("" if row.fits is not False else " too big", style=AMBER),
             Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
             cell(f"{row.licence}{', gated' if row.gated else ''}"),
+            *(() if folded else (cell(row.title),)),
         )
     return made
 
