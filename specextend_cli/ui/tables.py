@@ -164,12 +164,19 @@ def _verdict(plain: Summary, fast: Summary, divergence: int | None) -> Text:
 
 @dataclass(frozen=True)
 class Check:
-    """One finding of `doctor`. `fix` is the command that improves a state other than "ok"."""
+    """One finding of `doctor`: what there is, what its absence costs, and the command that improves it.
+
+    "bad" is what is needed and missing, "poor" what costs something.
+    """
 
     name: str
     value: str
     state: Literal["ok", "poor", "bad"] = "ok"
     fix: str = ""
+    cost: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.value}; {self.cost}" if self.cost else self.value
 
 
 _MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
@@ -179,7 +186,7 @@ def format_checks(checks: Sequence[Check]) -> Text:
     """A line a check."""
     width = max((len(check.name) for check in checks), default=0)
     return Text("\n").join(
-        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(check.value)) for check in checks
+        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(str(check))) for check in checks
     )
 
 
