@@ -59,11 +59,11 @@ def bench(
     Examples:
       specextend bench --len 1k,4k --docs 5
       specextend bench --len 16k --docs 1 --report report/
-      specextend bench --experiment lengths,gate --len 1k,4k --report report/
-      specextend bench --profile --len 1k,8k --report report/
-      specextend bench --suite gpu --report report/
+      specextend bench --input report.pdf --docs 1 --methods standard,specextend
+      specextend bench --experiment lengths,gate --len 1k,4k --report lengths/
+      specextend bench --profile --len 1k,8k --report profile/
+      specextend bench --suite gpu --report gpu/
       specextend bench --tune fast.toml --docs 8 --explain
-      specextend bench --dataset govreport.jsonl.gz --methods plain,standard,specextend -f md
     """
     from specextend_cli.ui.streams import Output
 
@@ -72,6 +72,8 @@ def bench(
         _list(terminal)
         return
     kind = own.format_name(format, json, output)
+    if output is None:
+        terminal.require_stdout()
     own.refuse_together(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
         {"--compare": compare, "--methods": methods},

@@ -8,7 +8,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.reading import one_source
-from specextend_cli.cli.vocabulary import vocabulary
+from specextend_cli.cli.vocabulary import check_model, vocabulary
 
 START = 60
 
@@ -42,6 +42,7 @@ def chunks(
 
     source = one_source(file, example="specextend chunks FILE", pages=pages, password_file=password_file)
     options.go_offline(offline)
+    check_model(model)
     output = Output()
     document = source.read()
     preset, encoder = vocabulary(model, offline=offline)

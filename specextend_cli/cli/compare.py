@@ -45,7 +45,7 @@ def compare(
     options.go_offline(offline)
 
     from specextend_cli.summarize.events import Warned
-    from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.summarize.summarizer import compare as run
     from specextend_cli.ui.jsonl import format_json, summary_record
     from specextend_cli.ui.streams import Output
@@ -68,7 +68,10 @@ def compare(
             cache=False,
         )
     )
+    Summarizer(settings).close()  # what cannot be done is said before the document is read
+    options.usable(device)
     output = Output()
+    output.require_stdout()
     with signals.deadline(timeout):
         document = source.read()
         warned: Iterable[Event] = map(Warned, document.extraction.warnings)

@@ -38,15 +38,6 @@ def plan(
     Example:
       specextend plan *.pdf
     """
-    inputs = all_inputs(
-        files,
-        example="specextend plan FILES…",
-        listed=files_from,
-        pages=pages,
-        password_file=password_file,
-        allow_url=allow_url,
-        offline=offline,
-    )
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -58,6 +49,15 @@ def plan(
         )
     )
     with closing(Summarizer(settings)) as summarizer:
+        inputs = all_inputs(
+            files,
+            example="specextend plan FILES…",
+            listed=files_from,
+            pages=pages,
+            password_file=password_file,
+            allow_url=allow_url,
+            offline=offline,
+        )
         print_plans(Output(), summarizer, inputs, as_json=json)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.reading import one_source
-from specextend_cli.cli.vocabulary import vocabulary
+from specextend_cli.cli.vocabulary import check_model, vocabulary
 
 
 def tokens(
@@ -31,6 +31,7 @@ def tokens(
 
     source = one_source(file, example="specextend tokens FILE", pages=pages, password_file=password_file)
     options.go_offline(offline)
+    check_model(model)
     document = source.read()
     _, encoder = vocabulary(model, offline=offline)
     encoded = encoder.encode(document.text)
