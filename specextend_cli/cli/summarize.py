@@ -73,7 +73,7 @@ def summarize(
       specextend summarize report.pdf
       specextend summarize report.pdf --cite --check
       specextend summarize *.pdf --output summaries/ --format md
-      curl -s https://www.rfc-editor.org/rfc/rfc2324.txt | specextend summarize --length 100
+      curl -s https://www.rfc-editor.org/rfc/rfc2324.txt | specextend summarize
     """
     share = parse_shard(shard)
     if workers is not None and ray is None:

@@ -20,7 +20,7 @@ from specextend_cli.ui.standard_streams import STDERR, forgiving
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
-LONGEST = 2000
+LONGEST = 500
 """Bytes of a line that are kept."""
 MOST = 40
 """Lines that are shown; a library that logs a line a token would bury everything else."""
@@ -38,7 +38,7 @@ def held_back(output: Output, show: Callable[[str], None]) -> Iterator[None]:
         return
     sys.stderr.flush()
     before, terminal = output.stderr, os.dup(STDERR)
-    output.draw_on(forgiving(terminal, before.encoding))
+    output.draw_on(forgiving(terminal, before.encoding, before.errors or "strict"))
     _pipe().open(_bounded(show))
     try:
         yield

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
@@ -112,14 +112,16 @@ class Panel:
     def _print(self, lines: list[str]) -> None:
         for line in lines:
             self._wrote = True
-            self.output.console.print(Text(line), soft_wrap=True)
+            with self._live.still:
+                self.output.console.print(Text(line), soft_wrap=True)
 
     def _beside(self, message: Text) -> None:
         # A warning in the middle of the summary would read as part of it: it waits until the end.
         if self._wrote or self._lines.tail:
             self._warnings.append(message)
         else:
-            self.output.note(message)
+            with self._live.still:
+                self.output.note(message)
 
 
 class _Live(Live):
@@ -127,6 +129,11 @@ class _Live(Live):
 
     _drawn: Sequence[int] = ()
     """Cells of the lines that are shown."""
+
+    @property
+    def still(self) -> AbstractContextManager[object]:
+        """No frame is drawn in its body. Rich would let one come between a print's way up to the frame and its text."""
+        return self._lock
 
     def get_renderable(self) -> RenderableType:
         """What is to be shown, which notes how wide its lines are."""

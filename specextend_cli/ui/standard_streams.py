@@ -33,10 +33,10 @@ def prepare() -> None:
     sys.stderr = forgiving(STDERR, encoding)
 
 
-def forgiving(descriptor: int, encoding: str) -> TextIO:
+def forgiving(descriptor: int, encoding: str, errors: str = "backslashreplace") -> TextIO:
     """A text stream onto `descriptor` to which writing never fails: what cannot be written is lost."""
     buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
-    return io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
+    return io.TextIOWrapper(buffer, encoding=encoding, errors=errors, line_buffering=True)
 
 
 def is_writable(stream: TextIO) -> bool:

@@ -37,7 +37,7 @@ def empty(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["summarize", "compare", "bench", "train-draft"])
-@pytest.mark.parametrize("device", ["tpu", "gpu", "cuda:x", "", "cpu:1", "CUDA"])
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", ""])
 def test_devices_that_there_are_not(cli, command, device):
     wanted = ("--corpus", "absent") if command == "train-draft" else () if command == "bench" else ("absent.pdf",)
     done = cli(command, *wanted, "--device", device)
@@ -185,14 +185,18 @@ def here(presets, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", [line for command, line in examples() if command not in ("bench", "train-draft", "show", "doctor")]
+    "line", sorted({line for command, line in examples() if command not in ("bench", "train-draft", "show")})
 )
-def test_examples_work_as_they_are_printed(here, line):
+def test_examples_work_as_they_are_printed(cli, here, monkeypatch, line):
     if "specextend show" in line or "pull" in line or "specextend models rm" in line or "specextend runs rm" in line:
         pytest.skip("needs a run or a model")
+    monkeypatch.chdir(here)
+    (here / "mine.toml").write_text(cli("presets", "show", "smollm2-135m").stdout)
+    if not set(line) & set("|*>") and not line.startswith(("specextend summarize", "specextend compare")):
+        done = cli(*shlex.split(line)[1:])
+        assert done.returncode == 0, done.stderr
+        return
     env = environment(PATH=f"{here / 'bin'}:{os.environ['PATH']}", PYTHONWARNINGS="")
-    if "./mine.toml" in line:
-        subprocess.run("specextend presets show smollm2-135m > mine.toml", shell=True, cwd=here, env=env, check=True)
     done = subprocess.run(line, shell=True, cwd=here, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
