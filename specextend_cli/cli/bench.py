@@ -79,7 +79,7 @@ def bench(
         {"--compare": compare, "--methods": methods},
     )
     _check_outputs(
-        outputs=(output, tune, *(report / name for name in (_PAGE if report else ()))),
+        outputs=(output, tune, *(() if report is None else (report / name for name in _PAGE))),
         inputs=(*(input or ()), dataset, compare, model),
         force=force,
     )

@@ -1,4 +1,4 @@
-"""`specextend doctor`: what this machine has, what is missing and what that costs, and the one command to begin with."""
+"""`specextend doctor`: what this machine has, what is missing, what that costs, and the one command to begin with."""
 
 from __future__ import annotations
 

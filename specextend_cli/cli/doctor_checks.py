@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 from specextend_cli.errors import SpecextendError
 from specextend_cli.ui.streams import Output
@@ -196,7 +197,7 @@ def _cache(present: bool) -> Check:
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     value, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
-    state = "poor" if present else "bad"
+    state: Literal["poor", "bad"] = "poor" if present else "bad"
     if not os.access(existing, os.W_OK | os.X_OK):
         lost = "notes, runs and compiled code are not kept" if present else "no model can be stored"
         return Check("cache", f"{value}, which cannot be written to", state, fix, lost)

@@ -77,15 +77,19 @@ def _sections(command: TyperCommand | TyperGroup, ctx: Any, *, short: bool) -> I
     from specextend_cli.ui.streams import Output
 
     width = min(Output().pager.width, WIDEST)
-    params = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
+    params: list[Any] = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
     arguments = [param for param in params if param.param_type_name == "argument"]
     options = [param for param in params if param.param_type_name == "option"]
-    group = isinstance(command, TyperGroup)
     required = [f"{param.opts[0]} {param.metavar}" for param in options if param.required]
-    pieces = [*required, "[OPTIONS]", *(_usage(one) for one in arguments), *(["COMMAND"] if group else [])]
+    pieces = [
+        *required,
+        "[OPTIONS]",
+        *(_usage(one) for one in arguments),
+        *(["COMMAND"] if isinstance(command, TyperGroup) else []),
+    ]
     yield Text.assemble(("usage: ", "bold"), " ".join((ctx.command_path, *pieces)))
     yield from _description(command.help or "", width)
-    if group:
+    if isinstance(command, TyperGroup):
         yield from _heading("Commands")
         yield from _rows([(name, _first(one.help or "")) for name, one in _commands(command, ctx)], width)
     if arguments:

@@ -57,4 +57,4 @@ def _both(error: UnicodeError) -> tuple[bytes, int]:
 
 
 codecs.register_error(LACKING, _lacking)
-codecs.register_error(BOTH, _both)  # type: ignore[arg-type]  # bytes are allowed, and typeshed does not know
+codecs.register_error(BOTH, _both)

@@ -195,7 +195,7 @@ def _row(label: str, value: str, content: Text, width: int, share: float | None 
 
 
 def _gauge(head: Text, share: float | None, width: int, plain: bool) -> Text:
-    """`head` and, in what is left of the line, a bar that is `share` full; the rest is thin where colours say nothing."""
+    """`head` and, in what is left of the line, a bar that is `share` full; without colours, the rest of it is thin."""
     room = width - max(head.cell_len + 3, LABEL + VALUE + BESIDE)
     if share is None or room < 8:
         return _clip(head, width)

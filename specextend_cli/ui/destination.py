@@ -111,7 +111,7 @@ class Destination:
 def destination(
     output: str | None, format: str, *, many: bool, force: bool = False, marks: Marks = NO_MARKS
 ) -> Destination:
-    """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs; - is stdout."""
+    """What `--output` means: a directory if it is one, ends in a slash, or there are several inputs; stdout for -."""
     kind = cast(Format, format)
     if output is None or output == "-":
         return Destination(kind, marks=marks, array=JsonArray() if many and kind == "json" else None)

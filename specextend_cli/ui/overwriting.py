@@ -32,7 +32,7 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None
 
 
 def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
-    """UsageError if the descriptor `stdout` is redirected into a file that is read (`> report.txt`, `>> report.txt`)."""
+    """UsageError if the descriptor `stdout` is redirected into a file that is read, as by `>> report.txt`."""
     found = _identity(stdout)
     if found is None:
         return
@@ -69,7 +69,7 @@ def _is_file(path: Path) -> bool:
 def _identity(one: Path | int) -> tuple[int, int] | None:
     """What a file or directory is, whatever it is called; None for what holds nothing, or is not there."""
     try:
-        status = os.stat(one)
+        status = os.fstat(one) if isinstance(one, int) else one.stat()
     except (OSError, ValueError):
         return None
     kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)

@@ -18,12 +18,9 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 def prepare() -> None:
     """Give closed streams a descriptor of their own, and make writing to stderr never fail. For the start of `main`."""
-    for descriptor in (STDIN, STDOUT, STDERR):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            # stdout gets one that refuses to be written to: a result that goes nowhere is an error.
-            mode = os.O_WRONLY if descriptor == STDERR else os.O_RDONLY
+    # stdout gets a descriptor that refuses to be written to: a result that goes nowhere is an error.
+    for descriptor, mode in ((STDIN, os.O_RDONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_WRONLY)):
+        if not _is_open(descriptor):
             _open_at(descriptor, mode)
     if sys.stdin is None:
         sys.stdin = os.fdopen(STDIN, closefd=False)
@@ -63,6 +60,14 @@ class _Forgiving(io.FileIO):
         except OSError:
             written = None
         return len(data) if written is None else written  # type: ignore[arg-type]
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _open_at(descriptor: int, mode: int) -> None:

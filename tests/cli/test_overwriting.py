@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from shell import bash, run
@@ -130,9 +131,9 @@ def test_devices_and_pipes_are_written_to(document):
     os.mkfifo(fifo)
     done = bash('$SPECEXTEND summarize -q "$F" -o "$P" & cat "$P"; wait $!', F=str(document), P=str(fifo))
     assert (done.returncode, done.stdout[:10]) == (0, "The report")
-    before = os.stat("/dev/null").st_mode
+    before = Path("/dev/null").stat().st_mode
     assert run("summarize", "-q", document, "-o", "/dev/null").returncode == 0
-    assert os.stat("/dev/null").st_mode == before
+    assert Path("/dev/null").stat().st_mode == before
     assert run("summarize", "-q", document, "-o", "-").stdout.startswith("The report")
 
 
