@@ -159,6 +159,8 @@ def _names(option: Any) -> str:
 
 def _about(option: Any) -> str:
     """What it does, its default and the variable that sets it."""
+    if "--help" in option.opts:
+        return "This help: the most important of it with -h, all of it with --help."
     notes = []
     default = option.default
     if option.show_default and default not in (None, False) and not callable(default) and not option.is_flag:

@@ -94,6 +94,12 @@ def _not_nan(value: float | None) -> float | None:
     return value
 
 
+def _not_empty(value: str | None) -> str | None:
+    if value == "":
+        raise typer.BadParameter("it is empty; perhaps a shell variable is not set")
+    return value
+
+
 def _device(value: str) -> str:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,4})?", value):
         raise typer.BadParameter(f"there is no device {value!r}: it is auto, cpu, cuda, cuda:1 or mps")
@@ -338,6 +344,7 @@ OutputPath: TypeAlias = Annotated[
         "--output",
         "-o",
         metavar="PATH",
+        callback=_not_empty,
         help="A file; or a directory, for several inputs or where it ends in /. Written whole or not at all; what "
         "exists stays.",
         rich_help_panel=OUTPUT,

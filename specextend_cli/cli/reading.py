@@ -100,8 +100,8 @@ def sources(
 ) -> list[Source]:
     """What to read, with the documents in directories; what is left out there is said on stderr.
 
-    stdin is read only with `-`, or with no file at all and something piped into it. `results` is the directory that
-    results go to: what lies in it is not found in a directory above. UsageError if stdout is redirected into an input.
+    stdin is read only with `-`, or with no file at all and something piped into it. `results` is where
+    results go: those of earlier runs are left out. UsageError if stdout is redirected into an input.
     """
     from specextend_cli.documents.pages import parse_pages
     from specextend_cli.ui.overwriting import refuse_redirection
@@ -125,10 +125,12 @@ def sources(
         _check_url(url, example, allowed=allow_url, offline=offline)
     found: dict[str, str] = {}
     for file in files:
-        for path, within in _paths(file, results):
+        for path, within in _paths(file):
             found.setdefault(path, within)
-    for path in _named_as_results(found, set(files)):
+    for path in _earlier_results(found, set(files), results):
         del found[path]
+    if not found:
+        raise InputError("there is no document", why="all that was found is named as a result of an earlier run")
     inputs = _told_apart([Source(path, pages, password_file, within) for path, within in found.items()])
     refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
     return inputs
@@ -157,21 +159,33 @@ def one_source(
     return found[0]
 
 
-def _named_as_results(paths: Iterable[str], named: Collection[str]) -> list[str]:
-    """Which of `paths`, except those that were `named` themselves, are called as a result on another: a.pdf.txt.
+def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
+    """Which of `paths`, except those that were `named` themselves, are called as the result on another: a.pdf.txt.
 
-    They are said on stderr: summaries of an earlier run lie in the directory, and are no documents of it.
+    In the directory `results`, where it is below another, the other need not be there any more. They are said on
+    stderr: summaries of an earlier run lie in a directory of documents, and are no documents of it.
     """
+    from specextend_cli.documents.find import NAMES
     from specextend_cli.documents.names import printable
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.writers import SUFFIX
 
-    results = {f"{Path(path).name}{suffix}" for path in paths for suffix in SUFFIX.values()}
-    found = [path for path in paths if path not in named and Path(path).name in results]
+    suffixes = set(SUFFIX.values())
+    others = {f"{Path(path).name}{suffix}" for path in paths for suffix in suffixes}
+    folders = [Path(name).resolve() for name in named if results is not None and Path(name).is_dir()]
+    below = results is not None and results.resolve() not in folders
+
+    def is_result(path: Path) -> bool:
+        if path.name in others:
+            return True
+        like_one = path.suffix in suffixes and Path(path.stem).suffix.lower() in NAMES
+        return like_one and below and results is not None and results.resolve() in path.resolve().parents
+
+    found = [path for path in paths if path not in named and is_result(Path(path))]
     if found:
         names = ", ".join(printable(Path(path).name) for path in found[:_SHOWN])
         more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
-        Output().note(f"left out, named as results on other documents: {names}{more}")
+        Output().note(f"left out, named as results of an earlier run: {names}{more}")
     return found
 
 
@@ -211,52 +225,35 @@ def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
         raise UsageError(f"{printable(url)} is a web address", why="nothing is fetched unless you allow it", fix=fix)
 
 
-def _paths(file: str, results: Path | None) -> Iterator[tuple[str, str]]:
+def _paths(file: str) -> Iterator[tuple[str, str]]:
     """The documents that an argument means: itself, those in a directory, or what a quoted pattern matches.
 
-    Each with its path in the directory that was named, if one was. What lies in `results`, a directory below it, is
-    left out.
+    Each with its path in the directory that was named, if one was.
     """
     path = Path(file)
     if file == STDIN or _is_url(file):
         yield file, ""
     elif path.is_dir():
-        yield from _in_directory(path, results)
+        yield from _in_directory(path)
     elif glob.has_magic(file) and not path.exists():
         matches = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - patterns may be absolute
         if not matches:
             raise InputError(f"nothing matches {file}", why="** stands for any directories, one below the other")
         for match in map(Path, matches):
-            if _is_result(match if match.is_file() else match / "result", _unmagic(path), results):
-                continue
             if not match.is_dir():
                 yield str(match), ""
             elif "**" not in file:  # there its files match too
-                yield from _in_directory(match, results)
+                yield from _in_directory(match)
     else:
         yield file, ""
 
 
-def _unmagic(pattern: Path) -> Path:
-    """The directory in which a pattern looks."""
-    return next(folder for folder in pattern.parents if not glob.has_magic(str(folder)))
-
-
-def _is_result(path: Path, folder: Path, results: Path | None) -> bool:
-    """Whether `path`, found in `folder`, lies in `results`, a directory further down."""
-    if results is None:
-        return False
-    inner = results.resolve()
-    return folder.resolve() in inner.parents and inner in path.resolve().parents
-
-
-def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str]]:
+def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
     from specextend_cli.documents.find import find
     from specextend_cli.ui.streams import Output
 
     found = find(folder)
-    documents = [path for path in found.documents if not _is_result(path, folder, results)]
-    if not documents:
+    if not found.documents:
         raise InputError(
             f"there is no document in {folder}",
             why=f"skipped: {found.account}" if found.account else "it is empty",
@@ -264,7 +261,7 @@ def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str
         )
     if found.account:
         Output().note(f"{folder}: {found}")
-    for path in documents:
+    for path in found.documents:
         yield str(path), path.relative_to(folder).as_posix()
 
 

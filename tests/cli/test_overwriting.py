@@ -153,13 +153,21 @@ def test_results_in_a_directory_of_documents_are_no_documents(document):
     assert "a.txt.md" in planned.stderr
 
 
-def test_what_lies_in_the_output_directory_is_no_document(document):
+@pytest.mark.parametrize("pattern", ["papers", "papers/**/*.txt"])
+def test_a_result_whose_document_is_gone_is_none_and_a_document_beside_it_is_one(document, pattern):
     folder = document.parent / "papers"
     (folder / "out").mkdir(parents=True)
-    (folder / "a.txt").write_text(WORDS)
-    (folder / "out" / "gone.txt.txt").write_text(WORDS)
-    assert run("summarize", "papers", "-o", "papers/out", "-q").returncode == 0
-    assert sorted(path.name for path in (folder / "out").iterdir()) == ["a.txt.txt", "gone.txt.txt"]
+    for name in ("a.txt", "out/gone.txt.txt", "out/b.txt"):
+        (folder / name).write_text(WORDS)
+    done = run("summarize", pattern, "-o", "papers/out", "-q")
+    assert done.returncode == 0
+    assert "left out, named as results of an earlier run: gone.txt.txt\n" in done.stderr
+    made = {path.name for path in (folder / "out").rglob("*") if path.is_file()}
+    assert made == {"a.txt.txt", "b.txt", "b.txt.txt", "gone.txt.txt"}
+
+
+def test_an_empty_output_is_no_directory(cli, document):
+    refused(cli("summarize", document, "-o", ""), "perhaps a shell variable is not set")
 
 
 @pytest.mark.parametrize(
