@@ -19,7 +19,7 @@ from specextend_cli.summarize.background import stages
 from specextend_cli.summarize.compiling import compiling, kernels
 from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.summarize.pair import Choices, device_of
+from specextend_cli.summarize.pair import Choices, check_draft, device_of
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.threads import fit_threads
 
@@ -194,6 +194,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     preset = load_preset(options.preset)
     if options.head is not None:
         preset = with_head(preset, options.head)
+    check_draft(preset, options.draft)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
     prompts, short = _prompts(options, preset, Prompter(preset, TextEncoder.of(pair.target), pair.target))
     for warning in short:

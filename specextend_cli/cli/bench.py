@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import bench_options as own
@@ -43,6 +45,7 @@ def bench(
     output: own.OutputPath = None,
     format: own.FormatOption = None,
     json: own.Json = False,
+    force: options.Force = False,
     fresh: own.Fresh = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -53,21 +56,14 @@ def bench(
     +streaming, +retrieval; rivals magicdec, triforce, rapid; peers transformers, transformers-assisted,
     transformers-prompt-lookup, llama.cpp.
 
-    [dim]Examples:[/]
-
+    Examples:
       specextend bench --len 1k,4k --docs 5
-
       specextend bench --len 16k --docs 1 --report report/
-
-      specextend bench --experiment lengths,gate --len 1k,4k --report report/
-
-      specextend bench --profile --len 1k,8k --report report/
-
-      specextend bench --suite gpu --report report/
-
+      specextend bench --input report.pdf --docs 1 --methods standard,specextend
+      specextend bench --experiment lengths,gate --len 1k,4k --report lengths/
+      specextend bench --profile --len 1k,8k --report profile/
+      specextend bench --suite gpu --report gpu/
       specextend bench --tune fast.toml --docs 8 --explain
-
-      specextend bench --dataset govreport.jsonl.gz --methods plain,standard,specextend -f md
     """
     from specextend_cli.ui.streams import Output
 
@@ -76,16 +72,26 @@ def bench(
         _list(terminal)
         return
     kind = own.format_name(format, json, output)
+    if output is None:
+        terminal.require_stdout()
     own.refuse_together(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
         {"--compare": compare, "--methods": methods},
     )
+    _check_outputs(
+        outputs=(output, tune, *(() if report is None else (report / name for name in _PAGE))),
+        inputs=(*(input or ()), dataset, compare, model),
+        force=force,
+    )
     if suite is not None:
         from specextend_cli.cli import bench_suite
 
-        bench_suite.run(terminal, device, kind, output, report, timeout=timeout, quiet=quiet, one_line=json)
+        bench_suite.run(
+            terminal, device, kind, output, report, timeout=timeout, quiet=quiet, one_line=json, force=force
+        )
         return
     options.go_offline(offline)
+    options.usable(device)
 
     from specextend_cli.bench import experiments, session
     from specextend_cli.bench import methods as registry
@@ -132,17 +138,33 @@ def bench(
     else:
         events = session.explore(settings, wanted) if wanted else session.run(settings)
     result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)
-    bench_result.show(terminal, result, kind, output, one_line=json)
+    bench_result.show(terminal, result, kind, output, one_line=json, force=force)
     if report is not None:
         page = bench_result.write_page(result, report)
         if not quiet:
             terminal.note(f"report: {page}")
     if tune is not None:
-        found = bench_result.write_preset(result, tune)
+        found = bench_result.write_preset(result, tune, force=force)
         if not quiet:
             terminal.note(f"written: {tune}" if found else f"the preset's own settings stand; {tune} was not written")
     result.forget()
     bench_verdict.judge(result, old)
+
+
+_PAGE = ("index.html", "benchmark.json", "experiments.json")
+"""What a report's directory has."""
+
+
+def _check_outputs(*, outputs: Sequence[Path | None], inputs: Sequence[Path | str | None], force: bool) -> None:
+    """UsageError where the results would replace what is read or exists, or cannot be written: known before hours."""
+    from specextend_cli.ui.destination import check_writable
+    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
+
+    wanted = [path for path in outputs if path is not None]
+    refuse_inputs(wanted, options.files(*inputs))
+    refuse_existing(wanted, force=force)
+    for path in wanted:
+        check_writable(path)
 
 
 def _list(terminal: Output) -> None:

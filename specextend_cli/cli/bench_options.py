@@ -68,12 +68,20 @@ Tokens: TypeAlias = Annotated[
 Decoding: TypeAlias = Annotated[
     DecodingName,
     typer.Option(
-        "--decoding", help="The preset's own, greedy without penalties, or sampled.", rich_help_panel=WORKLOAD
+        "--decoding",
+        metavar="|".join(DecodingName.__members__),
+        help="The preset's own, greedy without penalties, or sampled.",
+        rich_help_panel=WORKLOAD,
     ),
 ]
 Workload: TypeAlias = Annotated[
     WorkloadName,
-    typer.Option("--workload", help="Long prompts, or short problems with long answers.", rich_help_panel=WORKLOAD),
+    typer.Option(
+        "--workload",
+        metavar="|".join(WorkloadName.__members__),
+        help="Long prompts, or short problems with long answers.",
+        rich_help_panel=WORKLOAD,
+    ),
 ]
 Inputs: TypeAlias = Annotated[
     list[Path] | None,
@@ -123,6 +131,7 @@ Suite: TypeAlias = Annotated[
     SuiteName | None,
     typer.Option(
         "--suite",
+        metavar="|".join(SuiteName.__members__),
         help="Instead of a comparison: everything about a GPU in a few minutes, kernels to steps, without a network.",
         rich_help_panel=WORKLOAD,
     ),
@@ -161,7 +170,11 @@ OutputPath: TypeAlias = Annotated[
 FormatOption: TypeAlias = Annotated[
     Format | None,
     typer.Option(
-        "--format", "-f", help="Default: a table, or what the output's name says.", rich_help_panel=options.OUTPUT
+        "--format",
+        "-f",
+        metavar="|".join(Format.__members__),
+        help="Default: a table, or what the output's name says.",
+        rich_help_panel=options.OUTPUT,
     ),
 ]
 Json: TypeAlias = Annotated[

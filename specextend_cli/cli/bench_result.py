@@ -33,13 +33,15 @@ def watch(terminal: Output, events: Iterable[Event], *, timeout: float | None, q
     raise AssertionError("the benchmark ended without a result")
 
 
-def show(terminal: Output, result: Result, kind: str | None, output: Path | None, *, one_line: bool) -> None:
+def show(
+    terminal: Output, result: Result, kind: str | None, output: Path | None, *, one_line: bool, force: bool
+) -> None:
     """The result, on stdout or in a file."""
     if kind is None:
         if isinstance(result, Finished):
-            terminal.show(bench.report(result.benchmark, terminal.pager.width))
+            terminal.show(bench.report(result.benchmark, terminal.width))
         else:
-            terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.pager.width))
+            terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.width))
         return
     text = _text(result, cast(tables.Format, kind))
     if one_line:
@@ -47,7 +49,7 @@ def show(terminal: Output, result: Result, kind: str | None, output: Path | None
     if output is None:
         terminal.write(text)
         return
-    with atomic(output) as write:
+    with atomic(output, force=force) as write:
         write(text)
 
 
@@ -67,11 +69,11 @@ def write_page(result: Result, directory: Path) -> Path:
     return html.write_experiments(result.experiments, directory, result.facts)
 
 
-def write_preset(result: Result, path: Path) -> bool:
+def write_preset(result: Result, path: Path, *, force: bool) -> bool:
     """What tuning found, if it is better; returns whether it is."""
     preset = result.preset if isinstance(result, Explored) else None
     if preset is None:
         return False
-    with atomic(path) as write:
+    with atomic(path, force=force) as write:
         write(to_toml(preset, path.stem))
     return True

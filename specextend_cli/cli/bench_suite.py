@@ -24,6 +24,7 @@ def run(
     timeout: float | None,
     quiet: bool,
     one_line: bool,
+    force: bool,
 ) -> None:
     """Measure, show, and judge: WrongError after the result, which stays useful."""
     from specextend_cli.bench.suite.where import pick
@@ -35,7 +36,7 @@ def run(
         terminal.warn(gpu.REHEARSAL)
     with signals.deadline(timeout):
         suite = gpu.finish(gpu.run(where), (lambda line: None) if quiet else terminal.note)
-    _show(terminal, suite, cast("Format | None", kind), output, one_line=one_line)
+    _show(terminal, suite, cast("Format | None", kind), output, one_line=one_line, force=force)
     if report is not None:
         from specextend_cli.bench import html
 
@@ -45,14 +46,16 @@ def run(
     gpu.judge(suite)
 
 
-def _show(terminal: Output, suite: Suite, kind: Format | None, output: Path | None, *, one_line: bool) -> None:
+def _show(
+    terminal: Output, suite: Suite, kind: Format | None, output: Path | None, *, one_line: bool, force: bool
+) -> None:
     from specextend_cli.bench import tables
     from specextend_cli.bench.suite import gpu
     from specextend_cli.ui import experiments
     from specextend_cli.ui.destination import atomic
 
     if kind is None:
-        shown = experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.pager.width)
+        shown = experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.width)
         terminal.show(shown)
         return
     text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, kind)
@@ -61,5 +64,5 @@ def _show(terminal: Output, suite: Suite, kind: Format | None, output: Path | No
     if output is None:
         terminal.write(text)
         return
-    with atomic(output) as write:
+    with atomic(output, force=force) as write:
         write(text)

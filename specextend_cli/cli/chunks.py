@@ -9,7 +9,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.reading import one_source, recognizing
-from specextend_cli.cli.vocabulary import vocabulary
+from specextend_cli.cli.vocabulary import check_model, vocabulary
 
 START = 60
 
@@ -34,7 +34,8 @@ def chunks(
 ) -> None:
     """Show how a document would be cut for a model: tokens, pages and the first words of every chunk.
 
-    [dim]Example:[/] specextend chunks report.pdf --size 2048
+    Example:
+      specextend chunks report.pdf --size 2048
     """
     import json
 
@@ -52,6 +53,7 @@ def chunks(
         full_page=full_page,
     )
     options.go_offline(offline)
+    check_model(model)
     output = Output()
     document = source.read(recognizing=partial(recognizing, output))
     preset, encoder = vocabulary(model, offline=offline)

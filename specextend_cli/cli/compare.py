@@ -42,7 +42,8 @@ def compare(
 ) -> None:
     """Decode one document plainly and accelerated: speeds side by side, and whether the tokens are identical.
 
-    [dim]Example:[/] specextend compare report.pdf --max-tokens 200
+    Example:
+      specextend compare report.pdf --max-tokens 200
     """
     source = one_source(
         file,
@@ -55,7 +56,7 @@ def compare(
     options.go_offline(offline)
 
     from specextend_cli.summarize.events import Warned
-    from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.summarize.summarizer import compare as run
     from specextend_cli.ui.jsonl import format_json, summary_record
     from specextend_cli.ui.streams import Output
@@ -78,7 +79,10 @@ def compare(
             cache=False,
         )
     )
+    Summarizer(settings).close()  # what cannot be done is said before the document is read
+    options.usable(device)
     output = Output()
+    output.require_stdout()
     with signals.deadline(timeout):
         document = source.read(recognizing=None if quiet else partial(recognizing, output))
         warned: Iterable[Event] = map(Warned, document.extraction.warnings)

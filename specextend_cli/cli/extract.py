@@ -30,22 +30,24 @@ def extract(
         bool,
         typer.Option("--diff", help="Print what cleaning changed, not the text.", rich_help_panel=options.OUTPUT),
     ] = False,
+    output: options.OutputPath = None,
     json: options.Json = False,
+    force: options.Force = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Print the text of a document as the model would see it; what was removed or joined is counted on stderr.
 
-    [dim]Examples:[/]
-
-      specextend extract scan.pdf --pages 1-3 | less
-
+    Examples:
+      specextend extract report.pdf --pages 1-3 | less
       specextend extract report.pdf --diff
+      specextend extract report.pdf -o report.txt
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
-    from specextend_cli.ui.jsonl import format_json
-    from specextend_cli.ui.streams import Output, sanitize
+    from specextend_cli.ui.destination import destination
+    from specextend_cli.ui.streams import Output
 
+    json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
         raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
     source = one_source(
@@ -57,23 +59,41 @@ def extract(
         ocr=options.ocr(ocr, ocr_lang),
         full_page=full_page,
     )
-    output = Output()
-    document = source.read(recognizing=None if quiet else partial(recognizing, output))
+    place = destination(output, "json" if json else "text", many=False, force=force)
+    place.check([source.name], options.files(source.file, password_file))
+    terminal = Output()
+    if place.is_stdout:
+        terminal.require_stdout()
+    document = source.read(recognizing=None if quiet else partial(recognizing, terminal))
     for message in document.extraction.warnings:
-        output.warn(message)
-    if diff:
+        terminal.warn(message)
+    path = place.path(source.name)
+    if path is None and diff:
         for page in pages_of_diff(document):
-            output.show(page)
-    elif json:
-        output.write(format_json(_record(document)) + "\n")
+            terminal.show(page)
+    elif path is not None and place.keeps(path):
+        terminal.note(f"{path} exists already; --force writes it again")
     else:
-        output.write(sanitize(document.text).rstrip("\n") + "\n")
+        place.put(terminal.write, _text(document, diff=diff, json=json), path)
     if quiet:
         return
     if changes:
         for edit in document.extraction.edits:
-            output.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
-    output.note(_account(document))
+            terminal.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
+    terminal.note(_account(document))
+
+
+def _text(document: Document, *, diff: bool, json: bool) -> str:
+    """What is written: the text, the changes, or all of it as JSON."""
+    from specextend_cli.ui.changes import diff as pages_of_diff
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.streams import sanitize
+
+    if json:
+        return format_json(_record(document)) + "\n"
+    if diff:
+        return "".join(f"{page.plain}\n" for page in pages_of_diff(document))
+    return sanitize(document.text).rstrip("\n") + "\n"
 
 
 def _record(document: Document) -> dict[str, object]:

@@ -120,7 +120,7 @@ class Worker:
 
         pieces: list[str] = []
         warnings: list[str] = []
-        writer = WRITERS[task.format](pieces.append, task.marks)
+        writer = WRITERS[task.format](pieces.append, task.marks, task.name)
         try:
             pages = None if task.pages is None else parse_pages(task.pages)
             ocr = None if task.ocr is None else Ocr(task.ocr)

@@ -55,6 +55,7 @@ def all_inputs(
     offline: bool = False,
     ocr: str | None = None,
     full_page: bool = False,
+    results: Path | None = None,
 ) -> list[Source]:
     """What to read: `sources` of the files, and of those in the list `listed` (`-`: stdin)."""
     if listed is not None:
@@ -72,6 +73,7 @@ def all_inputs(
         offline=offline,
         ocr=ocr,
         full_page=full_page,
+        results=results,
     )
 
 

@@ -30,12 +30,13 @@ from specextend_cli.cli import (
     tokens,
     train_draft,
 )
-from specextend_cli.errors import Exit, FitError, SpecextendError
+from specextend_cli.cli.help import Command, Group
+from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
 
 EXAMPLES = """
 Summaries of long documents on your own machine.
 
-[dim]Examples:[/]
+Examples:
   specextend summarize report.pdf
   specextend summarize *.pdf --output summaries/
   pdftotext paper.pdf - | specextend summarize --length 150
@@ -45,9 +46,9 @@ Summaries of long documents on your own machine.
 
 app = typer.Typer(
     name="specextend",
-    help=EXAMPLES.replace("\n  ", "\n\n  "),
-    rich_markup_mode="rich",
-    no_args_is_help=True,
+    help=EXAMPLES,
+    cls=Group,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -70,25 +71,28 @@ def _options(
     """Options of the program itself; `run` looks for --debug, wherever it stands."""
 
 
-app.command("summarize")(summarize.summarize)
-app.command("compare")(compare.compare)
-app.command("bench")(bench.bench)
-app.command("plan")(plan.plan)
-app.command("extract")(extract.extract)
-app.command("chunks")(chunks.chunks)
-app.command("tokens")(tokens.tokens)
-app.command("train-draft")(train_draft.train_draft)
-app.command("show")(runs.show)
+app.command("summarize", cls=Command)(summarize.summarize)
+app.command("compare", cls=Command)(compare.compare)
+app.command("bench", cls=Command)(bench.bench)
+app.command("plan", cls=Command)(plan.plan)
+app.command("extract", cls=Command)(extract.extract)
+app.command("chunks", cls=Command)(chunks.chunks)
+app.command("tokens", cls=Command)(tokens.tokens)
+app.command("train-draft", cls=Command)(train_draft.train_draft)
+app.command("show", cls=Command)(runs.show)
 app.add_typer(runs.app, name="runs")
 app.add_typer(presets.app, name="presets")
 app.add_typer(models.app, name="models")
-app.command("doctor")(doctor.doctor)
+app.command("doctor", cls=Command)(doctor.doctor)
 
 
 def main() -> None:
     """The console script."""
     from specextend_cli.models import lean
     from specextend_cli.summarize.crew import is_shared
+    from specextend_cli.ui.standard_streams import prepare
+
+    prepare()
 
     lean.own_process = not is_shared()
     try:
@@ -121,7 +125,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     debug = "--debug" in arguments
     try:
-        app(list(arguments), prog_name="specextend")
+        code = typer.main.get_command(app).main(list(arguments), prog_name="specextend", standalone_mode=False)
+        return code if isinstance(code, int) else Exit.OK
     except SystemExit as ended:
         if _caused_by(BrokenPipeError, ended):
             return _broken_pipe()
@@ -133,10 +138,35 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _disk_full(error, debug)
-        return _surprised(error, debug)
+        return _stdout_closed(error, debug) if error.errno == errno.EBADF else _surprised(error, debug)
+    except ModuleNotFoundError as error:
+        return _failed(_missing(error), debug) if error.name in _NEEDED else _surprised(error, debug)
     except Exception as error:
-        return _surprised(error, debug)
-    return Exit.OK
+        refused = _refused(error)
+        return _surprised(error, debug) if refused is None else _failed(refused, debug)
+
+
+_NEEDED = ("torch", "transformers", "safetensors", "tokenizers", "numpy")
+
+
+def _missing(error: ModuleNotFoundError) -> ModelError:
+    return ModelError(
+        f"{error.name} is not installed", why="models cannot be run without it", fix="specextend doctor says what to do"
+    )
+
+
+def _refused(error: Exception) -> UsageError | None:
+    """What the parser of the command line says, in this program's words; None for an error of another kind.
+
+    Known by what it has: where the parser's classes are depends on the version of Typer.
+    """
+    words = getattr(error, "format_message", None)
+    if words is None:
+        return None
+    message = " ".join(words().split()).rstrip(".").replace("Value error, ", "")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "specextend"
+    return UsageError(message[:1].lower() + message[1:], fix=f"{command} -h")
 
 
 def _caused_by(kind: type[BaseException], error: BaseException | None) -> bool:
@@ -153,6 +183,16 @@ def _broken_pipe() -> int:
 
     silence(sys.stdout)
     return Exit.SIGPIPE
+
+
+def _stdout_closed(error: OSError, debug: bool) -> int:
+    from specextend_cli.ui.standard_streams import is_writable
+    from specextend_cli.ui.streams import closed, silence
+
+    if is_writable(sys.stdout):
+        return _surprised(error, debug)
+    silence(sys.stdout)
+    return _failed(closed(), debug)
 
 
 def _disk_full(error: OSError, debug: bool) -> int:

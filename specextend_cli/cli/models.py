@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 import typer
 
 from specextend_cli.cli import options, presets
+from specextend_cli.cli.help import Command, Group
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Source
 
-app = typer.Typer(help="Fetch, list and remove model weights.", no_args_is_help=True)
+app = typer.Typer(help="Fetch, list and remove model weights.", cls=Group, rich_markup_mode=None)
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
     """List the presets' models: size, memory, licence, on disk or not."""
     presets.list_(json=json)
 
 
-@app.command()
+@app.command(cls=Command)
 def pull(
     preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False, debug: options.Debug = False
 ) -> None:
@@ -41,7 +42,7 @@ def pull(
         output.note(f"{chosen.name} is ready ({format_bytes(_size(chosen))} on disk)")
 
 
-@app.command()
+@app.command(cls=Command)
 def show(preset: presets.Name, json: options.Json = False, debug: options.Debug = False) -> None:
     """Show where a preset's models come from, where they are and what they take."""
     from specextend_cli.figures import format_bytes
@@ -68,7 +69,7 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
     output.show(made)
 
 
-@app.command()
+@app.command(cls=Command)
 def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug = False) -> None:
     """Delete a preset's models from this machine."""
     from specextend_cli.figures import format_bytes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -77,6 +79,31 @@ class Dtype(str, Enum):
     float32 = "float32"
     bfloat16 = "bfloat16"
     float16 = "float16"
+
+
+def finite(value: float | None) -> float | None:
+    """The value of an option, if it is a number: inf and nan pass every bound."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number to reckon with")
+    return value
+
+
+def _not_nan(value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is no number of seconds")
+    return value
+
+
+def _not_empty(value: str | None) -> str | None:
+    if value == "":
+        raise typer.BadParameter("it is empty; perhaps a shell variable is not set")
+    return value
+
+
+def _device(value: str) -> str:
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,4})?", value):
+        raise typer.BadParameter(f"there is no device {value!r}: it is auto, cpu, cuda, cuda:1 or mps")
+    return value
 
 
 def preset_names(incomplete: str) -> list[str]:
@@ -191,7 +218,7 @@ MaxTokens: TypeAlias = Annotated[
 ]
 Temperature: TypeAlias = Annotated[
     float | None,
-    typer.Option("--temperature", metavar="T", min=0.0, help="0 is greedy.", rich_help_panel=STYLE),
+    typer.Option("--temperature", metavar="T", min=0.0, callback=finite, help="0 is greedy.", rich_help_panel=STYLE),
 ]
 Seed: TypeAlias = Annotated[
     int | None, typer.Option("--seed", metavar="N", min=0, help="For sampling.", rich_help_panel=STYLE)
@@ -212,11 +239,23 @@ Model: TypeAlias = Annotated[
 Device: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--device", metavar="NAME", envvar="SPECEXTEND_DEVICE", help="auto, cpu, cuda, cuda:1.", rich_help_panel=MODEL
+        "--device",
+        metavar="NAME",
+        envvar="SPECEXTEND_DEVICE",
+        callback=_device,
+        help="auto, cpu, cuda, cuda:1.",
+        rich_help_panel=MODEL,
     ),
 ]
 DtypeOption: TypeAlias = Annotated[
-    Dtype, typer.Option("--dtype", envvar="SPECEXTEND_DTYPE", help="Number format.", rich_help_panel=MODEL)
+    Dtype,
+    typer.Option(
+        "--dtype",
+        metavar="|".join(Dtype.__members__),
+        envvar="SPECEXTEND_DTYPE",
+        help="Number format.",
+        rich_help_panel=MODEL,
+    ),
 ]
 Offline: TypeAlias = Annotated[
     bool,
@@ -229,7 +268,8 @@ Offline: TypeAlias = Annotated[
     ),
 ]
 DraftOption: TypeAlias = Annotated[
-    Draft | None, typer.Option("--draft", help="What proposes tokens.", rich_help_panel=SPEED)
+    Draft | None,
+    typer.Option("--draft", metavar="|".join(Draft.__members__), help="What proposes tokens.", rich_help_panel=SPEED),
 ]
 HeadOption: TypeAlias = Annotated[
     Path | None,
@@ -241,7 +281,10 @@ HeadOption: TypeAlias = Annotated[
     ),
 ]
 PolicyOption: TypeAlias = Annotated[
-    Policy | None, typer.Option("--policy", help="What a drafter sees.", rich_help_panel=SPEED)
+    Policy | None,
+    typer.Option(
+        "--policy", metavar="|".join(Policy.__members__), help="Which positions a drafter sees.", rich_help_panel=SPEED
+    ),
 ]
 NoSpec: TypeAlias = Annotated[
     bool, typer.Option("--no-spec", help="Plain decoding, without a drafter.", rich_help_panel=SPEED)
@@ -274,7 +317,12 @@ Strict: TypeAlias = Annotated[
 Timeout: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        "--timeout", metavar="SECONDS", min=0.001, help="Stop after this long (exit 124).", rich_help_panel=SPEED
+        "--timeout",
+        metavar="SECONDS",
+        min=0.001,
+        callback=_not_nan,
+        help="Stop after this long (exit 124).",
+        rich_help_panel=SPEED,
     ),
 ]
 RayOption: TypeAlias = Annotated[
@@ -298,7 +346,7 @@ NoCache: TypeAlias = Annotated[
 ]
 Cite: TypeAlias = Annotated[
     bool,
-    typer.Option("--cite", help="Say after each sentence where it is from: \\[p. 3, 7].", rich_help_panel=OUTPUT),
+    typer.Option("--cite", help="Say after each sentence where it is from: [p. 3, 7].", rich_help_panel=OUTPUT),
 ]
 Check: TypeAlias = Annotated[
     bool,
@@ -312,17 +360,25 @@ OutputPath: TypeAlias = Annotated[
         "--output",
         "-o",
         metavar="PATH",
-        help="A file; or a directory, for several inputs or where it ends in /. Written whole or not at all.",
+        callback=_not_empty,
+        help="A file; or a directory, for several inputs or where it ends in /. Written whole or not at all; what "
+        "exists stays.",
         rich_help_panel=OUTPUT,
     ),
 ]
 FormatOption: TypeAlias = Annotated[
     Format | None,
-    typer.Option("--format", "-f", help="Default: text, or what the output's name says.", rich_help_panel=OUTPUT),
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="|".join(Format.__members__),
+        help="Default: text, or what the output's name says. json of several documents is an array.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Write again what the output directory has.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--force", help="Overwrite results that exist.", rich_help_panel=OUTPUT)
 ]
 DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", "-n", help="Show the plan, load no model.", rich_help_panel=DIAGNOSTICS)
@@ -342,6 +398,14 @@ def go_offline(offline: bool) -> None:
     """Say it in the environment too, before transformers or huggingface_hub is imported: both read it once."""
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def usable(device: str) -> None:
+    """UsageError where a device that was named is not there, before anything is read. Imports torch to know."""
+    if device not in ("auto", "cpu"):
+        from specextend_cli.summarize.pair import device_of
+
+        device_of(device)
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -381,6 +445,11 @@ def length(text: str | None) -> int | str | None:
     except ValueError:
         why = "it is neither a number of words nor short, medium or long"
         raise UsageError(f"--length {text[:40]} is no length", why=why, fix="for example --length 150") from None
+
+
+def files(*named: Path | str | int | None) -> list[Path | int]:
+    """Those that may be files, or open descriptors: what a command reads, and must not write over."""
+    return [one if isinstance(one, int) else Path(one).expanduser() for one in named if one not in (None, "-")]
 
 
 def template(path: Path | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,19 +39,9 @@ def plan(
 
     Time is what earlier runs of the preset took for as many tokens, loading and notes that exist apart.
 
-    [dim]Example:[/] specextend plan *.pdf
+    Example:
+      specextend plan *.pdf
     """
-    inputs = all_inputs(
-        files,
-        example="specextend plan FILES…",
-        listed=files_from,
-        pages=pages,
-        password_file=password_file,
-        allow_url=allow_url,
-        offline=offline,
-        ocr=options.ocr(ocr, ocr_lang),
-        full_page=full_page,
-    )
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -62,6 +53,17 @@ def plan(
         )
     )
     with closing(Summarizer(settings)) as summarizer:
+        inputs = all_inputs(
+            files,
+            example="specextend plan FILES…",
+            listed=files_from,
+            pages=pages,
+            password_file=password_file,
+            allow_url=allow_url,
+            offline=offline,
+            ocr=options.ocr(ocr, ocr_lang),
+            full_page=full_page,
+        )
         print_plans(Output(), summarizer, inputs, as_json=json)
 
 
@@ -75,7 +77,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
         document = source.read(recognizing=partial(recognizing, output))
         for message in document.extraction.warnings:
             output.warn(message)
-        plans.append(summarizer.plan(document))
+        plans.append(replace(summarizer.plan(document), document=source.name))
     seconds = [summarizer.expected_seconds(plan) for plan in plans]
     memory = _needed_memory(output, summarizer.preset)
     if as_json:

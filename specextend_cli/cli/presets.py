@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
+from specextend_cli.cli.help import Command, Group
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
     from specextend_cli.ui.tables import PresetRow
 
-app = typer.Typer(help="Pairs of models with the settings that suit them.", no_args_is_help=True)
+app = typer.Typer(help="Pairs of models with the settings that suit them.", cls=Group, rich_markup_mode=None)
 
 Name = Annotated[
     str, typer.Argument(metavar="PRESET", help="A preset's name, or a .toml file.", autocompletion=options.preset_names)
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
     """List the presets: memory needed, on disk or not, licence."""
     from dataclasses import asdict
@@ -35,18 +36,25 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
     if json:
         output.write(format_json([asdict(row) for row in rows]) + "\n")
     else:
-        output.show(preset_table(rows))
+        output.show(preset_table(rows, folded=output.stdout_is_terminal))
 
 
-@app.command()
+@app.command(cls=Command)
 def show(preset: Name, json: options.Json = False, debug: options.Debug = False) -> None:
-    """Show every setting of a preset."""
+    """Show every setting of a preset, as a preset's file: what a file says that is named otherwise is its own.
+
+    Examples:
+      specextend presets show smollm2-135m > mine.toml
+      specextend summarize report.pdf --model ./mine.toml
+    """
+    from specextend_cli.models.preset_file import to_toml
     from specextend_cli.models.presets import load_preset
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 
-    values = load_preset(preset).model_dump(mode="json")
-    Output().write(format_json(values) + "\n" if json else sanitize("\n".join(_lines(values))) + "\n")
+    found = load_preset(preset)
+    text = format_json(found.model_dump(mode="json")) + "\n" if json else sanitize(to_toml(found, None))
+    Output().write(text)
 
 
 def row(preset: Preset) -> PresetRow:
@@ -73,18 +81,3 @@ def row(preset: Preset) -> PresetRow:
         present=is_present(preset),
         fits=room,
     )
-
-
-def _lines(values: dict[str, object], prefix: str = "") -> list[str]:
-    """The settings as TOML writes them, tables last; what is not set is left out."""
-    import json
-
-    tables = {key: value for key, value in values.items() if isinstance(value, dict)}
-    lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}"
-        for key, value in values.items()
-        if value is not None and key not in tables
-    ]
-    for key, value in tables.items():
-        lines += ["", f"[{prefix}{key}]", *_lines(value, f"{prefix}{key}.")]
-    return lines

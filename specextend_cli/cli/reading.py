@@ -6,14 +6,12 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
-from specextend_cli.errors import Exit, InputError, UsageError
+from specextend_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 STDIN: Literal["-"] = "-"
+STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SHOWN = 3
 Progress = Callable[[int, int], None]
@@ -92,6 +91,13 @@ class Source:
             raise unreadable(path, self.name, error) from error
 
     @property
+    def file(self) -> Path | int | None:
+        """What is read, for whoever must not write there: a path, or stdin's descriptor; None for a web address."""
+        if self.path == STDIN:
+            return STDIN_DESCRIPTOR
+        return None if _is_url(self.path) else Path(self.path)
+
+    @property
     def password(self) -> str | None:
         """What opens it, where something was given; InputError where that cannot be read."""
         return _password(self.password_file)
@@ -112,17 +118,27 @@ def sources(
     offline: bool = False,
     ocr: str | None = None,
     full_page: bool = False,
+    results: Path | None = None,
 ) -> list[Source]:
     """What to read, with the documents in directories; what is left out there is said on stderr.
 
-    stdin is read only with `-`, or with no file at all and something piped into it.
+    stdin is read only with `-`, or with no file at all and something piped into it. `results` is where
+    results go: those of earlier runs are left out. UsageError if stdout is redirected into an input.
     """
+    from specextend_cli.documents.pages import parse_pages
+    from specextend_cli.ui.overwriting import refuse_redirection
+
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
             command = " ".join(example.split()[:2])
-            typer.echo(f"usage: {example}\n       … | {command} -\nhelp:  {command} --help", err=True)
-            raise typer.Exit(int(Exit.USAGE))
+            raise UsageError(
+                "no document is named", why="nothing is piped into stdin, either", fix=f"{example}, or: {command} -h"
+            )
         files = [STDIN]
+    if pages is not None:
+        parse_pages(pages)
+    if password_file is not None:
+        _password(password_file)
     if "" in files:
         raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
     if list(files).count(STDIN) > 1:
@@ -133,7 +149,14 @@ def sources(
     for file in files:
         for path, within in _paths(file):
             found.setdefault(path, within)
-    return _told_apart([Source(path, pages, password_file, within, ocr, full_page) for path, within in found.items()])
+    for path in _earlier_results(found, set(files), results):
+        del found[path]
+    if not found:
+        raise InputError("there is no document", why="all that was found is named as a result of an earlier run")
+    every = [Source(path, pages, password_file, within, ocr, full_page) for path, within in found.items()]
+    inputs = _told_apart(every)
+    refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
+    return inputs
 
 
 def one_source(
@@ -161,6 +184,36 @@ def one_source(
         more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
         raise UsageError(f"{file} are {len(found):,} documents", why=f"{names}{more}", fix=f"name one: {example}")
     return found[0]
+
+
+def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
+    """Which of `paths`, except those that were `named` themselves, are called as the result on another: a.pdf.txt.
+
+    In the directory `results`, where it is below another, the other need not be there any more. They are said on
+    stderr: summaries of an earlier run lie in a directory of documents, and are no documents of it.
+    """
+    from specextend_cli.documents.find import NAMES
+    from specextend_cli.documents.names import printable
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.writers import SUFFIX
+
+    suffixes = set(SUFFIX.values())
+    others = {f"{Path(path).name}{suffix}" for path in paths for suffix in suffixes}
+    folders = [Path(name).resolve() for name in named if results is not None and Path(name).is_dir()]
+    below = results is not None and results.resolve() not in folders
+
+    def is_result(path: Path) -> bool:
+        if path.name in others:
+            return True
+        like_one = path.suffix in suffixes and Path(path.stem).suffix.lower() in NAMES
+        return like_one and below and results is not None and results.resolve() in path.resolve().parents
+
+    found = [path for path in paths if path not in named and is_result(Path(path))]
+    if found:
+        names = ", ".join(printable(Path(path).name) for path in found[:_SHOWN])
+        more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+        Output().note(f"left out, named as results of an earlier run: {names}{more}")
+    return found
 
 
 def _told_apart(found: Sequence[Source]) -> list[Source]:

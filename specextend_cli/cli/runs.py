@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
+from specextend_cli.cli.help import Command, Group
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.runs import RunStore
 
-app = typer.Typer(help="Summaries that were made: list, look up, forget.", no_args_is_help=True)
+app = typer.Typer(help="Summaries that were made: list, look up, forget.", cls=Group, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or the beginning of it, or: last.")]
 Number = Annotated[
@@ -21,7 +22,7 @@ Number = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
     """List the runs that are recorded, the newest first."""
     from specextend_cli.ui.jsonl import format_json
@@ -37,11 +38,12 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
         Output().note("no run is recorded yet")
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(run: Name, sentence: Number = None, json: options.Json = False, debug: options.Debug = False) -> None:
     """Show a run: its sentences with the pages behind them, or the passages behind one of them.
 
-    [dim]Example:[/] specextend show last --sentence 4
+    Example:
+      specextend show last --sentence 4
     """
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.runs import format_run, format_sentence, run_record, sentence_record
@@ -64,7 +66,7 @@ def show(run: Name, sentence: Number = None, json: options.Json = False, debug: 
         output.show(format_sentence(found, chosen))
 
 
-@app.command()
+@app.command(cls=Command)
 def rm(
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="RUNS…", help="Ids, or: last.", show_default=False)

@@ -62,9 +62,10 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 def _second(number: int, frame: FrameType | None) -> None:
     # Nothing may delay this one: no unwinding, no locks, no buffers.
+    terminals = keys.hushed() or ([sys.stderr.fileno()] if sys.stderr.isatty() else [])
     keys.restore()
-    if sys.stderr.isatty():
-        os.write(sys.stderr.fileno(), SHOW_CURSOR + b"\n")
+    for descriptor in terminals:
+        os.write(descriptor, SHOW_CURSOR + b"\n")
     os._exit(Exit.SIGINT)
 
 

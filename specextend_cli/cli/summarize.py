@@ -72,30 +72,16 @@ def summarize(
 ) -> None:
     """Summarize documents.
 
-    [dim]Examples:[/]
-
+    Examples:
       specextend summarize report.pdf
-
       specextend summarize report.pdf --cite --check
-
       specextend summarize *.pdf --output summaries/ --format md
-
-      curl -s https://example.org/essay.txt | specextend summarize --length 100 | tee summary.txt
+      curl -s https://www.rfc-editor.org/rfc/rfc2324.txt | specextend summarize
     """
     share = parse_shard(shard)
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
-    inputs = all_inputs(
-        files,
-        example=EXAMPLE,
-        listed=files_from,
-        pages=pages,
-        password_file=password_file,
-        allow_url=allow_url,
-        offline=offline,
-        ocr=options.ocr(ocr, ocr_lang),
-        full_page=full_page,
-    )
+    kind = _format(format, json, output)
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -129,6 +115,20 @@ def summarize(
     )
     terminal = Output()
     with closing(Summarizer(settings)) as summarizer:
+        if not dry_run and ray is None:
+            options.usable(device)
+        inputs = all_inputs(
+            files,
+            example=EXAMPLE,
+            listed=files_from,
+            pages=pages,
+            password_file=password_file,
+            allow_url=allow_url,
+            offline=offline,
+            ocr=options.ocr(ocr, ocr_lang),
+            full_page=full_page,
+            results=None if output is None else Path(output),
+        )
         if dry_run:
             from specextend_cli.cli.plan import print_plans
 
@@ -136,9 +136,11 @@ def summarize(
             return
         # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
         many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-        kind, marks = _format(format, json, output), Marks(cite, check)
-        place = destination(output, kind, many=many, force=force, marks=marks)
-        place.refuse_collisions([source.name for source in inputs])
+        place = destination(output, kind, many=many, force=force, marks=Marks(cite, check))
+        reading = options.files(*(source.file for source in inputs), template, password_file, files_from, model)
+        place.check([source.name for source in inputs], reading)
+        if place.is_stdout:
+            terminal.require_stdout()
         job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
@@ -165,9 +167,10 @@ class Job:
             self._one(inputs[0], inputs[0].name)
             return
         failures = []
-        for number, source in enumerate(inputs, 1):
-            if (error := self._attempt(source, f"{number}/{len(inputs)} {source.name}")) is not None:
-                failures.append((source, error))
+        with self.destination.all(self.output.write):
+            for number, source in enumerate(inputs, 1):
+                if (error := self._attempt(source, f"{number}/{len(inputs)} {source.name}")) is not None:
+                    failures.append((source, error))
         self._report(failures, len(inputs))
 
     def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
@@ -176,16 +179,17 @@ class Job:
 
         if not inputs:
             return
-        failures = fleet.run(
-            address,
-            inputs,
-            output=self.output,
-            destination=self.destination,
-            options=self.summarizer.options,
-            notes=self.summarizer.notes,
-            workers=workers,
-            quiet=self.quiet,
-        )
+        with self.destination.all(self.output.write):
+            failures = fleet.run(
+                address,
+                inputs,
+                output=self.output,
+                destination=self.destination,
+                options=self.summarizer.options,
+                notes=self.summarizer.notes,
+                workers=workers,
+                quiet=self.quiet,
+            )
         if failures and not self.many:
             raise failures[0][1]
         self._report(failures, len(inputs))
@@ -212,7 +216,7 @@ class Job:
             return
         view = open_view(self.output, title, quiet=self.quiet, raw=self.destination.format in ("json", "jsonl"))
         try:
-            with view, self.destination.open(view.write, path, heading=heading) as writer:
+            with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
                 summary = self._events(source, view, writer)
         except (KeyboardInterrupt, signals.DeadlineError):
             self.output.note(self._stopped(view))
@@ -255,7 +259,7 @@ class Job:
             return
         from specextend_cli.ui.tables import failure_table
 
-        self.output.console.print(failure_table([(source.name, error) for source, error in failures]))
+        self.output.note_table(failure_table([(source.name, error) for source, error in failures]))
         raise PartialError(
             f"{len(failures)} of {total} documents failed",
             fix=f"for more about one of them: specextend extract {shlex.quote(failures[0][0].path)}",

@@ -9,7 +9,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.reading import one_source, recognizing
-from specextend_cli.cli.vocabulary import vocabulary
+from specextend_cli.cli.vocabulary import check_model, vocabulary
 
 
 def tokens(
@@ -28,7 +28,8 @@ def tokens(
 ) -> None:
     """Count a document's tokens in the vocabulary of a preset's target.
 
-    [dim]Example:[/] specextend tokens report.pdf
+    Example:
+      specextend tokens report.pdf
     """
     from specextend_cli.ui.streams import Output
 
@@ -41,6 +42,7 @@ def tokens(
         full_page=full_page,
     )
     options.go_offline(offline)
+    check_model(model)
     output = Output()
     document = source.read(recognizing=partial(recognizing, output))
     _, encoder = vocabulary(model, offline=offline)

@@ -58,7 +58,15 @@ def train_draft(
         ),
     ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", metavar="N", min=0.1, help="How long, in all.", rich_help_panel=TRAINING)
+        float,
+        typer.Option(
+            "--minutes",
+            metavar="N",
+            min=0.1,
+            callback=options.finite,
+            help="How long, in all.",
+            rich_help_panel=TRAINING,
+        ),
     ] = 60.0,
     vocabulary: Annotated[
         int,
@@ -99,7 +107,8 @@ def train_draft(
 ) -> None:
     """Train a draft for a preset's target: an EAGLE-3 head, distilled from its own answers about your documents.
 
-    [dim]Example:[/] specextend train-draft --corpus reports/ --minutes 120 -o my-head
+    Example:
+      specextend train-draft --corpus reports/ --minutes 120 -o my-head
     """
     if not corpus.exists():
         raise UsageError(f"there is no corpus at {corpus}", fix="--corpus DIR, or a .jsonl file")
@@ -107,7 +116,9 @@ def train_draft(
         raise UsageError(f"{output} is a file", why="the head is a directory", fix="-o DIR")
     if init is not None and not init.is_dir():
         raise UsageError(f"there is no directory {init}", why="--init names a directory with an EAGLE-3 head")
+    _check_output(output, [corpus, *([] if init is None else [init])])
     options.go_offline(offline)
+    options.usable(device)
 
     from specextend_cli.bench.lengths import parse_lengths
     from specextend_cli.bench.machine import describe
@@ -139,7 +150,7 @@ def train_draft(
         encoder = TextEncoder.of(directory)
         if not quiet:
             console.note(f"reading {corpus}")
-        documents = [encoder.encode(text) for text in read_corpus(corpus)]
+        documents = [encoder.encode(text) for text in read_corpus(corpus, apart=output)]
         place = device_of(device)
         fit_threads()
         if compile:
@@ -193,6 +204,18 @@ def train_draft(
             for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
                 view.add(event)
     console.write(f"{output}\n")
+
+
+def _check_output(output: Path, inputs: list[Path]) -> None:
+    """UsageError where the head would be written over what is read, or over files of something else than training."""
+    from specextend_cli.ui.overwriting import exists_already, refuse_inputs
+
+    refuse_inputs([output], inputs)
+    if (output / "training").is_dir():
+        return
+    for name in ("model.safetensors", "config.json", "README.md"):
+        if (path := output / name).exists():
+            raise UsageError(str(exists_already(path)), why="it is of no training that was begun there", fix="-o DIR")
 
 
 def _say(console: Output, stages: Iterable[Stage], *, quiet: bool) -> None:

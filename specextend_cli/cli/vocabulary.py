@@ -9,6 +9,14 @@ if TYPE_CHECKING:
     from specextend_cli.models.tokens import TextEncoder
 
 
+def check_model(model: str | None) -> None:
+    """UsageError where there is no preset of that name: said before a document is read."""
+    from specextend_cli.models.preset import DEFAULT
+    from specextend_cli.models.presets import load_preset
+
+    load_preset(model or DEFAULT)
+
+
 def vocabulary(model: str | None, *, offline: bool) -> tuple[Preset, TextEncoder]:
     """The preset of that name (or the default one) and its encoder; the model is fetched if it is not here."""
     from specextend_cli.models.preset import DEFAULT

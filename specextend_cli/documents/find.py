@@ -15,7 +15,7 @@ from specextend_cli.documents.detect import HEAD, LABELS, UNREAD, detect
 from specextend_cli.documents.names import count, printable
 
 _SHOWN = 5
-_NAMES = frozenset(
+NAMES = frozenset(
     (".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml", ".eml", ".md", ".markdown", ".rst", ".txt", ".text")
 )
 _ZIPPED = (b"word/", b"META-INF/container.xml")
@@ -72,7 +72,7 @@ def _not_a_document(path: Path) -> str:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         return "not a file"
-    if path.suffix.lower() in _NAMES:
+    if path.suffix.lower() in NAMES:
         return ""
     if status.st_size == 0:
         return "empty"

@@ -54,6 +54,8 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"{path} is not a preset", why="its tables are nested without end") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
+    if "name" not in data:
+        check_name(path)
     try:
         # By way of JSON, whose strict mode takes lists for tuples and strings for paths, and nothing else.
         preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
@@ -76,10 +78,11 @@ def check_name(path: Path) -> None:
         raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
 
 
-def to_toml(preset: Preset, name: str) -> str:
-    """The preset under another `name`, that of its file; settings at their defaults are written out too."""
+def to_toml(preset: Preset, name: str | None) -> str:
+    """The preset under another `name`, that of its file; None: whatever that will be. Defaults are written out too."""
     data = preset.model_dump(mode="json", exclude_none=True)
-    return "\n".join(_table({**data, "name": name}, ())) + "\n"
+    named = {key: value for key, value in data.items() if key != "name"} if name is None else {**data, "name": name}
+    return "\n".join(_table(named, ())) + "\n"
 
 
 def _anchored(preset: Preset, folder: Path) -> Preset:

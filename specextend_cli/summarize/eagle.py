@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
+from specextend_cli.models.head_settings import read_settings
 from specextend_cli.models.preset import Draft, LocalSource, Preset
+from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
 if TYPE_CHECKING:
     from specextend_cli.engine.head import EagleHead
@@ -27,7 +29,8 @@ over twelve years. The council will vote on the plan in June."""
 def with_head(preset: Preset, directory: str | Path) -> Preset:
     """The preset, drafting with n-grams and the EAGLE head in `directory` in place of its own draft.
 
-    Its working set takes compact positions, which suit every head. UsageError: there is no such directory.
+    Its working set takes compact positions, which suit every head. UsageError: there is no such directory. ModelError:
+    it holds no head, or a damaged one; said now, without reading its weights, not when everything else is loaded.
     """
     path = Path(directory).expanduser().absolute()
     if not path.is_dir():
@@ -36,6 +39,13 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
             why="--head names a directory with an EAGLE head: config.json beside its weights",
             fix="specextend train-draft makes one",
         )
+    read_settings(path)
+    weights = weight_files(path)
+    if not weights:
+        raise damaged(path, "a file of weights is missing", "")
+    for file in weights:
+        if file.suffix == ".safetensors":
+            check_safetensors(file, name="")
     draft = Draft(kind="blend", of=("eagle", "ngram"), source=LocalSource(kind="local", path=path), window=WINDOW)
     retrieval = preset.retrieval.model_copy(update={"positions": "compact"})
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})

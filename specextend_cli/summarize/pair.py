@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ class Choices:
     device: str = "auto"
     dtype: str = "auto"
     compile: bool = True
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
+            raise UsageError(f"--temperature {self.temperature} is no temperature", fix="0, which is greedy, or more")
 
 
 def load_writer(preset: Preset, directories: Directories, choices: Choices) -> Writer:
@@ -146,14 +151,9 @@ def drafter_of(
     from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 
     def own(kind: str) -> Path:
-        if draft is not None and kind == preset.draft.model:
-            return draft
-        raise UsageError(
-            f"preset {preset.name} has no {'draft model' if kind == 'lm' else 'EAGLE head'}",
-            why=f"its draft is {preset.draft.kind!r}",
-            fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --head DIR, '}"
-            "or a preset with a draft: specextend presets list",
-        )
+        check_draft(preset, kind)
+        assert draft is not None
+        return draft
 
     def make(kind: str) -> Drafter:
         if kind == "none":
@@ -177,6 +177,18 @@ def drafter_of(
         return BlendDrafter([make(part) for part in parts])
 
     return make(choices.draft or preset.draft.kind)
+
+
+def check_draft(preset: Preset, kind: str | None) -> None:
+    """UsageError where the preset has no model for a draft of that kind; None is the preset's own."""
+    if kind not in ("lm", "eagle") or kind == preset.draft.model:
+        return
+    raise UsageError(
+        f"preset {preset.name} has no {'draft model' if kind == 'lm' else 'EAGLE head'}",
+        why=f"its draft is {preset.draft.kind!r}",
+        fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --head DIR, '}"
+        "or a preset with a draft: specextend presets list",
+    )
 
 
 def describe(drafter: Drafter) -> str:

@@ -38,7 +38,7 @@ from specextend_cli.summarize.events import (
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.notes import NoteStore
-from specextend_cli.summarize.pair import Choices, describe, device_of, heads_of, load_writer
+from specextend_cli.summarize.pair import Choices, check_draft, describe, device_of, heads_of, load_writer
 from specextend_cli.summarize.passages import passages
 from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
@@ -80,6 +80,7 @@ class Summarizer:
         self.request.check(preset)
         preset = self.request.fitted(preset)
         self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
+        check_draft(self.preset, self.options.draft)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
         kept = cache_root() / "notes.sqlite" if self.options.cache else None

@@ -65,13 +65,19 @@ class Mixture:
         return self._left[at].pop()
 
 
-def read_corpus(path: Path) -> Iterator[str]:
+def read_corpus(path: Path, *, apart: Path | None = None) -> Iterator[str]:
     """Texts of a JSONL[.gz] file (field `text`), of a text file, or of every such file in a directory, in order.
 
-    InputError: nothing there, a file that cannot be read, or a line that is not JSON with a `text`.
+    What lies in the directory `apart`, where the results of training go, is left out. InputError: nothing there, a file
+    that cannot be read, or a line that is not JSON with a `text`.
     """
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    texts = [file for file in files if file.name.endswith((".jsonl", ".jsonl.gz", ".txt", ".md"))]
+    results = None if apart is None else apart.resolve()
+    texts = [
+        file
+        for file in files
+        if file.name.endswith((".jsonl", ".jsonl.gz", ".txt", ".md")) and results not in file.resolve().parents
+    ]
     if not texts:
         raise InputError(
             f"no training text in {path}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,6 +31,7 @@ from specextend_cli.documents.names import printable
 from specextend_cli.figures import format_amount, format_count, format_seconds
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.ui import keys
+from specextend_cli.ui.foreign_output import held_back
 from specextend_cli.ui.streams import Output
 
 EVERY = 10.0  # seconds of silence after which a plain line says where things stand
@@ -125,6 +127,7 @@ class _Bar(BenchView):
             redirect_stderr=False,
         )
         self._task = self._progress.add_task("", total=None)
+        self._held = ExitStack()
 
     def show(self, event: Event) -> None:
         """See `BenchView`."""
@@ -141,6 +144,7 @@ class _Bar(BenchView):
                 pass
 
     def __enter__(self) -> BenchView:
+        self._held.enter_context(held_back(self.output, self.output.note))
         keys.hush(self.output.stderr)
         self._progress.start()
         return self
@@ -150,6 +154,7 @@ class _Bar(BenchView):
     ) -> None:
         self._progress.stop()
         keys.restore()
+        self._held.close()
 
 
 def open_bench(output: Output, *, quiet: bool = False) -> BenchView:

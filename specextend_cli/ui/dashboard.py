@@ -21,7 +21,8 @@ LABEL = 10
 VALUE = 8
 BESIDE = 30  # cells of explanation before a bar: bars in different rows start at one column
 COMPACT = 56  # cells inside the frame; below, only what matters most is said
-SHORT = 12  # rows; a terminal this low keeps only the line that moves
+WIDEST = 80  # cells; beyond, a bar only gets longer
+SHORT, LOW = 12, 6  # rows; a terminal lower than that gets three lines, or only the one that moves
 
 
 class Dashboard:
@@ -32,11 +33,20 @@ class Dashboard:
         self.tail = tail
         self.used = used
         self.lock = lock
+        self.plain = False
+        """Whether colours say nothing, so that characters must."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = max(options.max_width - 4, 1)
+        # A frame that leaves a margin is not folded while its terminal is made narrower, step by step: folded rows are
+        # pushed out of reach. The same goes for terminals much wider than the frame.
+        outer = min(options.max_width - options.max_width // 20, WIDEST)
+        width = max(outer - 4, 1)
+        self.plain = options.ascii_only or console.no_color or console.color_system is None
         with self.lock:
-            rows = [self._activity(width)] if options.size.height < SHORT else self.rows(width)
+            if options.size.height < LOW:
+                rows = [self._activity(outer)]
+            else:
+                rows = self.brief(outer) if options.size.height < SHORT else self.rows(width)
         if options.size.height < SHORT:
             yield from rows
             return
@@ -44,6 +54,7 @@ class Dashboard:
         yield Frame(
             Text("\n").join(rows),
             box=box.ROUNDED,
+            width=outer,
             border_style=QUIET,
             title=_clip(Text(sanitize(self.progress.document), style="bold default"), width - 4),
             title_align="left",
@@ -68,6 +79,17 @@ class Dashboard:
             rows.append(_tail(text, width, "" if self.tail else f"italic {QUIET}"))
         return rows
 
+    def brief(self, width: int) -> list[Text]:
+        """Three lines: what is read, what is going on, and the latest words or else the speed."""
+        progress = self.progress
+        title = Text(sanitize(progress.document), style="bold default")
+        rows = [_clip(title, width) if progress.part is None else self._part(width), self._activity(width)]
+        if self.tail:
+            rows.append(_tail(self.tail.rsplit("\n", 1)[-1], width, ""))
+        elif progress.meter.decode_seconds:
+            rows.append(self._speed(width))
+        return rows
+
     def _activity(self, width: int) -> Text:
         """What is going on this moment."""
         progress = self.progress
@@ -78,9 +100,10 @@ class Dashboard:
             detail = format_stage(progress.stage)
             if detail:
                 head.append(f"  {detail}", style=QUIET)
-            return _gauge(head, share, width)
+            return _gauge(head, share, width, self.plain)
         if progress.prefilling is not None:
-            return _row("prefill", value, Text(format_prefill(progress, brief=width < COMPACT)), width, share)
+            text = Text(format_prefill(progress, brief=width < COMPACT))
+            return _row("prefill", value, text, width, share, plain=self.plain)
         if progress.together > 1:
             return _row("writing", str(progress.together), Text("notes at once", style=QUIET), width)
         if progress.part is not None:
@@ -99,7 +122,9 @@ class Dashboard:
             text.append(f" · {format_count(part.tokens)} tokens", style=QUIET)
         if part.parts == 1:
             return _row("reading", "", text, width)
-        return _row("part", f"{part.number}/{part.parts}", text, width, (part.number - 1) / part.parts)
+        return _row(
+            "part", f"{part.number}/{part.parts}", text, width, (part.number - 1) / part.parts, plain=self.plain
+        )
 
     def _accepted(self, width: int) -> Text:
         """Mean accepted length, its distribution, and the latest steps."""
@@ -112,13 +137,18 @@ class Dashboard:
             if share:
                 text.append(block(share / peak) * (2 if wide else 1), style=ACCENT)
             else:
-                text.append("▁" * (2 if wide else 1), style=QUIET)
+                text.append(self._nothing * (2 if wide else 1), style=QUIET)
         room = width - LABEL - VALUE - text.cell_len - 4
         if room >= 12:
             text.append("  │ ", style=QUIET)
             for length in list(self.progress.recent)[-room:]:
                 text.append(block((length - 1) / 6), style=QUIET if length == 1 else ACCENT)
         return _row("accepted", f"{self.progress.meter.accepted_length:.2f}", text, width)
+
+    @property
+    def _nothing(self) -> str:
+        """A place in a chart where there is nothing: without colours it must not look like a little."""
+        return " " if self.plain else "▁"
 
     def _hits(self, width: int) -> Text:
         """How much of the target's attention the drafter's working set holds, and where in the text that set lies."""
@@ -128,7 +158,7 @@ class Dashboard:
         text = Text()
         for share in density(retrieved.spans, retrieved.length, max(width - LABEL - VALUE, 1)):
             # The square root keeps sparse parts of the map visible beside dense ones.
-            text.append(block(share**0.5) if share else "▁", style=ACCENT if share else QUIET)
+            text.append(block(share**0.5) if share else self._nothing, style=ACCENT if share else QUIET)
         return _row("hits", "" if hit is None else format_percent(hit), text, width)
 
     def _speed(self, width: int) -> Text:
@@ -156,23 +186,23 @@ def collapsed(progress: Progress) -> Text:
     return line
 
 
-def _row(label: str, value: str, content: Text, width: int, share: float | None = None) -> Text:
+def _row(label: str, value: str, content: Text, width: int, share: float | None = None, *, plain: bool = False) -> Text:
     """One line of the panel: a quiet label, a bold value, what explains it and, with `share`, a bar to the margin."""
     compact = width < COMPACT
     head = Text.assemble((label.ljust(LABEL - compact), QUIET), (value.ljust(VALUE - 2 * compact), "bold"))
     head.append(content)
-    return _clip(head, width) if share is None else _gauge(head, share, width)
+    return _clip(head, width) if share is None else _gauge(head, share, width, plain)
 
 
-def _gauge(head: Text, share: float | None, width: int) -> Text:
-    """`head` and, in what is left of the line, a bar that is `share` full."""
+def _gauge(head: Text, share: float | None, width: int, plain: bool) -> Text:
+    """`head` and, in what is left of the line, a bar that is `share` full; without colours, the rest of it is thin."""
     room = width - max(head.cell_len + 3, LABEL + VALUE + BESIDE)
     if share is None or room < 8:
         return _clip(head, width)
     full = round(share * room)
     head.pad_right(width - room - head.cell_len)
     head.append("━" * full, style=ACCENT)
-    return head.append("━" * (room - full), style=QUIET)
+    return head.append(("─" if plain else "━") * (room - full), style=QUIET)
 
 
 def _clip(text: Text, width: int) -> Text:

@@ -1,11 +1,13 @@
 """Where results go: stdout, one file, or a directory with a file for each document.
 
 Files are written beside their final name and renamed when they are complete: a file that exists is a whole result.
+One that exists already is kept, unless `force` says otherwise.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,19 +18,26 @@ from typing import cast
 
 from specextend_cli.errors import UsageError
 from specextend_cli.ui.marks import Marks
+from specextend_cli.ui.overwriting import exists_already, refuse_existing, refuse_inputs
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, JsonArray, Write, Writer
 
 
 @dataclass(frozen=True)
 class Destination:
-    """`file` or `directory`, or neither: then stdout."""
+    """`file` or `directory`, or neither: then stdout, where JSON of several documents is an `array`."""
 
     format: Format
     file: Path | None = None
     directory: Path | None = None
     force: bool = False
     marks: Marks = NO_MARKS
+    array: JsonArray | None = None
+
+    @property
+    def is_stdout(self) -> bool:
+        """Whether results go to stdout."""
+        return self.file is None and self.directory is None
 
     def path(self, name: str) -> Path | None:
         """The file for the document of that name; None for stdout. A name may have directories of its own in it."""
@@ -37,8 +46,18 @@ class Destination:
         return self.file
 
     def keeps(self, path: Path) -> bool:
-        """Whether that result of an earlier run stays as it is. A single named file is always written."""
+        """Whether that result of an earlier run stays as it is."""
         return self.directory is not None and not self.force and path.exists()
+
+    def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
+        """UsageError if a result would replace what is read, what exists, or another result.
+
+        `names` are those of the documents, `inputs` all files that the command reads, or open descriptors of them.
+        """
+        self.refuse_collisions(names)
+        refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
+        if self.file is not None:
+            refuse_existing([self.file], force=self.force)
 
     def refuse_collisions(self, names: Sequence[str]) -> None:
         """UsageError if two documents would be written to one file."""
@@ -51,13 +70,13 @@ class Destination:
             )
 
     @contextmanager
-    def open(self, write: Write, path: Path | None, *, heading: str = "") -> Iterator[Writer]:
-        """A writer for one document: through `write` to stdout, or to `path`.
+    def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:
+        """A writer for the document called `name`: through `write` to stdout, or to `path`.
 
         `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
         """
         with self._target(write, path, heading) as put:
-            yield WRITERS[self.format](put, self.marks)
+            yield WRITERS[self.format](put, self.marks, name)
 
     def put(self, write: Write, text: str, path: Path | None, *, heading: str = "") -> None:
         """The same for a result that was written elsewhere, as a `text`."""
@@ -65,21 +84,37 @@ class Destination:
             put(text)
 
     @contextmanager
+    def all(self, write: Write) -> Iterator[None]:
+        """What is written in the body belongs together: an array is ended, where it ends early too."""
+        if self.array is None:
+            yield
+            return
+        try:
+            yield
+        except BaseException:
+            self.array.close(write, empty=False)
+            raise
+        self.array.close(write)
+
+    @contextmanager
     def _target(self, write: Write, path: Path | None, heading: str) -> Iterator[Write]:
+        if path is None and self.array is not None:
+            yield self.array.item(write)
+            return
         if path is None:
             yield under(heading, write) if heading and self.format in ("text", "md") else write
             return
-        with atomic(path) as put:
+        with atomic(path, force=self.force) as put:
             yield put
 
 
 def destination(
     output: str | None, format: str, *, many: bool, force: bool = False, marks: Marks = NO_MARKS
 ) -> Destination:
-    """What `--output` means: a directory if it is one, if it ends in a slash, or if there are several inputs."""
+    """What `--output` means: a directory if it is one, ends in a slash, or there are several inputs; stdout for -."""
     kind = cast(Format, format)
-    if output is None:
-        return Destination(kind, marks=marks)
+    if output is None or output == "-":
+        return Destination(kind, marks=marks, array=JsonArray() if many and kind == "json" else None)
     path = Path(output)
     if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
@@ -89,7 +124,7 @@ def destination(
                 fix="name a directory",
             )
         return Destination(kind, directory=path, force=force, marks=marks)
-    return Destination(kind, file=path, marks=marks)
+    return Destination(kind, file=path, force=force, marks=marks)
 
 
 def under(heading: str, write: Write) -> Write:
@@ -103,22 +138,61 @@ def under(heading: str, write: Write) -> Write:
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Write]:
-    """Write a file whole or not at all: the body gets a function that writes to it, and leaving it puts it in place."""
+def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
+    """Write a file whole or not at all: the body gets a function that writes to it, and leaving it puts it in place.
+
+    A link is followed; a pipe or a device is written to directly. UsageError: it cannot be written there, or, without
+    `force`, a file has appeared there.
+    """
+    temporary, descriptor = _beside(path)
     try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file.write
+        if temporary is not None:
+            temporary.chmod(0o666 & ~_umask())
+            _put(temporary, path.resolve(), force=force)
+    except BaseException:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def check_writable(path: Path) -> None:
+    """UsageError where no file can be made beside `path`: said before the hours that its content takes."""
+    temporary, descriptor = _beside(path)
+    os.close(descriptor)
+    if temporary is not None:
+        temporary.unlink()
+
+
+def _beside(path: Path) -> tuple[Path | None, int]:
+    """A temporary file next to `path` and its descriptor; no file but `path` itself where that is no regular one."""
+    try:
+        path = path.resolve()
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            return None, os.open(path, os.O_WRONLY)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise UsageError(f"cannot write {path}", why=error.strerror or str(error)) from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            yield file.write
-        temporary.chmod(0o666 & ~_umask())
+    return Path(name), descriptor
+
+
+def _put(temporary: Path, path: Path, *, force: bool) -> None:
+    """Rename; without `force` a file that has appeared meanwhile stays, in one step where the file system has links."""
+    if force:
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        return
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise exists_already(path) from None
+    except OSError:  # a file system without links
+        if path.exists():
+            raise exists_already(path) from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
 
 
 def _umask() -> int:

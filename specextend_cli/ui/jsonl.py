@@ -14,10 +14,16 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
 
 
-def format_event(event: Event) -> str:
-    """One event as one line: `{"event": "step", ...}`; the last one carries the whole result."""
+def format_event(event: Event, document: str = "") -> str:
+    """One event as one line: `{"event": "step", "document": ..., ...}`; the last one carries the whole result."""
     values = summary_record(event.summary) if isinstance(event, Summarized) else _record(event)
-    return _inert(json.dumps({"event": type(event).__name__.lower(), **values}, ensure_ascii=False))
+    head = {"event": type(event).__name__.lower(), **({"document": document} if document else {})}
+    return _inert(json.dumps({**head, **named(values, document)}, ensure_ascii=False))
+
+
+def named(record: dict[str, Any], document: str) -> dict[str, Any]:
+    """A record under the name that tells its document from others of the command, which may be longer than its own."""
+    return {**record, "document": document} if document else record
 
 
 def format_json(value: Any) -> str:

@@ -26,6 +26,11 @@ def hush(stream: TextIO) -> None:
         termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
 
 
+def hushed() -> list[int]:
+    """Descriptors of the terminals that do not echo now: those that a panel is drawn on."""
+    return list(_before)
+
+
 def restore() -> None:
     """Give the terminal its echo back. Safe to call at any time, from a signal handler too."""
     while _before:

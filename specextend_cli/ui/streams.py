@@ -10,11 +10,21 @@ import os
 import re
 import sys
 from typing import TextIO
+from weakref import WeakSet
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
+from specextend_cli.errors import UsageError
+from specextend_cli.ui.characters import fit
 from specextend_cli.ui.colours import AMBER
+from specextend_cli.ui.separated import lines
+from specextend_cli.ui.standard_streams import are_one, is_writable
+
+WIDE = 200
+"""Columns that a pipe or a file has room for."""
+_unfinished: WeakSet[TextIO] = WeakSet()
+"""The streams whose last line has no end yet: the process's, whoever writes to them."""
 
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
 # every other escape sequence. Both the seven-bit forms and the C1 ones.
@@ -57,8 +67,8 @@ class Output:
     """stdout and stderr of this process: what they are, and the only way to write to them."""
 
     def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
-        self.stdout = _forgiving(stdout or sys.stdout)
-        self.stderr = _forgiving(stderr or sys.stderr)
+        self.stdout = fit(stdout or sys.stdout, drawn=False)
+        self.stderr = fit(stderr or sys.stderr, drawn=True)
         self.console = _console(self.stderr)
         self.pager = _console(self.stdout)
 
@@ -74,27 +84,71 @@ class Output:
 
     @property
     def shared(self) -> bool:
-        """Whether both streams end on the same terminal, so that what one writes disturbs the other."""
-        if not (self.stdout.isatty() and self.stderr.isatty()):
-            return False
-        return os.path.samestat(os.fstat(self.stdout.fileno()), os.fstat(self.stderr.fileno()))
+        """Whether both streams end in the same place, so that what one writes disturbs the other."""
+        return are_one(self.stdout, self.stderr)
+
+    def draw_on(self, stderr: TextIO) -> None:
+        """From now on, write what belongs on stderr there."""
+        self.stderr = fit(stderr, drawn=True)
+        self.console.file = self.stderr
+
+    @property
+    def width(self) -> int:
+        """Columns that a table on stdout may have."""
+        return self.pager.width if self.stdout_is_terminal else WIDE
+
+    def require_stdout(self) -> None:
+        """UsageError if nothing can be written to stdout: said before the time is spent that a result takes."""
+        if not is_writable(self.stdout):
+            raise closed()
 
     def write(self, text: str) -> None:
         """Write to stdout as it is, at once. A reader that has gone away raises BrokenPipeError."""
         self.stdout.write(text)
         self.stdout.flush()
+        if text:
+            (_unfinished.discard if text.endswith("\n") else _unfinished.add)(self.stdout)
 
     def note(self, text: str | Text, style: str = "") -> None:
         """Write one line to stderr; strings are sanitized and never read as markup."""
+        self._begin_line()
         self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, style=style, soft_wrap=True)
+
+    def note_table(self, renderable: RenderableType) -> None:
+        """Print a table on stderr."""
+        self._begin_line()
+        if self.stderr.isatty():
+            self.console.print(renderable)
+        else:
+            for line in lines(renderable):
+                self.stderr.write(f"{line}\n")
+
+    def _begin_line(self) -> None:
+        """Where both streams end in one file, a note does not stand behind the words of an unfinished line."""
+        if self.stdout in _unfinished and self.shared:
+            self.stderr.write("\n")
+            _unfinished.discard(self.stdout)
 
     def warn(self, message: str) -> None:
         """Write one warning to stderr."""
-        self.note(Text.assemble(("warning: ", AMBER), sanitize(message)))
+        self.note(warning(message))
 
     def show(self, renderable: RenderableType) -> None:
-        """Print a result made for people (a table, a list) on stdout."""
-        self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
+        """Print a result made for people (a table, a list) on stdout; for programs, tables are lines between tabs."""
+        if self.stdout_is_terminal:
+            self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
+        else:
+            self.write("".join(f"{line}\n" for line in lines(renderable)))
+
+
+def warning(message: str) -> Text:
+    """A warning as it is shown."""
+    return Text.assemble(("warning: ", AMBER), sanitize(message))
+
+
+def closed() -> UsageError:
+    """The error for a result without a place to go."""
+    return UsageError("stdout is closed", why="the result has nowhere to go", fix="redirect it: > FILE, or > /dev/null")
 
 
 def silence(stream: TextIO) -> None:
@@ -103,13 +157,23 @@ def silence(stream: TextIO) -> None:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def _forgiving(stream: TextIO) -> TextIO:
-    """A character the stream's encoding does not have is replaced, not fatal."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="replace")
-    return stream
+class _Console(Console):
+    """Rich's, which asks the terminal that it writes to for its size, not whichever standard stream is one."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """Columns and rows."""
+        found = super().size
+        try:
+            columns, rows = os.get_terminal_size(self.file.fileno())
+        except (OSError, ValueError):
+            return found
+        return ConsoleDimensions(self._width or columns or found.width, self._height or rows or found.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
 
 
 def _console(stream: TextIO) -> Console:
-    return Console(file=stream, markup=False, highlight=False, emoji=False)
+    return _Console(file=stream, markup=False, highlight=False, emoji=False)

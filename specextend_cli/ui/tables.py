@@ -81,19 +81,21 @@ class PresetRow:
     fits: bool | None
 
 
-def preset_table(rows: Sequence[PresetRow]) -> Table:
-    """The presets, and whether they are here and fit this machine."""
-    made = table("preset", "context", "memory", "on disk", "licence", numbers=("context", "memory"))
+def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
+    """The presets, and whether they are here and fit this machine; `folded`: the title is below the name."""
+    last = () if folded else ("title",)
+    made = table("preset", "context", "memory", "on disk", "licence", *last, numbers=("context", "memory"))
     made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # a name is typed again: never cut
     for row in rows:
         memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
         made.add_row(
-            cell(row.name, "bold") + Text("\n") + cell(row.title, QUIET),
+            cell(row.name, "bold") + (Text("\n") + cell(row.title, QUIET) if folded else Text()),
             format_count(row.context),
             Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits])
             + Text("" if row.fits is not False else " too big", style=AMBER),
             Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
             cell(f"{row.licence}{', gated' if row.gated else ''}"),
+            *(() if folded else (cell(row.title),)),
         )
     return made
 
@@ -162,12 +164,19 @@ def _verdict(plain: Summary, fast: Summary, divergence: int | None) -> Text:
 
 @dataclass(frozen=True)
 class Check:
-    """One finding of `doctor`. `fix` is the command that improves a state other than "ok"."""
+    """One finding of `doctor`: what there is, what its absence costs, and the command that improves it.
+
+    "bad" is what is needed and missing, "poor" what costs something.
+    """
 
     name: str
     value: str
     state: Literal["ok", "poor", "bad"] = "ok"
     fix: str = ""
+    cost: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.value}; {self.cost}" if self.cost else self.value
 
 
 _MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
@@ -177,7 +186,7 @@ def format_checks(checks: Sequence[Check]) -> Text:
     """A line a check."""
     width = max((len(check.name) for check in checks), default=0)
     return Text("\n").join(
-        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(check.value)) for check in checks
+        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(str(check))) for check in checks
     )
 
 

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from specextend_cli.figures import format_clock, format_count, format_percent, format_seconds
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
+from specextend_cli.ui.foreign_output import held_back
 from specextend_cli.ui.streams import Output
 
 _EVERY = 10.0  # seconds between two plain lines
@@ -30,8 +31,16 @@ class TrainingView:
 
     def __enter__(self) -> TrainingView:
         if self.output.animated and not self.quiet:
+            self._stack.enter_context(held_back(self.output, self.output.note))
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
-            self._bar = self._stack.enter_context(Progress(*columns, console=self.output.console, transient=True))
+            bar = Progress(
+                *columns,
+                console=self.output.console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._bar = self._stack.enter_context(bar)
             self._task = self._bar.add_task("starting", total=1.0, figures="")
         return self
 

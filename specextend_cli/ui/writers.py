@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
 from specextend_cli.summarize.events import Event, Part, Plan, Sentence, Summarized, Text
-from specextend_cli.ui.jsonl import format_event, format_json, summary_record
+from specextend_cli.ui.jsonl import format_event, format_json, named, summary_record
 from specextend_cli.ui.markdown import format_footer
 from specextend_cli.ui.marks import Marks
 from specextend_cli.ui.streams import Sanitizer
@@ -34,7 +34,7 @@ class TextWriter:
     With `marks`, a sentence waits until it is known what it rests on, which is as soon as it is whole.
     """
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._marks = marks
         self._clean = Sanitizer()
@@ -75,7 +75,7 @@ class TextWriter:
 class MarkdownWriter:
     """The summary, and a footer that says what was read."""
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._text = TextWriter(write, marks)
         self._span: tuple[int, int] | None = None
@@ -96,27 +96,50 @@ class MarkdownWriter:
 class JsonWriter:
     """One JSON object when the document is done."""
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
         self.write = write
+        self._document = document
 
     def add(self, event: Event) -> None:
         """Write the result when it is there."""
         if isinstance(event, Summarized):
-            self.write(format_json(summary_record(event.summary)) + "\n")
+            self.write(format_json(named(summary_record(event.summary), self._document)) + "\n")
+
+
+class JsonArray:
+    """Several JSON objects on one stream, as one array: `item` makes a `write` for each, `close` ends it."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def item(self, write: Write) -> Write:
+        """A `write` that takes one whole object."""
+
+        def put(text: str) -> None:
+            write(f"{',' if self._begun else '['}\n{text.rstrip()}")
+            self._begun = True
+
+        return put
+
+    def close(self, write: Write, *, empty: bool = True) -> None:
+        """End the array; one without objects is written only if it may be `empty`."""
+        if self._begun or empty:
+            write("\n]\n" if self._begun else "[]\n")
 
 
 class JsonLinesWriter:
-    """Every event as a line, when it happens."""
+    """Every event as a line, when it happens, with its document's name."""
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS) -> None:
+    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
         self.write = write
+        self._document = document
 
     def add(self, event: Event) -> None:
         """Write the event."""
-        self.write(format_event(event) + "\n")
+        self.write(format_event(event, self._document) + "\n")
 
 
-WRITERS: dict[Format, Callable[[Write, Marks], Writer]] = {
+WRITERS: dict[Format, Callable[[Write, Marks, str], Writer]] = {
     "text": TextWriter,
     "md": MarkdownWriter,
     "json": JsonWriter,

@@ -2,12 +2,13 @@
 
 The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
 that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `loaded` (report
-heavy modules on stderr at the end).
+heavy modules on stderr at the end), `native` (written to descriptor 2 with every note, as native code does).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import types
@@ -26,6 +27,7 @@ from specextend_cli.summarize.events import Coverage, Event, Noted, Plan
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
 fail: list[str] = settings.pop("fail", [])
+native: str = settings.pop("native", "")
 crash, hang, loaded = settings.pop("crash", False), settings.pop("hang", 0), settings.pop("loaded", False)
 if "coverage" in settings:
     values = settings["coverage"]
@@ -78,6 +80,8 @@ class Summarizer:
         for event in stream(document.name, **settings):
             yield event
             noted += isinstance(event, Noted)
+            if native and isinstance(event, Noted):
+                os.write(2, native.encode())
             if hang and isinstance(event, Noted) and noted == 2:
                 time.sleep(hang)
 

@@ -27,7 +27,7 @@ def planned(done) -> list[str]:
 
 def test_a_directory_stands_for_its_documents(cli, presets, folder):
     done = cli("plan", folder, "--json", "-m", presets["one"])
-    assert planned(done) == ["river.txt", "bridge.txt"]
+    assert planned(done) == ["river.txt", "old/bridge.txt"]
     assert done.stderr == f"{folder}: 2 documents; skipped: photo.jpeg (an image); 1 hidden\n"
 
 

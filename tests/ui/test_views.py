@@ -72,8 +72,24 @@ def test_no_frame_has_more_than_eight_rows_or_is_too_wide(width):
         assert all(len(row) <= width for row in rows)
 
 
-def test_a_low_terminal_gets_one_row():
-    assert all(len(rows) == 1 for rows in frames(80, height=8))
+@pytest.mark.parametrize(("height", "most"), [(3, 1), (5, 1), (6, 3), (10, 3), (11, 3)])
+def test_a_low_terminal_gets_three_rows_or_one(height, most):
+    shown = list(frames(40, height=height))
+    assert max(map(len, shown)) == most
+    if most == 3:
+        assert any("pages 18-34" in rows[0] and "of a note" in rows[1] and "tok/s" in rows[2] for rows in shown)
+        assert any("of the summary" in rows[1] and "customs" in rows[2] for rows in shown)
+
+
+def test_without_colours_a_bar_shows_where_it_ends():
+    full, rest = set(), set()
+    for rows in frames(80):
+        for row in rows:
+            if found := re.search(r"(━*)(─*) │$", row):
+                full.add(len(found[1]))
+                rest.add(len(found[2]))
+    assert len(full) > 5
+    assert len(rest) > 5
 
 
 def test_the_panel_shows_what_decoding_does():
@@ -88,7 +104,7 @@ def test_the_panel_shows_what_decoding_does():
     ):
         assert expected in text
     assert re.search(r"accepted  2\.\d\d    1[▁-█]{2} 2██ 3[▁-█]{2} ", text)
-    assert re.search(r"hits      7\d%     [▁-█]{50}", text)
+    assert re.search(r"hits      7\d%     [▁-█ ]{50}", text)
 
 
 def test_slower_than_plain_is_said_with_a_hint():

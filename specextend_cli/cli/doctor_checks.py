@@ -1,0 +1,260 @@
+"""What `doctor` looks at. All of it is cheap: no model is loaded, and torch is not imported."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from specextend_cli.errors import SpecextendError
+from specextend_cli.ui.streams import Output
+from specextend_cli.ui.tables import Check
+
+NEED_DISK = 1 << 30
+NEED_MEMORY = 2 << 30
+FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+"""PyTorch's build for processors: a tenth of the one with CUDA that the package index has for Linux."""
+_PROGRAM = "#include <cmath>\n#include <omp.h>\nint main() { return omp_get_max_threads() < 0; }\n"
+_INSTRUCTIONS = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}  # as engine/native/library.py
+_OFFLINE, _NO = ("SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"), ("", "0", "false", "no", "off")
+_NVIDIA, _DISPLAY = "0x10de", "0x03"
+
+
+def examine(output: Output) -> Iterator[Check]:
+    """Every finding, in the order in which they are shown."""
+    gpu = _gpu()
+    yield from _software(gpu)
+    if not gpu:
+        yield from _processor()
+    yield from _hardware()
+    yield from _models()
+    yield _terminal(output)
+
+
+def _software(gpu: str | None) -> Iterator[Check]:
+    from specextend_cli import __version__
+
+    yield Check("specextend", __version__)
+    yield Check("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield _torch(gpu)
+    version = _version("transformers")
+    yield Check("transformers", version) if version else _missing("transformers", "pip install transformers")
+    yield _pip()
+    yield _gpu_check(gpu)
+    if gpu:
+        flash = _version("flash-attn")
+        fix = "pip install 'specextend-cli[flash]' --no-build-isolation"
+        cost = "PyTorch's own kernels read prompts, more slowly"
+        yield Check("flash-attn", flash) if flash else Check("flash-attn", "not installed", "poor", fix, cost)
+
+
+def _missing(package: str, fix: str) -> Check:
+    return Check(package, "not installed", "bad", fix, "no model can be run")
+
+
+def _torch(gpu: str | None) -> Check:
+    version = _version("torch")
+    if version is None:
+        return _missing("torch", "pip install torch" if gpu else FOR_PROCESSORS)
+    cuda = _built_for_cuda()
+    if cuda and gpu is None:
+        fix = f"{FOR_PROCESSORS} --force-reinstall"
+        return Check("torch", f"{version}, for CUDA {cuda}", "poor", fix, "gigabytes that are of no use without a GPU")
+    return Check("torch", version)
+
+
+def _built_for_cuda() -> str | None:
+    """The version of CUDA that torch was built for, by its own file, which is not run."""
+    try:
+        path = Path(str(metadata.distribution("torch").locate_file("torch/version.py")))
+        found = re.search(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", path.read_text(encoding="utf-8"), re.MULTILINE)
+    except (metadata.PackageNotFoundError, OSError, UnicodeDecodeError):
+        return None
+    return found[1] if found else None
+
+
+def _pip() -> Check:
+    version = _version("pip")
+    if version:
+        return Check("pip", version)
+    return Check("pip", "not installed", cost="models are fetched without it, and not by its mirrors and proxies")
+
+
+def _gpu_check(gpu: str | None) -> Check:
+    slow = "models run on the processor, where only the smallest presets are quick"
+    if gpu and not gpu.startswith("Apple") and _version("torch") and _built_for_cuda() is None:
+        fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
+        return Check("gpu", gpu, "poor", fix, "torch is built without CUDA, and cannot use it")
+    if gpu:
+        return Check("gpu", gpu)
+    if _has_nvidia():
+        fix = "install NVIDIA's driver: nvidia-smi must list the GPU"
+        return Check("gpu", "an NVIDIA GPU whose driver does not answer", "poor", fix, slow)
+    return Check("gpu", "none found", cost=slow)
+
+
+def _processor() -> Iterator[Check]:
+    """What makes decoding quick where there is no GPU."""
+    lacks = "our own kernels do not run; decoding takes more than twice as long"
+    if platform.machine() in ("x86_64", "AMD64"):
+        has = _instructions() >= _INSTRUCTIONS
+        yield (
+            Check("AVX-512", "with bfloat16 and VNNI") if has else Check("AVX-512", "not all of it", "poor", "", lacks)
+        )
+    yield _compiler()
+
+
+def _instructions() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return set()
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def _compiler() -> Check:
+    """The compiler that torch would take, tried on a small program."""
+    fix = "sudo apt install g++ (macOS: xcode-select --install)"
+    cost = "nothing is compiled for this machine; decoding takes more than twice as long"
+    name = os.environ.get("CXX") or ("clang++" if platform.system() == "Darwin" else "g++")
+    if shutil.which(name) is None:
+        fix = "export CXX=clang++" if shutil.which("clang++") else fix
+        return Check("compiler", f"there is no {name}", "poor", fix, cost)
+    if (why := _why_not(name)) is not None:
+        return Check("compiler", f"{name} fails ({why})", "poor", fix, cost)
+    return Check("compiler", name)
+
+
+def _why_not(compiler: str) -> str | None:
+    """What a compiler says of the small program, in a line; None where it compiles."""
+    flags = ["-std=c++20", "-fsyntax-only", *(["-fopenmp"] if platform.system() == "Linux" else [])]
+    program = _PROGRAM if platform.system() == "Linux" else "#include <cmath>\nint main() { return 0; }\n"
+    try:
+        done = subprocess.run(
+            [compiler, *flags, "-x", "c++", "-"],
+            input=program,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error).splitlines()[0][:80]
+    lines = done.stderr.strip().splitlines()
+    return None if done.returncode == 0 else (lines[0] if lines else f"exit code {done.returncode}")[:80]
+
+
+def _hardware() -> Iterator[Check]:
+    import psutil
+
+    from specextend_cli.figures import format_bytes
+
+    physical = psutil.cpu_count(logical=False)
+    yield Check("cores", f"{os.cpu_count()}" + (f" ({physical} physical)" if physical else ""))
+    memory = psutil.virtual_memory()
+    value = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}"
+    if memory.available >= NEED_MEMORY:
+        yield Check("memory", value)
+    else:
+        cost = f"the default model wants {format_bytes(NEED_MEMORY)} and may not fit"
+        yield Check("memory", value, "poor", "close other programs", cost)
+
+
+def _models() -> Iterator[Check]:
+    from specextend_cli.models.preset import DEFAULT
+    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.sources import is_present
+
+    try:
+        present = is_present(load_preset(DEFAULT))
+    except SpecextendError as error:
+        yield Check("model", error.what, "bad", error.fix, "without --model nothing can be summarized")
+        return
+    yield _cache(present)
+    fetch = f"specextend models pull {DEFAULT}"
+    if present:
+        yield Check("model", f"{DEFAULT} is on disk")
+    elif said := [name for name in _OFFLINE if os.environ.get(name, "").lower() not in _NO]:
+        fix = f"env {' '.join(f'-u {name}' for name in said)} {fetch}"
+        yield Check("model", f"{DEFAULT} is not here", "bad", fix, f"{' and '.join(said)} forbids to fetch it")
+    else:
+        yield Check("model", f"{DEFAULT} is not here", "poor", fetch, "the first summary fetches 93 MB")
+    yield _presets()
+
+
+def _cache(present: bool) -> Check:
+    """Where models, notes and compiled code are kept: without a `present` model there must be room for it."""
+    from specextend_cli.figures import format_bytes
+    from specextend_cli.models.store import cache_root
+
+    cache = cache_root()
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    value, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
+    state: Literal["poor", "bad"] = "poor" if present else "bad"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        lost = "notes, runs and compiled code are not kept" if present else "no model can be stored"
+        return Check("cache", f"{value}, which cannot be written to", state, fix, lost)
+    if free < NEED_DISK:
+        lost = "notes, runs and compiled code may not be kept" if present else "the model does not fit"
+        return Check("cache", value, state, fix, lost)
+    return Check("cache", value)
+
+
+def _presets() -> Check:
+    """Whether all presets can be read, and which of them this machine has room for."""
+    from specextend_cli.figures import format_bytes
+    from specextend_cli.models.memory import device_memory, fits
+    from specextend_cli.models.presets import list_presets
+
+    try:
+        presets = list_presets()
+    except SpecextendError as error:
+        return Check("presets", error.what, "poor", error.fix, "presets cannot be listed")
+    memory = device_memory()
+    fitting = sum(fits(preset, memory) is not False for preset in presets)
+    return Check("presets", f"{fitting} of {len(presets)} fit into {format_bytes(memory)}: specextend presets list")
+
+
+def _terminal(output: Output) -> Check:
+    console = output.console
+    kind = f"{console.width} columns, {console.color_system or 'no'} colours" if output.stderr.isatty() else "none"
+    return Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {output.stderr.encoding}")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _gpu() -> str | None:
+    """The GPUs' names by their driver's own tool; None where there is neither."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
+    query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "; ".join(answer.stdout.strip().splitlines()) or None
+
+
+def _has_nvidia() -> bool:
+    """Whether a display adapter of NVIDIA's is on the bus, driver or not."""
+    for device in Path("/sys/bus/pci/devices").glob("*"):
+        try:
+            vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))
+        except OSError:
+            continue
+        if vendor == _NVIDIA and kind.startswith(_DISPLAY):
+            return True
+    return False

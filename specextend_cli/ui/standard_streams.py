@@ -1,0 +1,77 @@
+"""The three standard streams as this process was given them, made safe before anything is opened or written.
+
+A closed descriptor would be taken by the next file that is opened, a database perhaps, which then gets what is meant
+for people. And what becomes of stderr must never cost the result: a full disk or a reader that has gone away ends
+what is said there, and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import sys
+from typing import TextIO
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+
+def prepare() -> None:
+    """Give closed streams a descriptor of their own, and make writing to stderr never fail. For the start of `main`."""
+    # stdout gets a descriptor that refuses to be written to: a result that goes nowhere is an error.
+    for descriptor, mode in ((STDIN, os.O_RDONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_WRONLY)):
+        if not _is_open(descriptor):
+            _open_at(descriptor, mode)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(STDIN, closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(STDOUT, "w", closefd=False)
+    encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
+    sys.stderr = forgiving(STDERR, encoding)
+
+
+def forgiving(descriptor: int, encoding: str, errors: str = "backslashreplace") -> TextIO:
+    """A text stream onto `descriptor` to which writing never fails: what cannot be written is lost."""
+    buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(buffer, encoding=encoding, errors=errors, line_buffering=True)
+
+
+def is_writable(stream: TextIO) -> bool:
+    """Whether the stream's descriptor may be written to; True where it has none."""
+    try:
+        return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except (OSError, ValueError):
+        return True
+
+
+def are_one(first: TextIO, second: TextIO) -> bool:
+    """Whether two streams end in the same place: a terminal, a file (`> all.txt 2>&1`) or a pipe (`2>&1 | less`)."""
+    try:
+        return os.path.samestat(os.fstat(first.fileno()), os.fstat(second.fileno()))
+    except (OSError, ValueError):
+        return False
+
+
+class _Forgiving(io.FileIO):
+    def write(self, data: object) -> int:
+        """Write all of it, or pretend to."""
+        try:
+            written = super().write(data)  # type: ignore[arg-type]  # whatever the buffer above hands over
+        except OSError:
+            written = None
+        return len(data) if written is None else written  # type: ignore[arg-type]
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _open_at(descriptor: int, mode: int) -> None:
+    opened = os.open(os.devnull, mode)
+    if opened != descriptor:
+        os.dup2(opened, descriptor)
+        os.close(opened)

@@ -1,0 +1,138 @@
+"""`doctor`: what is missing, what that costs, what to do about it, and an exit code that says whether it is needed."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from specextend_cli.cli import doctor_checks
+
+
+@pytest.fixture
+def findings(cli, monkeypatch):
+    """The exit code, and what is found by its name."""
+    monkeypatch.setattr(doctor_checks, "_gpu", lambda: None)
+    monkeypatch.setattr("specextend_cli.models.sources.is_present", lambda preset: True)
+
+    def find():
+        done = cli("doctor", "--json")
+        return done.returncode, {check["name"]: check for check in json.loads(done.stdout)}
+
+    return find
+
+
+@pytest.fixture
+def lacking(monkeypatch):
+    """Let packages be not installed."""
+    version = metadata.version
+
+    def lack(*names):
+        def without(name):
+            if name in names:
+                raise metadata.PackageNotFoundError(name)
+            return version(name)
+
+        monkeypatch.setattr(metadata, "version", without)
+
+    return lack
+
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_nothing_is_missing(findings, monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    code, found = findings()
+    assert code == 0
+    assert not [check for check in found.values() if check["state"] == "bad"]
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_what_is_needed_makes_it_4(findings, lacking, package):
+    lacking(package)
+    code, found = findings()
+    assert (code, found[package]["state"]) == (4, "bad")
+    assert "no model can be run" in found[package]["cost"]
+    assert package != "torch" or found[package]["fix"] == doctor_checks.FOR_PROCESSORS
+
+
+def test_no_pip_costs_little(findings, lacking):
+    lacking("pip")
+    code, found = findings()
+    assert (code, found["pip"]["value"]) == (0, "not installed")
+    assert "mirrors" in found["pip"]["cost"]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "value"),
+    [
+        (None, "there is no nothing++"),
+        ("echo a.h is missing >&2; exit 1", "fails (a.h is missing)"),
+        ("exit 3", "code 3"),
+    ],
+)
+def test_no_compiler_or_a_broken_one(findings, tmp_path, monkeypatch, compiler, value):
+    monkeypatch.setenv("CXX", script(tmp_path / "broken++", compiler) if compiler else "nothing++")
+    code, found = findings()
+    assert (code, found["compiler"]["state"]) == (0, "poor")
+    assert value in found["compiler"]["value"]
+    assert "twice as long" in found["compiler"]["cost"]
+
+
+def test_no_avx_512(findings, monkeypatch):
+    monkeypatch.setattr(doctor_checks.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(doctor_checks, "_instructions", lambda: {"avx2", "avx512f"})
+    code, found = findings()
+    assert (code, found["AVX-512"]["state"]) == (0, "poor")
+    assert "twice as long" in found["AVX-512"]["cost"]
+
+
+def test_a_torch_for_cuda_without_a_gpu(findings, monkeypatch):
+    monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: "12.8")
+    _, found = findings()
+    assert found["torch"]["fix"] == f"{doctor_checks.FOR_PROCESSORS} --force-reinstall"
+    assert "gigabytes" in found["torch"]["cost"]
+
+
+def test_a_gpu_that_torch_cannot_use(findings, monkeypatch):
+    monkeypatch.setattr(doctor_checks, "_gpu", lambda: "NVIDIA H100, 80 GB")
+    monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: None)
+    code, found = findings()
+    assert (code, found["gpu"]["state"]) == (0, "poor")
+    assert "without CUDA" in found["gpu"]["cost"]
+
+
+def test_a_model_that_is_not_here(findings, monkeypatch):
+    monkeypatch.setattr("specextend_cli.models.sources.is_present", lambda preset: False)
+    code, found = findings()
+    assert (code, found["model"]["state"]) == (0, "poor")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    code, found = findings()
+    assert (code, found["model"]["state"]) == (4, "bad")
+    assert found["model"]["fix"].startswith("env -u HF_HUB_OFFLINE specextend models pull")
+
+
+def test_the_command_for_processors_is_in_the_docs():
+    top = Path(__file__).parents[2]
+    for page in ("README.md", "docs/getting-started.md"):
+        text = (top / page).read_text()
+        assert text.index(doctor_checks.FOR_PROCESSORS) < text.index("pip install .\n")
+
+
+def test_without_torch_the_error_is_4_and_names_it(cli, tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("Some words.\n")
+
+    def absent(*arguments, **options):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("specextend_cli.summarize.summarizer.Summarizer.__init__", absent)
+    done = cli("summarize", path)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: torch is not installed\n")

@@ -1,0 +1,240 @@
+"""Options that cannot be meant are refused before a document is read; `-h`, `--help` and errors have one style each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from examples import stand_in
+from made_pdfs import report_bytes
+from shell import RUNNER, environment
+from test_bad_input import said
+
+from specextend_cli.cli import help
+from specextend_cli.cli.main import app
+from specextend_cli.models.preset_file import read_preset, to_toml
+from specextend_cli.models.presets import list_presets
+
+DOCS = RUNNER.parents[2] / "docs"
+sys.path.insert(0, str(DOCS))
+
+import make_cli
+
+COMMANDS = [" ".join(words) for words in make_cli._commands(app)]
+
+
+@pytest.fixture
+def empty(tmp_path):
+    """A directory that holds nothing."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("command", ["summarize", "compare", "bench", "train-draft"])
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", ""])
+def test_devices_that_there_are_not(cli, command, device):
+    wanted = ("--corpus", "absent") if command == "train-draft" else () if command == "bench" else ("absent.pdf",)
+    done = cli(command, *wanted, "--device", device)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no device" in said(done)["error"]
+
+
+def test_a_device_that_this_machine_lacks_is_said_before_the_document(cli):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    done = cli("summarize", "absent.pdf", "--device", "cuda")
+    assert (done.returncode, said(done)["error"]) == (2, "device cuda is not usable here")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--temperature", "inf"),
+        ("--temperature", "nan"),
+        ("--temperature", "-inf"),
+        ("--temperature", "-1"),
+        ("--timeout", "nan"),
+        ("--timeout", "0"),
+        ("--length", "many"),
+        ("--length", "-5"),
+        ("--pages", "9-3"),
+        ("--style", "haiku"),
+        ("--template", "absent"),
+        ("--model", "absent"),
+        ("--head", "absent"),
+        ("--draft", "mine"),
+        ("--seed", "-1"),
+        ("--max-tokens", "0"),
+        ("--batch", "0"),
+        ("--shard", "3/2"),
+        ("--workers", "2"),
+        ("--format", "pdf"),
+        ("--json", "--format", "md"),
+    ],
+)
+def test_what_cannot_be_meant_is_2_before_the_document_is_looked_for(cli, wrong):
+    done = cli("summarize", "absent.pdf", *wrong)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said(done)["error"]
+
+
+@pytest.mark.parametrize(
+    ("files", "error"),
+    [
+        ({}, "cannot read the head's config.json"),
+        ({"config.json": "[]"}, "cannot read the head's config.json"),
+        ({"config.json": "{}"}, "the weights in"),
+        ({"config.json": "{}", "model.safetensors": "no"}, "the weights in"),
+    ],
+)
+@pytest.mark.parametrize("command", ["summarize", "compare", "bench"])
+def test_a_directory_without_a_head_is_4_before_the_document(cli, empty, command, files, error):
+    for name, text in files.items():
+        (empty / name).write_text(text)
+    done = cli(command, *(("absent.pdf",) if command != "bench" else ()), "--head", empty)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert said(done)["error"].startswith(error)
+
+
+def test_a_draft_that_the_preset_has_not_is_2_before_the_document(cli):
+    done = cli("summarize", "absent.pdf", "--draft", "lm")
+    assert (done.returncode, said(done)["error"]) == (2, "preset smollm2-135m has no draft model")
+
+
+@pytest.mark.parametrize("name", ["SPECEXTEND_DEVICE", "SPECEXTEND_MODEL"])
+def test_the_environment_is_checked_like_options(cli, monkeypatch, name):
+    monkeypatch.setenv(name, "nonsense")
+    assert cli("summarize", "absent.pdf").returncode == 2
+
+
+# ----------------------------------------------------------------------------------------------------------- presets
+
+
+def test_a_preset_that_was_shown_can_be_used_under_any_name(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(cli("presets", "show", "smollm2-135m").stdout)
+    again = json.loads(cli("presets", "show", "./mine.toml", "--json").stdout)
+    first = json.loads(cli("presets", "show", "smollm2-135m", "--json").stdout)
+    assert again == {**first, "name": "mine"}
+    (tmp_path / "a.txt").write_text("Some words.\n")
+    assert cli("plan", "a.txt", "-m", "./mine.toml", "--offline").returncode in (0, 4)
+    (tmp_path / "Mine.toml").write_text((tmp_path / "mine.toml").read_text())
+    assert said(cli("presets", "show", "Mine.toml"))["why"].startswith("a name has lower-case letters")
+
+
+def test_every_preset_survives_being_shown(tmp_path):
+    for preset in list_presets():
+        path = tmp_path / "copy.toml"
+        path.write_text(to_toml(preset, None))
+        assert read_preset(path) == preset.model_copy(update={"name": "copy"})
+
+
+# -------------------------------------------------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_short_or_complete_and_says_no_types(cli, command):
+    short, long = (cli(*command.split(), flag).stdout for flag in ("-h", "--help"))
+    count = [len(re.findall(r"^  (?:-\w, )?--[\w-]+", text, re.M)) for text in (short, long)]
+    assert count[0] <= help.SHORT
+    assert count[0] == count[1] if count[1] <= help.SHORT else f"{command} --help" in short
+    assert "<" not in short + long
+    assert long.startswith(f"usage: specextend {command}".rstrip())
+
+
+def examples() -> list[tuple[str, str]]:
+    found = []
+    for command in ("", *COMMANDS):
+        text = make_cli._help(tuple(command.split()))
+        for block in re.findall(r"^Examples?:\n((?:  .+\n)+)", text + "\n", re.M):
+            found += [(command, line.strip()) for line in block.splitlines()]
+    return found
+
+
+def test_there_are_examples():
+    assert len(examples()) >= 20
+    assert [line for _, line in examples() if len(line) > 78] == []
+
+
+@pytest.fixture
+def here(presets, tmp_path):
+    """A directory with what examples name, and commands that stand in for what they call."""
+    stand_in(presets)
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    bodies = {
+        "specextend": f"exec '{sys.executable}' '{RUNNER}' '{{}}' \"$@\"",
+        "curl": "echo Some words.",
+        "pdftotext": "echo Some words.",
+        "less": "cat",
+    }
+    for name, body in bodies.items():
+        (bin / name).write_text(f"#!/bin/sh\n{body}\n")
+        (bin / name).chmod(0o755)
+    for name in ("report.pdf", "paper.pdf"):
+        (tmp_path / name).write_bytes(report_bytes(3))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line", sorted({line for command, line in examples() if command not in ("bench", "train-draft", "show")})
+)
+def test_examples_work_as_they_are_printed(cli, here, monkeypatch, line):
+    if "specextend show" in line or "pull" in line or "specextend models rm" in line or "specextend runs rm" in line:
+        pytest.skip("needs a run or a model")
+    monkeypatch.chdir(here)
+    (here / "mine.toml").write_text(cli("presets", "show", "smollm2-135m").stdout)
+    if not set(line) & set("|*>") and not line.startswith(("specextend summarize", "specextend compare")):
+        done = cli(*shlex.split(line)[1:])
+        assert done.returncode == 0, done.stderr
+        return
+    env = environment(PATH=f"{here / 'bin'}:{os.environ['PATH']}", PYTHONWARNINGS="")
+    done = subprocess.run(line, shell=True, cwd=here, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("line", [line for command, line in examples() if command in ("bench", "train-draft")])
+def test_examples_that_take_long_are_understood(line):
+    import typer
+
+    _, command, *arguments = shlex.split(line)
+    typer.main.get_command(app).commands[command].make_context(command, arguments)
+
+
+# ------------------------------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("--nonsense",),
+        ("summarize", "--nonsense"),
+        ("summarize", "--length"),
+        ("summarize", "--style", "haiku", "a.txt"),
+        ("summarize", "--max-tokens", "many", "a.txt"),
+        ("extract", "a.txt", "b.txt"),
+        ("presets",),
+        ("presets", "nonsense"),
+        ("presets", "show"),
+        ("train-draft",),
+        ("summarize", "absent", "--json", "-f", "md"),
+        ("runs", "rm"),
+    ],
+)
+def test_every_usage_error_has_one_style(cli, arguments):
+    done = cli(*arguments)
+    assert done.returncode == 2
+    if arguments == ("presets",):
+        assert done.stdout.startswith("usage: specextend presets")
+        return
+    assert done.stdout == ""
+    assert re.fullmatch(r"error: [a-z-].*\n(why:   .*\n)?try:   .*\n", done.stderr), done.stderr

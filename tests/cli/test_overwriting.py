@@ -1,0 +1,203 @@
+"""No command writes over what it reads, nor over anything that exists unless it is told to."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from shell import bash, run
+
+from specextend_cli.errors import UsageError
+from specextend_cli.ui.destination import atomic
+
+WORDS = "A harbour is a place where ships stay.\n"
+
+
+@pytest.fixture
+def document(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "report.txt"
+    path.write_text(WORDS)
+    return path
+
+
+def refused(done, *says):
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: " in done.stderr
+    assert all(text in done.stderr for text in says), done.stderr
+
+
+def link(document, kind):
+    name = document.parent / "other.txt"
+    {"symbolic": name.symlink_to, "hard": name.hardlink_to}[kind](document)
+    return name
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("command", ["summarize", "extract"])
+@pytest.mark.parametrize("output", ["report.txt", "./report.txt", "symbolic", "hard"])
+def test_an_output_that_is_the_input_is_2(cli, document, command, output, force):
+    output = link(document, output) if output in ("symbolic", "hard") else output
+    refused(cli(command, document, "-o", output, *force), "is read by this command")
+    assert document.read_text() == WORDS
+
+
+def test_so_it_is_with_a_link_as_input(cli, document):
+    refused(cli("summarize", link(document, "symbolic"), "-o", document, "--force"))
+    assert document.read_text() == WORDS
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "hard"])
+def test_so_it_is_in_a_directory(cli, document, kind):
+    out = document.parent / "out"
+    out.mkdir()
+    result = out / "report.txt.txt"
+    {"symbolic": result.symlink_to, "hard": result.hardlink_to}[kind](document)
+    refused(cli("summarize", document, "-o", out, "--force"), "is read by this command")
+    assert document.read_text() == WORDS
+
+
+def test_so_it_is_where_the_result_on_one_is_another(cli, document):
+    other = document.parent / "report.txt.txt"
+    other.write_text(WORDS)
+    refused(cli("summarize", document, other, "-o", document.parent, "--force"), "report.txt.txt")
+    assert other.read_text() == WORDS
+
+
+@pytest.mark.parametrize("option", ["--template", "--files-from", "--password-file", "--model"])
+def test_so_it_is_with_any_other_file_that_is_read(cli, document, option):
+    file = document.parent / "mine.toml"
+    file.write_text(f"{{document}} {document}\n" if option != "--files-from" else f"{document}\n")
+    before = file.read_text()
+    refused(cli("summarize", document, option, file, "-o", file, "--force"))
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "redirection",
+    [
+        'extract "$F" >> "$F"',
+        'summarize -q - < "$F" >> "$F"',
+        'summarize - < "$F" -o "$F" --force',
+        'tokens "$F" >> "$F"',
+    ],
+)
+def test_redirections_onto_the_input_are_2(document, redirection):
+    done = bash(f"$SPECEXTEND {redirection}", F=str(document))
+    refused(done, "report.txt" if "-o" in redirection or "- " not in redirection else "stdin")
+    assert document.read_text() == WORDS
+
+
+def test_an_emptied_input_is_said_to_be_so(document):
+    refused(bash('$SPECEXTEND extract "$F" > "$F"', F=str(document)), "stdout")
+
+
+@pytest.mark.parametrize("command", ["summarize", "extract"])
+def test_a_file_is_overwritten_when_forced_only(document, command):
+    out = document.parent / "out.txt"
+    out.write_text("mine")
+    refused(run(command, document, "-o", out), "out.txt exists already", "--force")
+    assert out.read_text() == "mine"
+    assert run(command, document, "-o", out, "--force").returncode == 0
+    assert out.read_text() != "mine"
+
+
+def test_what_appears_meanwhile_is_not_overwritten(tmp_path):
+    out = tmp_path / "out.txt"
+
+    def meanwhile():
+        with atomic(out) as write:
+            write("ours")
+            out.write_text("mine")
+
+    with pytest.raises(UsageError, match="exists already"):
+        meanwhile()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_link_is_followed_not_replaced(document):
+    (document.parent / "there.txt").write_text("old")
+    out = document.parent / "out.txt"
+    out.symlink_to("there.txt")
+    assert run("summarize", document, "-o", out, "--force", "-q").returncode == 0
+    assert out.is_symlink()
+    assert (document.parent / "there.txt").read_text().startswith("The report")
+
+
+def test_devices_and_pipes_are_written_to(document):
+    fifo = document.parent / "fifo"
+    os.mkfifo(fifo)
+    done = bash('$SPECEXTEND summarize -q "$F" -o "$P" & cat "$P"; wait $!', F=str(document), P=str(fifo))
+    assert (done.returncode, done.stdout[:10]) == (0, "The report")
+    before = Path("/dev/null").stat().st_mode
+    assert run("summarize", "-q", document, "-o", "/dev/null").returncode == 0
+    assert Path("/dev/null").stat().st_mode == before
+    assert run("summarize", "-q", document, "-o", "-").stdout.startswith("The report")
+
+
+def test_results_in_a_directory_of_documents_are_no_documents(document):
+    folder = document.parent / "papers"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("a.txt", "b.md", "deep/a.txt"):
+        (folder / name).write_text(WORDS)
+    for out in ("papers", "papers/out", "papers/out"):
+        done = run("summarize", "papers", "-o", out, "-f", "md")
+        assert done.returncode == 0, done.stderr
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    made = ["a.txt.md", "b.md.md", "deep/a.txt.md"]
+    assert names == sorted(["a.txt", "b.md", "deep/a.txt", *made, *(f"out/{name}" for name in made)])
+    planned = run("plan", "papers", "--json")
+    assert [plan["document"] for plan in json.loads(planned.stdout)] == ["a.txt", "b.md", "deep/a.txt"]
+    assert "a.txt.md" in planned.stderr
+
+
+@pytest.mark.parametrize("pattern", ["papers", "papers/**/*.txt"])
+def test_a_result_whose_document_is_gone_is_none_and_a_document_beside_it_is_one(document, pattern):
+    folder = document.parent / "papers"
+    (folder / "out").mkdir(parents=True)
+    for name in ("a.txt", "out/gone.txt.txt", "out/b.txt"):
+        (folder / name).write_text(WORDS)
+    done = run("summarize", pattern, "-o", "papers/out", "-q")
+    assert done.returncode == 0
+    assert "left out, named as results of an earlier run: gone.txt.txt\n" in done.stderr
+    made = {path.name for path in (folder / "out").rglob("*") if path.is_file()}
+    assert made == {"a.txt.txt", "b.txt", "b.txt.txt", "gone.txt.txt"}
+
+
+def test_an_empty_output_is_no_directory(cli, document):
+    refused(cli("summarize", document, "-o", ""), "perhaps a shell variable is not set")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--input", "old.json", "-o", "old.json"),
+        ("--compare", "old.json", "-o", "old.json"),
+        ("--tune", "mine.toml", "-m", "mine.toml"),
+        ("--dataset", "old.json", "-o", "old.json"),
+    ],
+)
+def test_benchmarks_neither(cli, document, arguments):
+    for name in ("old.json", "mine.toml"):
+        (document.parent / name).write_text("{}")
+    refused(cli("bench", *arguments, "--force"), "is read by this command")
+
+
+@pytest.mark.parametrize("arguments", [("-o", "old.json"), ("--tune", "mine.toml"), ("--report", "page")])
+def test_benchmarks_keep_what_exists(cli, document, arguments):
+    for name in ("old.json", "mine.toml", "page/index.html"):
+        path = document.parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    refused(cli("bench", *arguments), "exists already", "--force")
+
+
+@pytest.mark.parametrize("output", ["corpus", "head", "report.txt"])
+def test_training_neither(cli, document, output):
+    for name in ("corpus/a.txt", "head/model.safetensors"):
+        path = document.parent / name
+        path.parent.mkdir()
+        path.write_text(WORDS)
+    refused(cli("train-draft", "--corpus", "corpus", "--init", "head", "-o", output))
