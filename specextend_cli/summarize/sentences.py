@@ -5,16 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import regex
+
 from specextend_cli.summarize.flaws import idle
 
-_END = re.compile(
-    r"(?:[.!?…][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]*(?=\s)|[。！？][」』”]*|\n)\s*"
+_CLOSING = r"[\p{Pe}\p{Pf}]"
+_OWN = r"[\p{STerm}།--[.!?]]"
+_PHRASED = r"[\p{Thai}\p{Lao}]"
+# Marks of other scripts (。 । ؟) end a sentence without a space behind, but not before decimals ("３．５") nor where
+# somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one.
+_END = regex.compile(
+    rf"""(?:
+        [.!?…]["')\]”’]*(?=\s)
+      | (?!．\d){_OWN}++ (?:{_CLOSING}++(?!と|って)|(?!{_CLOSING})) (?=[\s\S])
+      | (?<={_PHRASED})\ (?={_PHRASED})
+      | \n
+    )\s*""",
+    regex.VERBOSE | regex.V1,
 )
-# What ends with a full stop and ends nothing: a shortened word, or the number of an item in a list.
-_ABBREVIATION = re.compile(
-    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev"
-    r"|Jan|Feb|Aug|Sept|Oct|Nov|Dec)|\A\s*\d+)\.\s*$"
+# What ends with a full stop and ends nothing: a shortened word, an initial, or the number of an item in a list.
+_ABBREVIATION = regex.compile(
+    r"(?:\b(?:\p{Lu}|[\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S"
+    r"|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev|Jan|Feb|Aug|Sept|Oct|Nov|Dec"
+    r"|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág)|\A\s*\d+)\.\s*$"
 )
+_PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
 
@@ -23,7 +38,7 @@ def split(text: str) -> list[str]:
     """The sentences of a text, none left out: each with the white space after it."""
     sentences, start = [], 0
     for end in _END.finditer(text):
-        if not _ABBREVIATION.search(text[start : end.end()]):
+        if not _goes_on(text[start : end.end()]):
             sentences.append(text[start : end.end()])
             start = end.end()
     return [*sentences, text[start:]] if start < len(text) else sentences
@@ -68,7 +83,7 @@ class Sentences:
         while (end := _END.search(self._open, at)) is not None:
             sentence = self._open[: end.end()]
             at = end.end()
-            if _ABBREVIATION.search(sentence):
+            if _goes_on(sentence):
                 continue
             self._open, at = self._open[end.end() :], 0
             if self._is_new(sentence):
@@ -89,3 +104,12 @@ class Sentences:
         self._in_a_row = 0
         self._seen.add(words)
         return True
+
+
+def _goes_on(sentence: str) -> bool:
+    """Whether what seems to be its end is none."""
+    body = sentence.rstrip()
+    if body.endswith("."):
+        return _ABBREVIATION.search(sentence) is not None
+    at_a_space = not sentence.endswith("\n") and regex.search(_PHRASED + r"\Z", body) is not None
+    return at_a_space and "\n" not in sentence[len(body) :] and len(body.strip()) < _PHRASE
