@@ -67,7 +67,8 @@ class Index:
         for term, weight in weights.items():
             for passage in self._places.get(term, ()):
                 found[passage] += weight
-        return found
+        # Terms come in any order, and sums differ by it: what is equal is to be found equal.
+        return {passage: round(share, 9) for passage, share in found.items()}
 
     def missing(self, weights: Mapping[str, float], passage: int) -> dict[str, float]:
         """Those terms that a passage does not have."""

@@ -14,12 +14,12 @@ import regex
 from specextend_cli.summarize.fitting import POOL, fitted, leading
 from specextend_cli.summarize.lexical import Index, terms
 from specextend_cli.summarize.passages import Passage
-from specextend_cli.summarize.words import beginning, count_words, unspaced
+from specextend_cli.summarize.words import beginning, by_character, count_words
 
 _FLOOR = 0.15  # of a sentence's weight of words; what has less is about something else
 _SAME = 0.7  # of its words; a passage that shares more with a quoted one says the same
 _SHORT, _LONG = 6, 60  # words
-_DENSE = 2  # characters of scripts without spaces that say what a word says, nearly
+_DENSE = 2  # Chinese or Japanese characters that say what a word says, nearly
 _LED = 0.2  # of the words of a summary: what the drafts must lead to at least
 _ENOUGH = 0.5  # of the words that are usual; for that many, sentences are enough, and lines are left out
 _CUT = (8, 4, 1)  # words that are left of a sentence that is cut
@@ -29,6 +29,8 @@ _WHOLE = regex.compile(
       (?:[.!?\p{STerm}]["'\p{Pe}\p{Pf}\p{Pi}]*|[\p{Thai}\p{Lao}])""",
     regex.VERBOSE,
 )
+_ENDED = regex.compile(r"""[.!?…\p{STerm}\p{Thai}\p{Lao}]["'\p{Pe}\p{Pf}]*\Z""")
+_NEAR = 12  # characters before a sentence that show where the one before ends
 _LEANS = regex.compile(
     r"""(?:They|It|He|She|This|These|That|Those|Such|Their|Its|His|Her|But|And|Or|Nor|So|Yet|Also|Rather|Instead|However
       |Otherwise|Furthermore|Additionally|Nevertheless|Nonetheless|Conversely|Similarly|Likewise|Specifically|Therefore
@@ -77,7 +79,10 @@ class Quoter:
 
     def __init__(self, text: str, passages: Sequence[Passage], index: Index) -> None:
         self._texts = [text[passage.start : passage.end] for passage in passages]
-        self._lone = [stands_alone(passage) for passage in self._texts]
+        self._lone = [
+            stands_alone(passage) and _begins(text, place.start)
+            for passage, place in zip(self._texts, passages, strict=True)
+        ]
         self._index = index
 
     def quotes(
@@ -182,10 +187,16 @@ class Quoter:
 
 def stands_alone(sentence: str) -> bool:
     """Whether it is a whole sentence of a length to be read, says more than whom to call, and begins by itself."""
-    size = count_words(sentence) / (_DENSE if unspaced(sentence) else 1)
+    size = count_words(sentence) / (_DENSE if by_character(sentence) else 1)
     if not _SHORT <= size <= _LONG or _LEANS.match(sentence) or _CONTACT.search(sentence):
         return False
     return _balanced(sentence) and _WHOLE.fullmatch(sentence) is not None
+
+
+def _begins(text: str, start: int) -> bool:
+    """Whether a sentence begins there, and not the rest of one that a chunk's end cut in two."""
+    before = text[max(start - _NEAR, 0) : start]
+    return not before.strip() or "\n" in before[len(before.rstrip()) :] or _ENDED.search(before.rstrip()) is not None
 
 
 def _balanced(sentence: str) -> bool:

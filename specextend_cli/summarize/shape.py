@@ -10,7 +10,7 @@ from typing import Protocol
 
 from specextend_cli.models.wording import Style
 from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.words import unspaced
+from specextend_cli.summarize.words import by_character
 
 _ITEM = re.compile(r"\s*(?:[-*•–#]|\(?\d{1,3}[.)]|[IVX]{1,5}\.)\s")
 BRIEF = 2
@@ -120,7 +120,7 @@ class Prescribed:
             return "\n"
         if topic and self._style == "paragraph":
             return "\n\n"
-        return "" if unspaced(self._last) else " "
+        return "" if by_character(self._last) else " "
 
 
 def shape(style: Style, part: int, parts: int, *, brief: bool = True) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 import regex
 
@@ -11,16 +12,17 @@ _SYLLABLES = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 UNSPACED = rf"{_CHARACTERS}{_SYLLABLES}"
 """Scripts without spaces between words, as the inside of a character class."""
 _UNSPACED = regex.compile(rf"[{UNSPACED}]")
+_CHARACTER = regex.compile(rf"[{_CHARACTERS}]")
 _WORD = regex.compile(rf"[{_CHARACTERS}]|(?:[{_SYLLABLES}]\p{{M}}*){{1,4}}|[^\s{UNSPACED}]+")
 _SAYS = regex.compile(r"[\p{L}\p{N}]")
 _PAUSES = ",;:،؛、，；："
 _LATE = 0.1  # of a beginning's words: how far before its end a pause is looked for
 
 
-def unspaced(text: str) -> bool:
-    """Whether most letters of the text belong to scripts without spaces between words."""
+def by_character(text: str) -> bool:
+    """Whether most of the text's letters are characters that count as words each: Chinese, Japanese."""
     letters = regex.findall(r"\p{L}", text)
-    return 2 * len(_UNSPACED.findall("".join(letters))) > len(letters)
+    return 2 * sum(_CHARACTER.match(letter) is not None for letter in letters) > len(letters)
 
 
 def words(text: str) -> list[str]:
@@ -45,7 +47,7 @@ def beginning(text: str, most: int) -> str:
         ends.append(end)
     else:
         return text
-    near = ends[max(int(most * (1 - _LATE)), 1) - 1 :]
+    near = ends[ceil(most * (1 - _LATE)) - 1 :]
     end = next((end for end in reversed(near) if text[end - 1] in _PAUSES or text[end] in _PAUSES), near[-1])
     return text[:end].rstrip(f"{_PAUSES}-–—. ") + "…"
 

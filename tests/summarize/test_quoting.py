@@ -84,7 +84,7 @@ def test_every_part_is_quoted_from() -> None:
         ["Celle lost half of all horses.", "A fever came over them in March."],
         ["Dover built two lighthouses of chalk.", "Nobody could see either by day."],
     ]
-    found, _ = quoted(*told, text=" ".join(chain(*told)), wanted=24)
+    found, _ = quoted(*[[first] for first, _ in told], text=" ".join(chain(*told)), wanted=24)
     assert [text.split()[0] for text, _ in found] == ["Alba", "Brixen", "Celle", "Dover"]
 
 
@@ -113,6 +113,15 @@ def test_no_scraps_are_taken_to_meet_a_number() -> None:
     for wanted in range(12, 30):
         found, _ = quoted(["The harbour was founded in 1871."], text=text, wanted=wanted, exact=True)
         assert all(any(text.rstrip("….") in one for one in SENTENCES) for text, _ in found)
+
+
+def test_the_rest_of_a_sentence_is_no_sentence() -> None:
+    text = "किसानों ने इस योजना का स्वागत किया, लेकिन उन्होंने कहा कि काम बहुत धीमा है। सरकार ने एक नई योजना शुरू की है।"
+    cut = text.index("लेकिन")
+    passages = [Passage(0, cut - 1, 1), *(Passage(cut + start, cut + end, 1) for start, end in spans(text[cut:]))]
+    made = Quoter(text, passages, Index([text[one.start : one.end] for one in passages]))
+    found = made.quotes([Draft(["x"], range(3))], 9, usual=9, exact=True)
+    assert [one.passage for one in found.chosen] == [2]
 
 
 def test_repeated_lines_are_quoted_where_nothing_else_is_left() -> None:
