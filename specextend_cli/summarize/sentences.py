@@ -27,7 +27,7 @@ _END = regex.compile(
 _ABBREVIATION = regex.compile(
     r"(?:\b(?:\p{Lu}|[\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S"
     r"|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev|Jan|Feb|Aug|Sept|Oct|Nov|Dec"
-    r"|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág)|\A\s*\d+)\.\s*$"
+    r"|[HS]\.(?:Con\.|J\.)?\s?Res|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág)|\A\s*\d+)\.\s*$"
 )
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")

@@ -109,7 +109,8 @@ class Prescribed:
         if self._style in _LISTS:
             self._topics += topic
             mark = "- " if self._style == "bullets" else f"{self._topics}. " if topic else "   - "
-            sentence = _ITEM.sub("", sentence, count=1) or sentence
+            listed = _ITEM.match(sentence)
+            sentence = sentence[listed.end() :] if listed else sentence
         self._last = sentence
         return before + mark + sentence
 

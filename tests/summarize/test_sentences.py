@@ -23,6 +23,7 @@ def released(text: str, *, whole: bool = False, size: int = 3) -> str:
         "Dr. Smith and Prof. J. R. Jones met Mrs. Hill on Nov. 3 in St. Ives.",
         "The U.S. Navy, e.g. its third fleet, sailed (see Fig. 2).",
         "Miller et al. disagree.",
+        "The House passed H.Res. 1092 and S.Con.Res. 7 that day.",
         'He asked: "Why?"',
         "He said: “Never.”",
         "It was (as they say) over!)",
