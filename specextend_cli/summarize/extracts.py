@@ -12,13 +12,18 @@ from specextend_cli.summarize.quoting import Quote
 from specextend_cli.summarize.shape import Prescribed
 
 
-def extract(quotes: Iterable[Quote], grounds: Grounds, style: Style) -> Iterator[Event]:
-    """A summary of quotes in the document's order, told sentence by sentence."""
+def placed(quotes: Iterable[Quote], style: Style) -> Iterator[tuple[str, Quote]]:
+    """Quotes in the document's order, each with the text that it adds to a summary in that style."""
     form = Prescribed(style)
     part = -1
     for quote in quotes:
-        delta = form.place(quote.text, topic=quote.draft != part)
+        yield form.place(quote.text, topic=quote.draft != part), quote
         part = quote.draft
+
+
+def extract(quotes: Iterable[Quote], grounds: Grounds, style: Style) -> Iterator[Event]:
+    """A summary of quotes, told sentence by sentence."""
+    for delta, quote in placed(quotes, style):
         yield Text(delta, True)
         yield from grounds.quote(delta, quote.passage, quote.instead)
 

@@ -14,7 +14,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.answers import Answers, Question
 from specextend_cli.summarize.events import Event, Method, Part, Text, Warned
-from specextend_cli.summarize.extracts import copy, extract
+from specextend_cli.summarize.extracts import copy, extract, placed
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.passages import Material, joined, material
@@ -44,8 +44,9 @@ class Note:
 class _Room:
     """Words that the target may still write where a number of them is asked for."""
 
-    def __init__(self, words: int) -> None:
+    def __init__(self, words: int, mark: int) -> None:
         self._words = words
+        self._mark = mark  # words of every sentence besides its own
         self._written = 0
         self._allowed = 0.0
         self._full = False
@@ -57,7 +58,7 @@ class _Room:
 
     def takes(self, sentence: str) -> bool:
         """Whether a sentence still has room; the first of all always has, and after one that has none, none has."""
-        size = count_words(sentence)
+        size = count_words(sentence) + self._mark
         self._full = self._full or (0 < self._allowed < self._written + size and self._written > 0)
         self._written += 0 if self._full else size
         return not self._full
@@ -119,7 +120,7 @@ class MapReduce:
             sources = [self._join([notes[i] for i in group]) for group in groups]
             template, level = "merge", level + 1
         template = "single" if level == 1 else "reduce"
-        quoted, room = self.preset.sentences == "quoted", _Room(self._words)
+        quoted, room = self.preset.sentences == "quoted", _Room(self._words, Prescribed(self.request.style).mark)
         drafts: list[Draft] = []
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
@@ -147,15 +148,22 @@ class MapReduce:
 
     def _quoted(self, drafts: Sequence[Draft]) -> Iterator[Event]:
         """Sentences of the document in place of drafts."""
-        style, exact = self.request.style, self.request.exact
-        quotes = Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index).quotes(
-            drafts,
-            self._words,
-            usual=usual_words(self.preset.window, self._size),
-            exact=exact,
-            mark=Prescribed(style).mark,
-            most=BRIEF if style == "tldr" and not exact else None,
-        )
+        style, words = self.request.style, self._words
+        quoter = Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
+        exact = self.request.exact or self.max_tokens is not None
+        while True:
+            quotes = quoter.quotes(
+                drafts,
+                words,
+                usual=usual_words(self.preset.window, self._size),
+                exact=exact,
+                mark=Prescribed(style).mark,
+                most=BRIEF if style == "tldr" and not exact else None,
+            )
+            tokens = self.prompter.encoder.count("".join(delta for delta, _ in placed(quotes.chosen, style)))
+            if self.max_tokens is None or tokens <= self.max_tokens or words == 1:
+                break
+            words = max(words * self.max_tokens // (tokens + 1), 1)
         yield from extract(quotes.chosen, self.grounds, style)
         self.method = "quoted" if quotes.pointed else "lead"
         if not quotes.pointed:
