@@ -11,6 +11,11 @@ POOL = 80
 """Sentences among which the last ones are chosen: so many are needed beyond those that come to the sum."""
 
 
+def fits(total: int, wanted: int) -> bool:
+    """Whether a sum is near enough to what is wanted."""
+    return abs(total - wanted) <= _FAR * wanted
+
+
 def leading(sizes: Sequence[int], wanted: int, most: int | None = None) -> int:
     """How many of the first ones, `most` at most, have a sum nearest to what is wanted; one at least where any is."""
     sums = accumulate(sizes[:most])

@@ -168,8 +168,7 @@ class MapReduce:
         self.method = "quoted" if quotes.pointed else "lead"
         if not quotes.pointed:
             yield Warned(
-                f"what the model wrote about {self.document.name} points to no sentences of it: these are its first"
-                " ones, whatever they say"
+                f"what the model wrote about {self.document.name} points to no sentence there: these are its first ones"
             )
 
     def _ask_note(self, template: str, source: Note, part: Part) -> Question:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from specextend_cli.summarize.fitting import POOL, fitted, leading
+from specextend_cli.summarize.fitting import POOL, fits, fitted, leading
 from specextend_cli.summarize.lexical import Index, terms
 from specextend_cli.summarize.passages import Passage
 from specextend_cli.summarize.words import beginning, by_character, count_words
@@ -95,16 +95,27 @@ class Quoter:
         more than it has. What cannot be read by itself is left out, unless too little is left. Where an `exact` number
         of words cannot be met by whole sentences, the last one is cut.
         """
-        chosen = self._fitted(self._ranked(drafts), wanted, exact, mark, most)
-        led = sum(count_words(quote.text) for quote in chosen if quote.instead)
-        pointed = led >= _LED * min(wanted, usual)
-        if not pointed:
-            chosen = self._fitted(self._first(drafts), wanted, exact, mark, most)
-        return Quotes(tuple(sorted(chosen, key=lambda quote: quote.passage)), pointed)
+        known, sizes = self._worth(self._ranked(drafts), wanted, exact, mark)
+        choices = [known[: leading(sizes, wanted, most)]]
+        if exact:
+            choices = [[known[i] for i in fitted(sizes, wanted)], _cut(known, sizes, wanted, mark), *choices]
+        enough = _LED * min(wanted, usual)
+        pointed = next((one for one in choices if _led(one) >= enough), None)
+        chosen = pointed or self._lead(drafts, wanted, exact, mark, most)
+        return Quotes(tuple(sorted(chosen, key=lambda quote: quote.passage)), pointed is not None)
 
-    def _fitted(
-        self, ranked: Sequence[Quote], wanted: int, exact: bool, mark: int, most: int | None
-    ) -> Sequence[Quote]:
+    def _lead(self, drafts: Sequence[Draft], wanted: int, exact: bool, mark: int, most: int | None) -> Sequence[Quote]:
+        """The first passages, but those first that can be read by themselves."""
+        quotes = [Quote(i, number, self._texts[i]) for number, draft in enumerate(drafts) for i in draft.read]
+        quotes.sort(key=lambda quote: not self._lone[quote.passage])
+        known, sizes = self._worth(quotes, wanted, exact, mark)
+        first = known[: leading(sizes, wanted, most)]
+        if exact and not fits(sum(sizes[: len(first)]), wanted):
+            return _cut(known, sizes, wanted, mark, leasts=(0,)) or first
+        return first
+
+    def _worth(self, ranked: Sequence[Quote], wanted: int, exact: bool, mark: int) -> tuple[list[Quote], list[int]]:
+        """Those of which some will be taken, each with its size."""
         lone = [quote for quote in ranked if self._lone[quote.passage]]
         if sum(count_words(quote.text) + mark for quote in lone) >= wanted * (1 if exact else _ENOUGH):
             ranked = lone
@@ -118,11 +129,7 @@ class Quoter:
             spare += total > wanted
             if spare > POOL:
                 break
-        if not exact:
-            return quotes[: leading(sizes, wanted, most)]
-        if numbers := fitted(sizes, wanted):
-            return [quotes[number] for number in numbers]
-        return _cut(quotes, sizes, wanted, mark) or quotes[: leading(sizes, wanted)]
+        return quotes, sizes
 
     def _without_repetition(self, ranked: Iterable[Quote]) -> Iterator[Quote]:
         """The same, but last those that say what an earlier one says."""
@@ -147,11 +154,6 @@ class Quoter:
                 ranked.append((kind, words, len(ranked), quote))
                 words += count_words(quote.text)
         return [quote for *_, quote in sorted(ranked, key=lambda one: one[:3])]
-
-    def _first(self, drafts: Sequence[Draft]) -> list[Quote]:
-        """All passages in order, but those first that can be read by themselves."""
-        quotes = [Quote(i, number, self._texts[i]) for number, draft in enumerate(drafts) for i in draft.read]
-        return sorted(quotes, key=lambda quote: not self._lone[quote.passage])
 
     def _of_part(self, draft: Draft) -> Iterator[tuple[int, int, str]]:
         """The passages that were read for a draft, the best first, with how good they are and what they stand for.
@@ -206,9 +208,19 @@ def _balanced(sentence: str) -> bool:
     return all(sum(map(sentence.count, marks)) % 2 == 0 for marks in _QUOTES)
 
 
-def _cut(ranked: Sequence[Quote], sizes: Sequence[int], wanted: int, mark: int) -> list[Quote]:
-    """The first that have room, and the beginning of another, of a few words at least if possible."""
-    for least in _CUT:
+def _led(quotes: Iterable[Quote]) -> int:
+    """The words of those to which a draft led."""
+    return sum(count_words(quote.text) for quote in quotes if quote.instead)
+
+
+def _cut(
+    ranked: Sequence[Quote], sizes: Sequence[int], wanted: int, mark: int, leasts: Sequence[int] = _CUT
+) -> list[Quote]:
+    """The first that have room, and the beginning of another, of a few words at least if possible.
+
+    None where all of them have fewer words than are wanted.
+    """
+    for least in leasts:
         taken: list[Quote] = []
         gap = wanted
         for quote, size in zip(ranked, sizes, strict=True):

@@ -27,8 +27,10 @@ _END = regex.compile(
 _ABBREVIATION = regex.compile(
     r"(?:\b(?:\p{Lu}|[\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S"
     r"|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev|Jan|Feb|Aug|Sept|Oct|Nov|Dec"
-    r"|[HS]\.(?:Con\.|J\.)?\s?Res|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág)|\A\s*\d+)\.\s*$"
+    r"|[HS]\.(?:Con\.|J\.)?\s?Res|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág))\.\Z"
 )
+_NUMBER = regex.compile(r"\s*\d+\.")
+_TAIL = 24  # characters; no shortened word has more
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
@@ -110,6 +112,7 @@ def _goes_on(sentence: str) -> bool:
     """Whether what seems to be its end is none."""
     body = sentence.rstrip()
     if body.endswith("."):
-        return _ABBREVIATION.search(sentence) is not None
+        # Its last characters are enough, and looking at no more of a long text each time keeps that linear.
+        return _ABBREVIATION.search(body[-_TAIL:]) is not None or _NUMBER.fullmatch(body[: _TAIL + 1]) is not None
     at_a_space = not sentence.endswith("\n") and regex.search(_PHRASED + r"\Z", body) is not None
     return at_a_space and "\n" not in sentence[len(body) :] and len(body.strip()) < _PHRASE

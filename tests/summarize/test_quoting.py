@@ -69,6 +69,14 @@ def test_where_a_draft_points_nowhere_the_first_sentences_stand() -> None:
     assert quoted(["Elephants sing at night."], wanted=10) == ([(SENTENCES[0], "")], False)
 
 
+def test_first_sentences_are_the_first_though_others_have_a_better_length() -> None:
+    text = f"{SENTENCES[0]} {SENTENCES[2]} {SENTENCES[3]} Wool is no longer sold on any day of the week at all."
+    for wanted in range(8, 33):
+        found, pointed = quoted(["Elephants sing."], text=text, wanted=wanted, exact=True)
+        assert not pointed
+        assert text.startswith(" ".join(one for one, _ in found).removesuffix("…"))
+
+
 def test_what_no_draft_points_to_fills_a_summary_up() -> None:
     found, pointed = quoted(["The harbour was founded in 1871."], wanted=45)
     assert pointed
@@ -105,7 +113,7 @@ def test_a_sentence_is_cut_only_where_whole_ones_do_not_fit() -> None:
         quoted(*draft, text=f"{long} {long}", wanted=8, exact=True)[0][0][0]
         == "The council of Falcaster, which met on Monday…"
     )
-    assert quoted(*draft, text=f"{long} {SENTENCES[3]}", wanted=11, exact=True)[0][0][0] == SENTENCES[3]
+    assert quoted(*draft, text=f"{long} {SENTENCES[3]}", wanted=20, exact=True)[0][0][0] == long
 
 
 def test_no_scraps_are_taken_to_meet_a_number() -> None:
