@@ -18,6 +18,7 @@ from specextend_cli.summarize.words import beginning, by_character, count_words
 
 _FLOOR = 0.15  # of a sentence's weight of words; what has less is about something else
 _SAME = 0.7  # of its words; a passage that shares more with a quoted one says the same
+_KNOWN = 500  # passages with which others are compared, so that their number costs no more than itself
 _SHORT, _LONG = 6, 60  # words
 _DENSE = 2  # Chinese or Japanese characters that say what a word says, nearly
 _LED = 0.2  # of the words of a summary: what the drafts must lead to at least
@@ -132,13 +133,14 @@ class Quoter:
         return quotes, sizes
 
     def _without_repetition(self, ranked: Iterable[Quote]) -> Iterator[Quote]:
-        """The same, but last those that say what an earlier one says."""
+        """The same, but last those that say what one of the first says."""
         known: list[set[str]] = []
         repeated: list[Quote] = []
         for quote in ranked:
             own = terms(quote.text)
             if all(len(own & other) < _SAME * min(len(own), len(other)) for other in known):
-                known.append(own)
+                if len(known) < _KNOWN:
+                    known.append(own)
                 yield quote
             else:
                 repeated.append(quote)
