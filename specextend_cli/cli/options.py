@@ -171,7 +171,10 @@ ShardOption: TypeAlias = Annotated[
 Length: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--length", metavar="WORDS", help="About how many words; or short, medium, long.", rich_help_panel=STYLE
+        "--length",
+        metavar="WORDS",
+        help="How many words, or short, medium, long. Default: medium, about 300 words, a third of a shorter text.",
+        rich_help_panel=STYLE,
     ),
 ]
 StyleOption: TypeAlias = Annotated[
@@ -182,7 +185,12 @@ StyleOption: TypeAlias = Annotated[
 ]
 Focus: TypeAlias = Annotated[
     str | None,
-    typer.Option("--focus", metavar="QUESTION", help="Attend above all to what answers it.", rich_help_panel=STYLE),
+    typer.Option(
+        "--focus",
+        metavar="QUESTION",
+        help="Attend above all to what answers it (with a larger preset).",
+        rich_help_panel=STYLE,
+    ),
 ]
 Language: TypeAlias = Annotated[
     str | None,

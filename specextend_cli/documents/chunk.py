@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 
+import regex
+
 from specextend_cli.documents.document import Chunk, Document
 
 Encode = Callable[[str], list[int]]
@@ -19,7 +21,7 @@ Encode = Callable[[str], list[int]]
 _NEAR, _FAR = 0.8, 1.15  # a cut may lie between these parts of the balanced size
 _FILL = 0.92  # plan chunks a little under the budget, so that there is a choice of cuts
 _LINE = re.compile(r"\n+")
-_SENTENCE = re.compile(r"(?:[.!?…][\"'”’)\]]*\s+|[。！？]+\s*)")
+_SENTENCE = regex.compile(r"[.!?…][\"'”’)\]]*\s+|[\p{STerm}--[.!?]]+[\p{Pe}\p{Pf}]*\s*", regex.V1)
 _SPACE = re.compile(r"\s+")
 
 

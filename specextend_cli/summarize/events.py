@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.flaws import Flaw
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.support import Unsupported
+
+Method: TypeAlias = Literal["quoted", "written", "lead", "whole"]
+"""Sentences of the document that a draft points to; the target's own; the document's first ones; all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,8 @@ class Coverage:
 class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
-    `retried` has an entry for every time that something was asked for again.
+    `retried` has an entry for every time that something was asked for again. `method` is whose sentences these are (see
+    `Method`); `warnings` are what the run `Warned` of.
     """
 
     document: str
@@ -170,6 +174,8 @@ class Summary:
     sentences: tuple[Sentence, ...] = ()
     retried: tuple[Retried, ...] = ()
     run: str = ""
+    method: Method = "written"
+    warnings: tuple[str, ...] = ()
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from specextend_cli.summarize.words import words
+
 Flaw = Literal["no answer", "in circles"]
 
 _CAN = r"(?:provide|summari[sz]e|assist|help|access|fulfil|comply|answer|see|read|open|generate|create|complete)"
@@ -39,14 +41,14 @@ def idle(sentence: str) -> bool:
 
 def flaw(text: str, limit: int) -> Flaw | None:
     """What is wrong with an answer, without idle sentences, that might have `limit` tokens; None where nothing is."""
-    words = text.lower().split()
-    if not words or (len(words) < _FEW and limit >= _LEAST):
+    said = words(text.lower())
+    if not said or (len(said) < _FEW and limit >= _LEAST):
         return "no answer"
-    if len(words) >= _ENOUGH and limit >= _LEAST and _repeated(words) > _CIRCLES:
+    if len(said) >= _ENOUGH and limit >= _LEAST and _repeated(said) > _CIRCLES:
         return "in circles"
     return None
 
 
-def _repeated(words: list[str]) -> float:
-    grams = list(zip(*(words[at:] for at in range(_GRAM)), strict=False))
+def _repeated(said: list[str]) -> float:
+    grams = list(zip(*(said[at:] for at in range(_GRAM)), strict=False))
     return 1 - len(set(grams)) / len(grams)

@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import regex
 
 from specextend_cli.summarize.folding import without_accents
+from specextend_cli.summarize.words import UNSPACED
 
-_TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\d+(?:[.,]\d+)*|[^\W\d_]+")
+_TERM = regex.compile(
+    rf"(?P<run>[{UNSPACED}\p{{Hangul}}]+)|(?P<number>\d+(?:[.,]\d+)*)|[\p{{L}}\p{{M}}--[{UNSPACED}\p{{Hangul}}]]+",
+    regex.V1,
+)
+_GRAM = 2  # characters of a term where words cannot be told: no spaces, or particles written to them (Korean)
 _NUMBER = 2.0  # what a number counts for, beside a word as rare: it is seldom there by chance
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
 _POSSESSIVE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]s\\b")
 
 
 def terms(text: str) -> set[str]:
-    """The words and numbers of a text, without case, accents, common endings and separators of thousands."""
+    """The words and numbers of a text, without case, accents, common endings and separators of thousands.
+
+    Where words are not told by spaces, every two characters in a row. Digits are those of ASCII.
+    """
     plain = without_accents(text.casefold())
-    return {_ENDING.sub("", term.replace(",", "")) for term in _TERM.findall(_POSSESSIVE.sub("", plain))}
+    return set(_terms(_POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))))
+
+
+def _terms(plain: str) -> Iterator[str]:
+    for match in _TERM.finditer(plain):
+        if match["number"]:
+            yield "".join(str(unicodedata.decimal(c, c)) for c in match[0].replace(",", ""))
+        elif match["run"]:
+            run = match[0]
+            yield from (run[at : at + _GRAM] for at in range(max(len(run) - _GRAM + 1, 1)))
+        else:
+            yield _ENDING.sub("", match[0])
 
 
 class Index:
@@ -53,7 +75,8 @@ class Index:
                 places = places[bisect_left(places, within.start) : bisect_left(places, within.stop)]
             for passage in places:
                 found[passage] += weight
-        return found
+        # Terms come in any order, and sums differ by it: what is equal is to be found equal.
+        return {passage: round(share, 9) for passage, share in found.items()}
 
     def share(self, weights: Mapping[str, float], passage: int) -> float:
         """The weight of those terms that one passage has, 0 to 1."""

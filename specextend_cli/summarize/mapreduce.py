@@ -6,23 +6,29 @@ prompt.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from specextend_cli.documents.document import Document
 from specextend_cli.models.preset import Preset
-from specextend_cli.summarize.answers import Answer, Answers, Question
-from specextend_cli.summarize.events import Event, Part, Text
+from specextend_cli.summarize.answers import Answers, Question
+from specextend_cli.summarize.events import Event, Method, Part, Text, Warned
+from specextend_cli.summarize.extracts import copy, extract, placed
 from specextend_cli.summarize.grounds import Grounds
 from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.passages import Material, joined, material
 from specextend_cli.summarize.planning import Work, pack
 from specextend_cli.summarize.prompts import Prompter
-from specextend_cli.summarize.quoting import Quoter
-from specextend_cli.summarize.request import SLACK, WORDS_PER_TOKEN, Request
+from specextend_cli.summarize.quoting import Draft, Quoter
+from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, Request, usual_words
 from specextend_cli.summarize.sentences import spans, split
-from specextend_cli.summarize.shape import Shape, shape
+from specextend_cli.summarize.shape import BRIEF, Prescribed, shape
+from specextend_cli.summarize.words import count_words
+
+_OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them
+_MOST_TOKENS = 4.0  # of a word: scripts that a tokenizer hardly knows have more
+_TO_END = 24  # tokens, to end a sentence with
 
 
 @dataclass(frozen=True)
@@ -35,21 +41,36 @@ class Note:
     material: Material
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """What was written of a part of the summary."""
+class _Room:
+    """Words that the target may still write where a number of them is asked for."""
 
-    question: Question
-    source: Note
-    answer: Answer
+    def __init__(self, words: int, mark: int) -> None:
+        self._words = words
+        self._mark = mark  # words of every sentence besides its own
+        self._written = 0
+        self._allowed = 0.0
+        self._full = False
+
+    def open(self, part: int, parts: int) -> None:
+        """A part begins, which may use what earlier ones left."""
+        self._allowed = self._words * part / parts * (1 + _OVER)
+        self._full = False
+
+    def takes(self, sentence: str) -> bool:
+        """Whether a sentence still has room; the first of all always has, and after one that has none, none has."""
+        size = count_words(sentence) + self._mark
+        self._full = self._full or (0 < self._allowed < self._written + size and self._written > 0)
+        self._written += 0 if self._full else size
+        return not self._full
 
 
-@dataclass(frozen=True)
+@dataclass
 class MapReduce:
     """One document's way through the levels. `notes` receives the first level's, `grounds` what sentences rest on.
 
     Where the preset says "quoted", what is written of the summary is a draft, and sentences of the document stand in
-    its place. Who asks with a template of their own gets what the target makes of it.
+    its place. Who asks with a template of their own gets what the target makes of it. A text that has no more words
+    than its summary is to have is not summarized. `method` says, after `run`, which of these it was.
     """
 
     document: Document
@@ -61,17 +82,14 @@ class MapReduce:
     answers: Answers
     grounds: Grounds
     notes: list[Note] = field(default_factory=list)
-
-    @cached_property
-    def quoter(self) -> Quoter | None:
-        """Finds those sentences, where they are wanted."""
-        if self.preset.sentences == "written":
-            return None
-        return Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
+    method: Method = field(default="written", init=False)
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the preset's number of parts can be written from what is left."""
         document, work, window = self.document, self.work, self.preset.window
+        if not self.request.needs_writing and self._size <= self._words:
+            yield from self._copied()
+            return
         found, levels = self.grounds.citer.passages, work.plan.levels
         sources = [
             Note(document.text[c.start : c.end], _page_range(document, c.start, c.end), c.tokens, material(found, c))
@@ -102,42 +120,83 @@ class MapReduce:
             sources = [self._join([notes[i] for i in group]) for group in groups]
             template, level = "merge", level + 1
         template = "single" if level == 1 else "reduce"
-        words = self._words(work.plan.tokens)
-        drafts: list[_Draft] = []
+        quoted, room = self.preset.sentences == "quoted", _Room(self._words, Prescribed(self.request.style).mark)
+        drafts: list[Draft] = []
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
-            question = self._ask_final(template, source, part, max(words // len(sources), 1))
-            if self.quoter is None:
-                yield from self._final(question, source)
+            question = self._ask_final(template, source, part, max(self._words // len(sources), 1))
+            if quoted:
+                answer = yield from self.answers.whole(replace(question, shown=False))
+                said = [answer.text[start:end] for start, end in spans(answer.text)]
+                drafts.append(Draft(said, source.material.read))
             else:
-                question, room = self._for_a_draft(question, source), question.limit
-                drafts.append((yield from self._drafted(self.quoter, question, source, room)))
-        if not self.grounds.sentences:  # a poem, say, or another script: there is nothing that can be quoted
-            for draft in drafts:
-                yield from self._undrafted(draft)
+                room.open(number, len(sources))
+                yield from self._final(question, source, room)
+        if quoted:
+            yield from self._quoted(drafts)
+
+    def _copied(self) -> Iterator[Event]:
+        """The document as it is."""
+        document, chunks = self.document, self.work.chunks
+        self.method = "whole"
+        for number, c in enumerate(chunks, 1):
+            yield Part(number, len(chunks), 1, 1, _page_range(document, c.start, c.end), c.tokens, True)
+        yield from copy(document, self.grounds, self.request.style)
+        yield Warned(
+            f"{document.name} has no more words ({self._size}) than its summary is to have: it is printed as it is"
+        )
+
+    def _quoted(self, drafts: Sequence[Draft]) -> Iterator[Event]:
+        """Sentences of the document in place of drafts."""
+        style, words = self.request.style, self._words
+        quoter = Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
+        exact = self.request.exact or self.max_tokens is not None
+        while True:
+            quotes = quoter.quotes(
+                drafts,
+                words,
+                usual=usual_words(self.preset.window, self._size),
+                exact=exact,
+                mark=Prescribed(style).mark,
+                most=BRIEF if style == "tldr" and not exact else None,
+            )
+            tokens = self.prompter.encoder.count("".join(delta for delta, _ in placed(quotes.chosen, style)))
+            if self.max_tokens is None or tokens <= self.max_tokens or words == 1:
+                break
+            words = max(words * self.max_tokens // (tokens + 1), 1)
+        yield from extract(quotes.chosen, self.grounds, style)
+        self.method = "quoted" if quotes.pointed else "lead"
+        if not quotes.pointed:
+            yield Warned(
+                f"what the model wrote about {self.document.name} points to no sentence there: these are its first ones"
+            )
 
     def _ask_note(self, template: str, source: Note, part: Part) -> Question:
         limit = self._limit(self.preset.window.note_tokens, source.tokens)
         return self._ask(template, self._values(source, part, self._note_words), source, part, limit)
 
     def _ask_final(self, template: str, source: Note, part: Part, words: int) -> Question:
-        most = self.request.room(self.preset.window.summary_tokens) // part.parts
-        limit = self._limit(min(most, int(words / WORDS_PER_TOKEN * SLACK)), source.tokens)
+        window = self.preset.window
+        most = self.request.room(window.summary_tokens) // part.parts
+        if self.preset.sentences == "quoted":
+            # A draft of a few words leads nowhere, however short the summary is to be.
+            tokens = max(min(most, int(words / WORDS_PER_TOKEN * SLACK)), window.note_tokens)
+        else:
+            each = min(max(self.work.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
+            tokens = min(most, int(words * each * SLACK) + _TO_END)
+        limit = self._limit(tokens, source.tokens)
         return replace(self._ask(template, self._values(source, part, words), source, part, limit), shown=True)
-
-    def _for_a_draft(self, question: Question, source: Note) -> Question:
-        """A draft of a few words leads nowhere, however short the summary is to be."""
-        least = self._limit(self.preset.window.note_tokens, source.tokens)
-        return replace(question, limit=max(question.limit, least), shown=False)
 
     def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Question:
         prompt = self.prompter.prompt(template, values, source.text)
         marks = self.prompter.marks(template, values, source.text, [origin.start for origin in source.material.origins])
         return Question(part, prompt, limit, marks, self.prompter.shared(template, values))
 
-    def _final(self, question: Question, source: Note) -> Iterator[Event]:
+    def _final(self, question: Question, source: Note, room: _Room) -> Iterator[Event]:
         """A part of the summary in its shape: each sentence, then what it rests on."""
-        form, gap = self._form(question)
+        exact = self.request.exact
+        form = shape(self.request.style, question.part.number, question.part.parts, brief=not exact)
+        gap = form.gap if self.grounds.sentences else ""
         looks: list[Look] = []
         begin = end = 0  # of what was written since the last sentence in shape
         for event in self.answers.one(question):
@@ -148,46 +207,29 @@ class MapReduce:
             else:
                 for sentence in split(event.delta):
                     end += len(sentence)
+                    if exact and not room.takes(sentence):
+                        continue
                     if delta := form.feed(sentence):
                         yield Text(gap + delta, True)
                         yield from self.grounds.add(gap + delta, (begin, end), looks, source.material)
                         gap, begin = "", end
 
-    def _drafted(self, quoter: Quoter, question: Question, source: Note, room: int) -> Generator[Event, None, _Draft]:
-        """The same of the document's own sentences, `room` tokens of them, once the draft is written."""
-        answer = yield from self.answers.whole(question)
-        said = [answer.text[start:end] for start, end in spans(answer.text)]
-        form, gap = self._form(question)
-        for quote in quoter.quotes(said, source.material.read, room, self.prompter.encoder.count):
-            if delta := form.feed(quoter.text(quote)):
-                yield Text(gap + delta, True)
-                yield from self.grounds.quote(gap + delta, quote.passage, said[quote.draft])
-                gap = form.space
-        return _Draft(question, source, answer)
-
-    def _undrafted(self, draft: _Draft) -> Iterator[Event]:
-        """A draft as it is."""
-        form, gap = self._form(draft.question)
-        text, looks = draft.answer.text, draft.answer.looks
-        for start, end in spans(text):
-            if delta := form.feed(text[start:end]):
-                yield Text(gap + delta, True)
-                yield from self.grounds.add(gap + delta, (start, end), looks, draft.source.material)
-                gap = form.space
-
-    def _form(self, question: Question) -> tuple[Shape, str]:
-        """The shape of a part, and what stands before its text."""
-        form = shape(self.request.style, question.part.number, question.part.parts)
-        return form, form.gap if self.grounds.sentences else ""
-
     @property
     def _note_words(self) -> int:
-        return int(self.preset.window.note_tokens * WORDS_PER_TOKEN * 0.8)
+        return int(self.preset.window.note_tokens * WORDS_PER_TOKEN * SHARE)
 
-    def _words(self, tokens: int) -> int:
-        """How long a summary to ask for: what the user wants, else the preset's length, a third of a short text."""
-        most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * 0.8)
-        return self.request.words(max(min(most, int(tokens * WORDS_PER_TOKEN / 3)), 10))
+    @cached_property
+    def _size(self) -> int:
+        """The document's words; one at least."""
+        return max(count_words(self.document.text), 1)
+
+    @cached_property
+    def _words(self) -> int:
+        """How long the summary is to be: what the user wants, else the preset's length, a third of a short text."""
+        words = self.request.words(usual_words(self.preset.window, self._size))
+        if self.max_tokens is None:
+            return words
+        return max(min(words, int(self.max_tokens * self._size / max(self.work.plan.tokens, 1))), 1)
 
     def _limit(self, tokens: int, source_tokens: int) -> int:
         """Most new tokens of a text: always fewer than what it summarizes has."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from specextend_cli.errors import UsageError
@@ -22,6 +23,10 @@ LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
 WORDS_PER_TOKEN = 0.75
 SLACK = 1.25
 """Tokens that a text may have for every token that its words take on average."""
+SHARE = 0.8
+"""Of the words that the tokens of a summary have room for: how many it usually has."""
+PART, LEAST = 1 / 3, 30
+"""A short text's summary has that part of its words, but not fewer than `LEAST`."""
 MOST_CHARACTERS = {"template": 20_000, "focus": 1_000, "language": 60}
 
 
@@ -46,9 +51,10 @@ WRITES_SUMMARY = ("single", "reduce")
 class Request:
     """None asks for what the preset does by itself.
 
-    `length` is about how many words, or a share of the preset's own length; `focus` a question; `language` its name in
-    English; `template` stands in for the prompts that write the summary, with their placeholders; `sentences` whether
-    the summary's are the document's own or the target's, who alone can write in another language or by a template.
+    `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;
+    `focus` a question; `language` its name in English; `template` stands in for the prompts that write the summary,
+    with their placeholders; `sentences` whether the summary's are the document's own or the target's, who alone can
+    write in another language or by a template.
     """
 
     length: int | Length | None = None
@@ -66,7 +72,7 @@ class Request:
             raise UsageError(f"--style {self.style}: no such style", fix=_or(FORMS))
         for name, most in MOST_CHARACTERS.items():
             self._bounded(name, most)
-        if self.sentences == "quoted" and self._own_words:
+        if self.sentences == "quoted" and self.needs_writing:
             flag = "--template" if self.template is not None else "--lang"
             why = "a document's own sentences follow no template, and stay in its language"
             raise UsageError(
@@ -127,16 +133,29 @@ class Request:
         return spell_out(words, sentences)
 
     def fitted(self, preset: Preset) -> Preset:
-        """The preset, with the sentences that are wanted, and one prompt for a style that only one can write."""
-        sentences = "written" if self._own_words else self.sentences or preset.sentences
+        """The preset, with the sentences that are wanted, and no more prompts than what they write needs."""
+        sentences = "written" if self.needs_writing else self.sentences or preset.sentences
         window = preset.window
-        if FORMS[self.style].whole:
-            window = window.model_copy(update={"summary_parts": 1})
+        words = self.words(usual_words(window))
+        if FORMS[self.style].whole and (sentences == "written" or words <= 2 * LEAST):
+            parts = 1
+        elif sentences == "written":
+            # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
+            parts = min(ceil(window.summary_parts * words / usual_words(window)), window.summary_parts)
+        else:
+            parts = window.summary_parts
+        window = window.model_copy(update={"summary_parts": parts})
         return preset.model_copy(update={"window": window, "sentences": sentences})
 
     @property
-    def _own_words(self) -> bool:
+    def needs_writing(self) -> bool:
+        """Whether no text but the target's can be what is asked for."""
         return self.template is not None or self.language is not None
+
+    @property
+    def exact(self) -> bool:
+        """Whether a number of words is asked for."""
+        return isinstance(self.length, int)
 
     def room(self, tokens: int) -> int:
         """Most tokens of the summary, where the preset has room for `tokens`."""
@@ -151,6 +170,12 @@ class Request:
         form = FORMS[self.style]
         own = usual if form.words is None else min(form.words, usual)
         return max(int(own * LENGTHS[self.length or "medium"]), 10)
+
+
+def usual_words(window: Window, size: int | None = None) -> int:
+    """How many words a summary has by default, of a text of so many words, or of any long one."""
+    most = int(window.summary_tokens * WORDS_PER_TOKEN * SHARE)
+    return most if size is None else max(min(most, int(size * PART)), LEAST)
 
 
 def _or(names: Iterable[str]) -> str:

@@ -5,18 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import regex
+
 from specextend_cli.summarize.flaws import idle
 
-_END = re.compile(
-    r"(?:[.!?…][\"')\]\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}]*(?=\s)|[。！？][」』”]*|\n)\s*"
+_CLOSING = r"[\p{Pe}\p{Pf}]"
+_OWN = r"[\p{STerm}།--[.!?]]"
+_PHRASED = r"[\p{Thai}\p{Lao}]"
+# Marks of other scripts (。 । ؟) end a sentence without a space behind, but not before decimals ("３．５") nor where
+# somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one.
+_END = regex.compile(
+    rf"""(?:
+        [.!?…]["')\]”’]*(?=\s)
+      | (?!．\d){_OWN}++ (?:{_CLOSING}++(?!と|って)|(?!{_CLOSING})) (?=[\s\S])
+      | (?<={_PHRASED})\ (?={_PHRASED})
+      | \n
+    )\s*""",
+    regex.VERBOSE | regex.V1,
 )
-# What ends with a full stop and ends nothing: a shortened word, or the number of an item in a list.
-_ABBREVIATION = re.compile(
-    r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev"
-    r"|Jan|Feb|Aug|Sept|Oct|Nov|Dec)$"
+# What ends with a full stop and ends nothing: a shortened word, an initial, or the number of an item in a list.
+_ABBREVIATION = regex.compile(
+    r"(?:\b(?:\p{Lu}|[\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S"
+    r"|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev|Jan|Feb|Aug|Sept|Oct|Nov|Dec"
+    r"|[HS]\.(?:Con\.|J\.)?\s?Res|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág))\.\Z"
 )
-_LONGEST = 5  # characters of an abbreviation, and the one before it
-_ITEM = re.compile(r"\s*\d+\.")
+_NUMBER = regex.compile(r"\s*\d+\.")
+_TAIL = 24  # characters; no shortened word has more
+_PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
 
@@ -32,16 +47,25 @@ def split(text: str) -> list[str]:
 
 def _ends(text: str) -> Iterator[int]:
     """Where each sentence ends, with the white space after it. The work grows with the text, not with its sentences."""
-    item = _ITEM.match(text)
-    for end in _END.finditer(text):
-        stop = end.start()
-        marked = text[stop] == "." and text[stop + 1 : stop + 2].isspace()
-        if marked and (item is not None and item.end() == stop + 1):
-            continue
-        if marked and _ABBREVIATION.search(text[max(stop - _LONGEST, 0) : stop]):
-            continue
-        yield end.end()
-        item = _ITEM.match(text, end.end())
+    start = 0
+    for mark in _END.finditer(text):
+        if not _goes_on(text, start, mark):
+            yield mark.end()
+            start = mark.end()
+
+
+def _goes_on(text: str, start: int, mark: regex.Match[str]) -> bool:
+    """Whether what seems to be the end of the sentence that began at `start` is none."""
+    end = mark.start() + len(mark[0].rstrip())
+    # Its last characters are enough, and looking at no more of a long sentence each time keeps that linear.
+    tail = text[max(start, end - _TAIL) : end].rstrip()
+    if tail.endswith("."):
+        return (
+            _ABBREVIATION.search(tail) is not None
+            or _NUMBER.fullmatch(text[start : min(end, start + _TAIL)]) is not None
+        )
+    at_a_space = "\n" not in mark[0] and regex.search(_PHRASED + r"\Z", tail) is not None
+    return at_a_space and end - start < _PHRASE
 
 
 def spans(text: str) -> list[tuple[int, int]]:

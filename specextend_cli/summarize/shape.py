@@ -10,9 +10,12 @@ from typing import Protocol
 
 from specextend_cli.models.wording import Style
 from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.words import by_character
 
 _ITEM = re.compile(r"\s*(?:[-*•–#]|\(?\d{1,3}[.)]|[IVX]{1,5}\.)\s")
-_BRIEF = 2
+BRIEF = 2
+"""Sentences of a tldr."""
+_LISTS = ("bullets", "outline")
 
 
 class Shape(Protocol):
@@ -44,7 +47,7 @@ class Brief:
     gap = space = " "
 
     def __init__(self) -> None:
-        self._left = _BRIEF
+        self._left = BRIEF
 
     def feed(self, delta: str) -> str:
         """The sentences that still count."""
@@ -87,10 +90,44 @@ class Items:
         return "".join(lines)
 
 
-def shape(style: Style, part: int, parts: int) -> Shape:
-    """The shape of part `part` of `parts` of a summary in that style."""
+class Prescribed:
+    """Sentences that are not the model's in a style: what stands before each, and the sentence as it stands there."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._topics = 0
+        self._last = ""
+
+    @property
+    def mark(self) -> int:
+        """How many words a sentence has there besides its own."""
+        return 1 if self._style in _LISTS else 0
+
+    def place(self, sentence: str, *, topic: bool) -> str:
+        """The next sentence; with a `topic` begins another part of the text."""
+        before, mark = self._before(topic), ""
+        if self._style in _LISTS:
+            self._topics += topic
+            mark = "- " if self._style == "bullets" else f"{self._topics}. " if topic else "   - "
+            listed = _ITEM.match(sentence)
+            sentence = sentence[listed.end() :] if listed else sentence
+        self._last = sentence
+        return before + mark + sentence
+
+    def _before(self, topic: bool) -> str:
+        if not self._last:
+            return ""
+        if self._style in _LISTS:
+            return "\n"
+        if topic and self._style == "paragraph":
+            return "\n\n"
+        return "" if by_character(self._last) else " "
+
+
+def shape(style: Style, part: int, parts: int, *, brief: bool = True) -> Shape:
+    """The shape of part `part` of `parts` of a summary in that style; a tldr that is not to be `brief` is prose."""
     if style == "bullets":
         return Items("- ", "- ")
     if style == "outline":
         return Items(f"{part}. ", "   - ")
-    return Brief() if style == "tldr" else Prose()
+    return Brief() if style == "tldr" and brief else Prose()

@@ -78,7 +78,8 @@ class Summarizer:
         preset = load_preset(self.options.preset)
         self.request = Request(**{field.name: getattr(self.options, field.name) for field in fields(Request)})
         self.request.check(preset)
-        preset = self.request.fitted(preset)
+        believed, preset = preset.sentences == "written", self.request.fitted(preset)
+        self._doubted = not believed and preset.sentences == "written"
         self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
         check_draft(self.preset, self.options.draft)
         self.plain = False
@@ -147,7 +148,8 @@ class Summarizer:
             Answers(self.preset, self.options, self._prompts, self._store, self.load),
             grounds,
         )
-        for event in mapreduce.run():
+        warnings: list[str] = []
+        for event in self._told(mapreduce):
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
@@ -158,11 +160,9 @@ class Summarizer:
                 retried.append(event)
             elif isinstance(event, engine.DrafterFailed):
                 event = Warned(f"{event.why}: it drafts no more, and the summary is not affected")
+            if isinstance(event, Warned):
+                warnings.append(event.message)
             yield event
-        if not text.strip():
-            yield Warned("the model wrote no summary: another --model may")
-        if self._store.problem:
-            yield Warned(self._store.problem)
         extraction = document.extraction
         dropped = work.plan.tokens - read
         coverage = Coverage(
@@ -181,8 +181,26 @@ class Summarizer:
             sentences=tuple(grounds.sentences),
             request=self.request,
             retried=tuple(retried),
+            method=mapreduce.method,
+            warnings=tuple(warnings),
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document)))
+
+    def _told(self, mapreduce: MapReduce) -> Iterator[Event]:
+        """What it tells, and what there is to be said of that."""
+        wrote = False
+        for event in mapreduce.run():
+            wrote = wrote or (isinstance(event, Text) and event.final and bool(event.delta.strip()))
+            yield event
+        if not wrote:
+            yield Warned("the model wrote no summary: another --model may")
+        elif self._doubted and mapreduce.method == "written":
+            yield Warned(
+                f"{self.preset.name} wrote these sentences, and it often writes what is not so: check them, or let it"
+                " quote the document's (--sentences quoted)"
+            )
+        if self._store.problem:
+            yield Warned(self._store.problem)
 
     @property
     def _drafter_name(self) -> str:

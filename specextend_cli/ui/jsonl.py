@@ -36,6 +36,8 @@ def summary_record(summary: Summary) -> dict[str, Any]:
     return {
         "document": summary.document,
         "text": summary.text,
+        "method": summary.method,
+        "warnings": list(summary.warnings),
         "coverage": {**_record(summary.coverage), "complete": summary.coverage.complete},
         "plan": plan_record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},

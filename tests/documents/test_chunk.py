@@ -123,6 +123,14 @@ def test_sentences_then_spaces_then_anywhere() -> None:
     assert len(chunk(document(text), bytewise, 1000)) == 6
 
 
+@pytest.mark.parametrize("sentence", ["नदी में पानी घटा है। ", "河水干了「没有人。」", "هل تكفي الخزانات؟ ", "ወንዙ ደረቀ።"])
+def test_sentences_of_other_scripts(sentence: str) -> None:
+    text = sentence * 20
+    made = chunk(document(text), lambda part: [*map(ord, part)], 100)
+    assert all(text[: one.end].endswith(sentence) for one in made)
+    assert len(made) > 1
+
+
 def test_empty() -> None:
     assert chunk(document(""), toy, 10) == []
 

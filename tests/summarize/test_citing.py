@@ -26,7 +26,21 @@ def whole(document) -> list[Passage]:
 
 def test_words_are_compared_without_their_endings() -> None:
     assert terms("The Councils’ bridges, 1,200 of them") == terms("the council's bridge 1200 OF them")
-    assert terms("洪水来了") == set("洪水来了")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("洪水来了", {"洪水", "水来", "来了"}),
+        ("水", {"水"}),
+        ("서울은 크다", {"서울", "울은", "크다"}),
+        ("हिन्दी में", {"हिनदी", "में"}),
+        ("عام ٢٠٣٠ و２５", {"عام", "2030", "و", "25"}),
+        ("A câmara 1,200", {"a", "camara", "1200"}),
+    ],
+)
+def test_terms_of_other_scripts(text: str, found: set[str]) -> None:
+    assert terms(text) == found
 
 
 def test_a_rare_word_counts_more_than_one_that_every_passage_has() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specextend_cli.summarize.sentences import Sentences
+from specextend_cli.summarize.sentences import Sentences, split
 
 
 def released(text: str, *, whole: bool = False, size: int = 3) -> str:
@@ -23,6 +23,7 @@ def released(text: str, *, whole: bool = False, size: int = 3) -> str:
         "Dr. Smith and Prof. J. R. Jones met Mrs. Hill on Nov. 3 in St. Ives.",
         "The U.S. Navy, e.g. its third fleet, sailed (see Fig. 2).",
         "Miller et al. disagree.",
+        "The House passed H.Res. 1092 and S.Con.Res. 7 that day.",
         'He asked: "Why?"',
         "He said: “Never.”",
         "It was (as they say) over!)",
@@ -46,8 +47,35 @@ def test_an_unfinished_sentence_is_better_than_nothing(begin):
     assert released(f"{begin}A long one without any").strip() == f"{begin}A long one without any".strip()
 
 
-def test_languages_without_spaces_have_sentences_too():
-    assert released("港口建于1871年。船只停泊在「这里。」没有") == "港口建于1871年。船只停泊在「这里。」"
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["港口建于1871年。", "船只停泊在「这里。」", "谁知道？！", "没有"],
+        ["气温是３．５度。", "风很大！", "完"],
+        ["「はい。」と言った。", "（そうだ。）", "彼は帰った。", "終"],
+        ["नदी में पानी घटा है।", " कारण क्या है?", " सरकार ने कहा॥", " अंत"],
+        ["انخفض منسوب النهر.", " هل تكفي الخزانات؟", " لا."],
+        ["دریا خشک ہو گیا۔", "لوگ چلے گئے۔", "ختم"],
+        ["Գետը ցամաքեց։", " Մարդիկ գնացին։", " Վերջ"],
+        ["ወንዙ ደረቀ።", "ሰዎች ሄዱ።", "አበቃ"],
+        ["ទន្លេរីងស្ងួត។", "មនុស្សចាកចេញ។", "ចប់"],
+        ["А. С. Пушкин родился в 1799 г. в Москве.", " Он писал."],
+        ["O Sr. Silva chegou.", " A Sra. Dias partiu."],
+        ["제방이 무너졌다.", " 주민이 대피했다."],
+    ],
+)
+def test_other_scripts_have_sentences_too(sentences):
+    assert split("".join(sentences)) == [
+        one + " " * after.startswith(" ") if after else one
+        for one, after in zip((one.lstrip(" ") for one in sentences), [*sentences[1:], ""], strict=True)
+    ]
+    for size in (1, 2, 1000):
+        assert released("".join(sentences), whole=True, size=size) == "".join(sentences)
+
+
+def test_a_space_ends_a_thai_sentence_of_some_length():
+    phrase, more = "กรุงเทพมหานครประสบปัญหาน้ำท่วม", "เนื่องจากพื้นที่ส่วนใหญ่อยู่ต่ำกว่าระดับน้ำทะเล"
+    assert split(f"{phrase} {more} ในปี 2554 น้ำท่วม") == [f"{phrase} {more} ", "ในปี 2554 น้ำท่วม"]
 
 
 def test_lines_end_sentences():

@@ -1,0 +1,129 @@
+"""`--length N`, whatever the style, the script and the document."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scribe import Scribe, document, run, summarizer
+from tiny_preset import text, write
+
+from specextend_cli.summarize.lexical import Index
+from specextend_cli.summarize.passages import Passage
+from specextend_cli.summarize.quoting import Draft, Quoter
+from specextend_cli.summarize.request import LEAST, Request, usual_words
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import count_words
+
+STYLES = ("paragraph", "bullets", "abstract", "tldr", "outline")
+SCRIPTS = {
+    "Latin": ("rain fall over town river bank wall stone mayor said water rose night", " ", ". "),
+    "Cyrillic": ("река вода город дождь мост камень ночь берег стена мэр сказал", " ", ". "),
+    "Devanagari": ("नदी पानी गाँव सरकार योजना किसान वर्षा तालाब", " ", "। "),
+    "Arabic": ("نهر ماء مدينة مطر جسر حجر ليل", " ", "؟ "),
+    "Han": ("河 水 城 雨 桥 石 夜 岸 墙 说 人 民 年", "", "。"),
+    "Thai": ("แม่น้ำ น้ำท่วม เมือง ฝน สะพาน หิน กลางคืน", "", " "),
+}
+
+
+@pytest.fixture(scope="session")
+def preset(presets):
+    path = write(presets["one"].parent / "lengths.toml", 3)
+    path.write_text('sentences = "quoted"\n' + path.read_text())
+    return path
+
+
+def prose(script: str, sentences: int, longest: int, seed: int) -> str:
+    """Sentences of random lengths, in paragraphs."""
+    words, gap, stop = SCRIPTS[script]
+    order = random.Random(seed)
+    made = [
+        gap.join(order.choice(words.split()) for _ in range(order.randint(3, longest))).capitalize() + stop
+        for _ in range(sentences)
+    ]
+    return "\n\n".join("".join(made[at : at + 4]).strip() for at in range(0, sentences, 4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(SCRIPTS)),
+    st.integers(0, 1),
+    st.sampled_from((20, 33, 50, 100, 200, 500)),
+    st.integers(12, 80),
+    st.sampled_from((8, 20, 45)),
+    st.integers(0, 1000),
+)
+def test_any_number_of_words_is_met(script, mark, wanted, sentences, longest, seed):
+    source = prose(script, sentences, longest, seed)
+    passages = [Passage(start, end, 1) for start, end in spans(source)]
+    quoter = Quoter(source, passages, Index([source[one.start : one.end] for one in passages]))
+    half = len(passages) // 2
+    drafts = [Draft([source[:60], "Rain fell."], range(half)), Draft(["x"], range(half, len(passages)))]
+    found = quoter.quotes(drafts, wanted, usual=60, exact=True, mark=mark)
+    words = sum(count_words(quote.text) + mark for quote in found.chosen)
+    assert abs(words - wanted) <= 0.15 * wanted or len(found.chosen) == len(passages)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("script", ["Latin", "Han"])
+def test_a_number_of_words_is_met_in_every_style(preset, style, script):
+    draft = Scribe(lambda prompt, most: "In 2024, Queen Ingeborg sang. The rain fell over the town.")
+    for wanted in (20, 100):
+        summary, _ = run(
+            summarizer(preset, draft, asked={"length": wanted, "style": style}), document(prose(script, 14, 20, 1))
+        )
+        assert abs(count_words(summary.text) - wanted) <= 0.15 * wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.text("ab 。.!\n-水ไ\u0301\u0964🙂(\"'•", min_size=1, max_size=200).filter(str.strip),
+    st.integers(5, 60),
+    st.sampled_from(STYLES),
+)
+def test_no_text_is_too_odd(preset, source, wanted, style):
+    draft = Scribe(lambda prompt, most: "A b. B a.")
+    summary, _ = run(summarizer(preset, draft, asked={"length": wanted, "style": style}), document(source))
+    assert summary.text
+    assert summary.method in ("quoted", "lead", "whole")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", ["one", "three"])
+def test_a_model_that_writes_too_much_is_stopped(presets, name, style):
+    for wanted in (20, 60):
+        made = summarizer(presets[name], asked={"length": wanted, "style": style, "sentences": "written"})
+        words = count_words(run(made, document(text(30)))[0].text)
+        assert words <= max(1.15 * wanted, 20)  # the longest sentence has 17 words
+        assert words >= 0.5 * wanted
+
+
+def test_a_tldr_of_so_many_words_is_not_cut_to_two_sentences(presets):
+    said = "One two three four five. " + "Six seven eight nine ten. Five more words are here. One less. " * 2
+    made = summarizer(presets["one"], Scribe(lambda prompt, most: said), asked={"length": 14, "style": "tldr"})
+    assert (
+        run(made, document(text(30)))[0].text
+        == "One two three four five. Six seven eight nine ten. Five more words are here."
+    )
+
+
+def test_the_usual_length(preset):
+    window = summarizer(preset).preset.window
+    assert usual_words(window) == 36
+    assert [usual_words(window, size) for size in (1, 90, 105, 1000)] == [LEAST, LEAST, 35, 36]
+    assert Request(length="short").words(300) == 100
+    assert Request(style="abstract", length="long").words(300) == 400
+
+
+@pytest.mark.parametrize("style", ["paragraph", "bullets"])
+def test_the_usual_length_is_met_within_a_sentence(preset, style):
+    summary, _ = run(summarizer(preset, asked={"style": style}), document(text(60)))
+    assert 36 - 10 <= count_words(summary.text) <= 36 + 10
+
+
+def test_never_more_tokens_than_said(preset, tokens):
+    for most in (12, 25, 40):
+        summary, _ = run(summarizer(preset, asked={"length": 60, "max_tokens": most}), document(text(30)))
+        assert tokens(summary.text) <= most
