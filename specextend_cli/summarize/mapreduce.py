@@ -83,9 +83,9 @@ class MapReduce:
                 Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
                 for number, source in enumerate(sources, 1)
             ]
-            answers = yield from self.answers.notes(
-                [self._ask_note(template, *pair) for pair in zip(sources, parts, strict=True)]
-            )
+            questions = [self._ask_note(template, *pair) for pair in zip(sources, parts, strict=True)]
+            yield self.answers.begin(questions)
+            answers = yield from self.answers.notes(questions)
             count = self.prompter.encoder.count
             notes = [
                 Note(
@@ -104,13 +104,16 @@ class MapReduce:
         template = "single" if level == 1 else "reduce"
         words = self._words(work.plan.tokens)
         drafts: list[_Draft] = []
+        finals: list[tuple[Question, int]] = []  # with the room that each has in the summary
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
             question = self._ask_final(template, source, part, max(words // len(sources), 1))
+            finals.append((question if self.quoter is None else self._for_a_draft(question, source), question.limit))
+        yield self.answers.begin([question for question, _ in finals])
+        for (question, room), source in zip(finals, sources, strict=True):
             if self.quoter is None:
                 yield from self._final(question, source)
             else:
-                question, room = self._for_a_draft(question, source), question.limit
                 drafts.append((yield from self._drafted(self.quoter, question, source, room)))
         if not self.grounds.sentences:  # a poem, say, or another script: there is nothing that can be quoted
             for draft in drafts:

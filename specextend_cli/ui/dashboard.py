@@ -10,17 +10,18 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.figures import format_clock, format_count, format_pages, format_percent, format_speedup, is_slower
+from specextend_cli.figures import format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.blocks import block, density, histogram
 from specextend_cli.ui.colours import ACCENT, AMBER, GOOD, QUIET
 from specextend_cli.ui.memory import Memory
-from specextend_cli.ui.progress import Progress, format_done, format_prefill, format_stage
+from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
 from specextend_cli.ui.streams import sanitize
 
 LABEL = 10
 VALUE = 8
 BESIDE = 30  # cells of explanation before a bar: bars in different rows start at one column
 COMPACT = 56  # cells inside the frame; below, only what matters most is said
+_LABELS = {"chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 SHORT = 12  # rows; a terminal this low keeps only the line that moves
 
 
@@ -36,7 +37,7 @@ class Dashboard:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(options.max_width - 4, 1)
         with self.lock:
-            rows = [self._activity(width)] if options.size.height < SHORT else self.rows(width)
+            rows = self.rows(width)[: 1 if options.size.height < SHORT else None]
         if options.size.height < SHORT:
             yield from rows
             return
@@ -55,14 +56,16 @@ class Dashboard:
         """The panel's lines; `width` cells each at most."""
         progress = self.progress
         rows = [self._activity(width)]
-        if progress.part is not None:
-            rows.insert(0, self._part(width))
+        if progress.part is not None and progress.estimate.share is not None:
+            share = progress.estimate.share
+            rows.insert(0, _row("progress", format_percent(share), Text(format_left(progress)), width, share))
         if progress.meter.steps:
             rows.append(self._accepted(width))
         if progress.meter.decode_seconds:
             rows.append(self._speed(width))
-        if progress.retrieved is not None:
-            rows.insert(-1, self._hits(width))
+        seen = progress.retrieved
+        if seen is not None and sum(end - start for start, end in seen.spans) < seen.length:  # else there was no choice
+            rows.insert(-1, self._sees(width))
         text = (self.tail or progress.tail).rsplit("\n", 1)[-1]
         if text:
             rows.append(_tail(text, width, "" if self.tail else f"italic {QUIET}"))
@@ -71,35 +74,16 @@ class Dashboard:
     def _activity(self, width: int) -> Text:
         """What is going on this moment."""
         progress = self.progress
-        share = progress.share
-        value = "" if share is None else format_percent(share)
         if progress.stage is not None:
             head = Text.assemble((sanitize(progress.stage.name), "bold"))
             detail = format_stage(progress.stage)
             if detail:
                 head.append(f"  {detail}", style=QUIET)
-            return _gauge(head, share, width)
-        if progress.prefilling is not None:
-            return _row("prefill", value, Text(format_prefill(progress, brief=width < COMPACT)), width, share)
-        if progress.together > 1:
-            return _row("writing", str(progress.together), Text("notes at once", style=QUIET), width)
-        if progress.part is not None:
-            tokens = Text(f"{'token' if progress.part_tokens == 1 else 'tokens'}")
-            tokens.append(" of the summary" if progress.part.final else " of a note", style=QUIET)
-            return _row("writing", format_count(progress.part_tokens), tokens, width)
-        return Text("starting", style="bold")
-
-    def _part(self, width: int) -> Text:
-        part = self.progress.part
-        assert part is not None
-        text = Text(format_pages(*part.pages, self.progress.unit))
-        if part.levels > 1:
-            text.append(f" · level {part.level}{'/' if width < COMPACT else ' of '}{part.levels}", style=QUIET)
-        if part.parts == 1 and width >= COMPACT:
-            text.append(f" · {format_count(part.tokens)} tokens", style=QUIET)
-        if part.parts == 1:
-            return _row("reading", "", text, width)
-        return _row("part", f"{part.number}/{part.parts}", text, width, (part.number - 1) / part.parts)
+            return _gauge(head, progress.share, width)
+        if progress.part is None:
+            return Text("starting", style="bold")
+        task, count = format_task(progress)
+        return _row(_LABELS[task], count, Text(format_doing(progress)), width)
 
     def _accepted(self, width: int) -> Text:
         """Mean accepted length, its distribution, and the latest steps."""
@@ -120,16 +104,15 @@ class Dashboard:
                 text.append(block((length - 1) / 6), style=QUIET if length == 1 else ACCENT)
         return _row("accepted", f"{self.progress.meter.accepted_length:.2f}", text, width)
 
-    def _hits(self, width: int) -> Text:
-        """How much of the target's attention the drafter's working set holds, and where in the text that set lies."""
+    def _sees(self, width: int) -> Text:
+        """Where in the text the drafter's working set lies."""
         retrieved = self.progress.retrieved
         assert retrieved is not None
-        hit = self.progress.meter.hit
         text = Text()
         for share in density(retrieved.spans, retrieved.length, max(width - LABEL - VALUE, 1)):
             # The square root keeps sparse parts of the map visible beside dense ones.
             text.append(block(share**0.5) if share else "▁", style=ACCENT if share else QUIET)
-        return _row("hits", "" if hit is None else format_percent(hit), text, width)
+        return _row("sees", "", text, width)
 
     def _speed(self, width: int) -> Text:
         meter = self.progress.meter
@@ -140,6 +123,8 @@ class Dashboard:
             text.append(f"{format_speedup(speedup)} plain", style=AMBER if is_slower(speedup) else GOOD)
             if is_slower(speedup) and width >= COMPACT:
                 text.append("  --no-spec is faster here", style=AMBER)
+        if meter.hit is not None:
+            text.append(f" · hits {format_percent(meter.hit)}", style=QUIET)
         speed = meter.tokens_per_second
         return _row("speed", f"{speed:.1f}" if speed < 100 else format_count(speed), text, width)
 
