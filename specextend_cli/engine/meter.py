@@ -36,7 +36,6 @@ class _Cost:
         return variance <= (_UNSURE * self.mean) ** 2 * (self.steps - 1)
 
 
-
 @dataclass
 class Meter:
     """Feed it events; read its properties. Sums over every prompt it has seen."""

@@ -56,8 +56,8 @@ class Dashboard:
         """The panel's lines; `width` cells each at most."""
         progress = self.progress
         rows = [self._activity(width)]
-        if progress.part is not None and progress.estimate.share is not None:
-            share = progress.estimate.share
+        share = progress.estimate.share
+        if progress.part is not None and progress.stage is None and share is not None:
             rows.insert(0, _row("progress", format_percent(share), Text(format_left(progress)), width, share))
         if progress.meter.steps:
             rows.append(self._accepted(width))

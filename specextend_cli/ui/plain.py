@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from specextend_cli.engine.events import Prefilling, Step
-from specextend_cli.figures import format_many, format_percent, format_seconds
+from specextend_cli.figures import format_many, format_percent
 from specextend_cli.summarize.events import Event, Level, Plan, Retried, Stage, Warned
 from specextend_cli.ui.marks import warn_unsupported
 from specextend_cli.ui.progress import (
@@ -47,14 +47,13 @@ class Plain:
                 size = [format_many(event.pages, event.unit), format_many(event.tokens, "token")]
                 if len(event.chunks) > 1:
                     size.append(format_many(len(event.chunks), "chunk"))
-                if event.seconds is not None:
-                    size.append(f"about {format_seconds(max(round(event.seconds), 1))}")
                 self._say(f"{self.progress.document}: {', '.join(size)}")
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
             case Level():
-                self._say(format_level(event))
+                left = format_left(self.progress) if event.reused < event.prompts else ""
+                self._say(" · ".join(filter(None, (format_level(event), left))))
             case Retried():
                 self._say(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
             case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY and not self._in_the_way:
