@@ -21,7 +21,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Part, Plan, Retried, Stage, Summarized, Summary, Warned
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
-PAIRS = 6
+PAIRS = 5
 """Pairs that an interval needs."""
 NARROW = 1.1
 """The interval's upper end over its lower one, from which on nothing is repeated."""
@@ -157,7 +157,7 @@ def _pass(sides: tuple[_Side, _Side], number: int, *, told: bool) -> Iterator[Ev
 
 
 def _pairs(plain: _Side, fast: _Side) -> Iterator[Pair]:
-    for text in plain.texts.keys() & fast.texts.keys():
+    for text in sorted(plain.texts.keys() & fast.texts.keys()):
         pair = Pair(plain.texts[text], fast.texts[text])
         if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS:
             yield pair

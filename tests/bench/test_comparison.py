@@ -30,7 +30,7 @@ from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.compared import comparison as shown
 from specextend_cli.ui.compared import comparison_record
 
-TEXTS = 5
+TEXTS = 4
 PLAIN, FAST = 0.010, 0.008  # seconds a token on a quiet machine
 
 
@@ -95,9 +95,9 @@ def test_which_goes_first_alternates_after_a_warm_up(monkeypatch):
     machine = Machine(lambda now: 1.0)
     found = compared(machine, monkeypatch)
     assert machine.written[:2] == [True, False]  # the warm-up
-    assert machine.written[2:12] == [True, False, False, True, True, False, False, True, True, False]
-    assert machine.written[12:14] == [False, True]
-    assert found.passes == 2  # five pairs are too few for an interval
+    assert machine.written[2:10] == [True, False, False, True, True, False, False, True]
+    assert machine.written[10:12] == [False, True]
+    assert found.passes == 2  # four pairs are too few for an interval
     assert found.divergence is None
 
 
@@ -129,7 +129,7 @@ def test_no_pass_is_begun_that_would_take_too_long(monkeypatch):
     found = compared(Machine(lambda now: 100.0), monkeypatch)
     assert (found.passes, len(found.pairs)) == (1, TEXTS)
     assert (found.speedup.low, found.speedup.high) == (None, None)
-    assert "5 pairs: too few for an interval" in told(found)
+    assert "4 pairs: too few for an interval" in told(found)
 
 
 def test_where_nothing_is_drafted_there_is_no_speedup(monkeypatch):
@@ -149,13 +149,13 @@ def test_text_and_json_name_the_interval_and_the_load(monkeypatch):
     monkeypatch.setattr(LoadMeter, "load", lambda self: Load(2, 1.3, (8.1, 7.2)))
     found = compared(Machine(lambda now: 1.0), monkeypatch)
     lines = told(found).splitlines()
-    assert "identical tokens · 1.2× plain decoding (median of 10 pairs; 95% interval 1.2× to 1.2×)" in lines
+    assert "identical tokens · 1.2× plain decoding (median of 8 pairs; 95% interval 1.2× to 1.2×)" in lines
     load = "2 cores, 1.3 busy with other work: quieter machines may differ; load average 8.1 before and 7.2 after"
     assert load in lines
     record = comparison_record(found)
-    assert record["speedup"] == pytest.approx({"median": 1.25, "low": 1.25, "high": 1.25, "pairs": 10})
+    assert record["speedup"] == pytest.approx({"median": 1.25, "low": 1.25, "high": 1.25, "pairs": 8})
     assert record["load"] == {"cores": 2, "busy_with_others": 1.3, "averages": [8.1, 7.2]}
-    assert record["ratios"] == [1.25] * 10
+    assert record["ratios"] == [1.25] * 8
 
 
 def test_others_are_who_is_busy_beside_this_process(monkeypatch):
