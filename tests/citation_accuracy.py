@@ -81,7 +81,7 @@ def main() -> None:
                     sentences.append(event.text)
                 elif isinstance(event, Plan):
                     plan = event
-            work = plan_work(planted.document, summarizer.preset, summarizer._prompts.encoder)
+            work = plan_work(planted.document, summarizer._prompts)
             citer = Citer(planted.document.text, passages(planted.document, work.chunks))
             for sentence in sentences:
                 pages = planted.stated(sentence)

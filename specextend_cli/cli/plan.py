@@ -37,7 +37,8 @@ def plan(
 ) -> None:
     """Show pages, tokens, prompts, levels, time and memory of a summary, without loading a model.
 
-    Time is what earlier runs of the preset took for as many tokens, loading and notes that exist apart.
+    Time is what the tokens to read and to write took in earlier runs of the preset; loading, and chunk summaries that
+    exist already, apart.
 
     Example:
       specextend plan *.pdf

@@ -22,6 +22,10 @@ class DeadlineError(SpecextendError):
     exit = Exit.TIMEOUT
 
 
+class Terminated(SystemExit):
+    """SIGTERM came; unwinds the stack as an exit does."""
+
+
 @contextmanager
 def handled() -> Iterator[None]:
     """Handle SIGINT and SIGTERM as described above while the body runs."""
@@ -71,4 +75,4 @@ def _second(number: int, frame: FrameType | None) -> None:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit(int(Exit.SIGTERM))
+    raise Terminated(int(Exit.SIGTERM))

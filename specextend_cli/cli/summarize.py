@@ -218,7 +218,7 @@ class Job:
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
                 summary = self._events(source, view, writer)
-        except (KeyboardInterrupt, signals.DeadlineError):
+        except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
             self.output.note(self._stopped(view))
             raise
         if self.verbose and not self.quiet:
@@ -249,7 +249,7 @@ class Job:
     def _stopped(self, view: View) -> str:
         progress = view.progress
         chunks = len(progress.plan.chunks) if progress.plan else 0
-        if not self.summarizer.saves or chunks < 2:
+        if not self.summarizer.saves or not progress.saved or chunks < 2:
             return "stopped; nothing was saved"
         return f"{progress.saved}/{chunks} chunks saved; run again to continue"
 

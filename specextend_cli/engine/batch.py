@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 from typing import TypeAlias
 
@@ -50,6 +51,8 @@ class States:
     states: Tensor
 
 
+_FEWEST = 4  # sequences written together, however slowly prompts are read: fewer would lose what a batch is for
+
 BatchEvent: TypeAlias = Prefilling | Prefilled | States | Looked | Step | Finished
 
 
@@ -64,13 +67,16 @@ def decode_batch(
     costs: CostModel | None = None,
     look_layers: Collection[int] = (),
     look_every: int = LOOK_EVERY,
+    patience: float = inf,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `features` names hidden states (see `LanguageModel.forward`) to yield as `States`: of the prompt while it is read
     (once for equal prompts that follow each other), then of each written token but the last. `costs` learns from
     what is written alone, and says what plain steps cost. Requests with marks are told where `look_layers` looked,
-    every `look_every` steps. Tokens are those of plain decoding, up to rounding between a
+    every `look_every` steps. No more prompts are read, once four were, when reading has taken `patience` seconds since
+    the last sequence ended: sequences that begin together end together, and until one ends nothing is finished. Tokens
+    are those of plain decoding, up to rounding between a
     batch's and a single row's matrix products. ValueError for an empty prompt.
     """
     if not all(request.prompt for request in requests):
@@ -82,10 +88,13 @@ def decode_batch(
     waiting = deque(enumerate(requests))
     live: list[_Sequence] = []
     steps = 0
+    reading = 0.0  # seconds, since a sequence ended
     while waiting or live:
-        while waiting and len(live) < slots:
+        while waiting and len(live) < slots and (reading < patience or len(live) < _FEWEST):
             number, request = waiting.popleft()
             for event in reader.read(request.prompt, request.shared):
+                if isinstance(event, Prefilled):
+                    reading += event.seconds
                 yield number, event
             began = _Sequence(number, request, lm.device)
             yield number, began.write(reader.logits)
@@ -115,6 +124,7 @@ def decode_batch(
             plain = costs.plain(cache.longest)
             yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together)
             if one.reason:
+                reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
                 cache.drop(slot)
                 live[slot] = live[-1]

@@ -7,6 +7,34 @@ from dataclasses import dataclass, field
 
 from specextend_cli.engine.events import Event, Prefilled, Retrieved, Step
 
+ENOUGH_PLAIN, ENOUGH_DRAFTED = 8, 16
+"""Steps without and with drafts that a speedup needs."""
+_UNSURE = 0.1  # the largest relative standard error of the mean cost of either, with which one is told
+
+
+@dataclass
+class _Cost:
+    """What steps took, in times of what a plain step was believed to take."""
+
+    steps: int = 0
+    total: float = 0.0
+    _squares: float = 0.0
+
+    def add(self, took: float) -> None:
+        self.steps += 1
+        self.total += took
+        self._squares += took * took
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.steps
+
+    @property
+    def sure(self) -> bool:
+        """Whether the mean is known well, as it is not on a machine with other work to do."""
+        variance = max(self._squares / self.steps - self.mean**2, 0.0)
+        return variance <= (_UNSURE * self.mean) ** 2 * (self.steps - 1)
+
 
 @dataclass
 class Meter:
@@ -25,8 +53,12 @@ class Meter:
     batched_seconds: float = 0.0
     accepted_lengths: Counter[int] = field(default_factory=Counter)
     _hits: float = 0.0
-    _plain_equivalent: float = 0.0
-    _plain_known: float = 0.0
+    drafted_steps: int = 0
+    _plain: _Cost = field(default_factory=_Cost)
+    _drafted: _Cost = field(default_factory=_Cost)
+    _drafted_tokens: int = 0
+    _retrieved: float = 0.0  # seconds, in times of a plain step
+    _plain_seconds: float = 0.0  # of the last step
 
     def add(self, event: Event) -> None:
         """Count one event."""
@@ -47,15 +79,27 @@ class Meter:
                     self.draft_seconds += event.draft_seconds
                     self.verify_seconds += event.verify_seconds
                     self.accepted_lengths[event.accepted] += 1
-                if event.plain_seconds:
-                    self._plain_equivalent += event.plain_seconds * event.accepted
-                    self._plain_known += event.draft_seconds + event.verify_seconds
+                    self.drafted_steps += event.nodes > 1
+                    self._compare(event)
             case Retrieved():
                 self.retrievals += 1
                 self.retrieve_seconds += event.seconds
                 self._hits += event.hit
+                if self._plain_seconds:
+                    self._retrieved += event.seconds / self._plain_seconds
             case _:
                 pass
+
+    def _compare(self, step: Step) -> None:
+        self._plain_seconds = step.plain_seconds
+        if not step.plain_seconds:
+            return
+        took = (step.draft_seconds + step.verify_seconds) / step.plain_seconds
+        if step.nodes == 1:
+            self._plain.add(took)
+        else:
+            self._drafted.add(took)
+            self._drafted_tokens += step.accepted
 
     @property
     def decode_seconds(self) -> float:
@@ -84,6 +128,11 @@ class Meter:
 
     @property
     def speedup(self) -> float | None:
-        """Speed against plain decoding measured in the same run; None until a plain step's cost is known."""
-        spent = self._plain_known + self.retrieve_seconds
-        return self._plain_equivalent / spent if self._plain_known else None
+        """Speed of single sequences against plain decoding, by the plain steps of the same run; texts written together
+        do not count. None where nothing was drafted, or what was measured of steps of either kind is too little or too
+        uneven to tell.
+        """
+        plain, drafted = self._plain, self._drafted
+        if plain.steps < ENOUGH_PLAIN or drafted.steps < ENOUGH_DRAFTED or not (plain.sure and drafted.sure):
+            return None
+        return (self._drafted_tokens + plain.steps) * plain.mean / (plain.total + drafted.total + self._retrieved)

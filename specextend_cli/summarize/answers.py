@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.weights import weight_files
-from specextend_cli.summarize.events import Event, Noted, Part, Retried, Text
+from specextend_cli.summarize.events import Event, Level, Noted, Part, Retried, Text
 from specextend_cli.summarize.flaws import Flaw, flaw
 from specextend_cli.summarize.looks import Look, pack, unpack
 from specextend_cli.summarize.notes import NoteStore, key
@@ -102,23 +102,39 @@ class Answers:
         return (yield from _without_looks(self.one(question)))
 
     def notes(self, questions: Sequence[Question]) -> Generator[Event, None, list[Answer]]:
-        """Notes on all parts of a level, in their order; several are written at once where that is faster."""
-        known = {i: answer for i, q in enumerate(questions) if (answer := self._known(q)) is not None}
-        waiting = [i for i in range(len(questions)) if i not in known]
-        writer = (yield from self.load()) if len(waiting) >= _FEW else None
-        together = writer is not None and writer.together > 1
+        """Notes on all parts of a level, in their order; several are written at once where that is faster.
+
+        What earlier runs wrote is told first, so that whoever stops this one while it loads knows what there is.
+        """
+        known: dict[int, Answer] = {}
+        waiting = []
         for i, question in enumerate(questions):
-            if i in known or not together:
-                known[i] = yield from self.whole(question)
-                yield _noted(question, known[i])
-        if together:
-            assert writer is not None
+            if self._known(question) is None:
+                waiting.append(i)
+            else:
+                known[i] = yield from self._noting(question)
+        writer = (yield from self.load()) if len(waiting) >= _FEW else None
+        if writer is None or writer.together == 1:
+            for i in waiting:
+                known[i] = yield from self._noting(questions[i])
+        else:
             yield from self._together(writer, questions, waiting, known)
             for i in waiting:
                 if _flaw(questions[i], known[i]) is not None:
                     known[i] = yield from _without_looks(self._again(questions[i], known[i]))
                     yield _noted(questions[i], known[i])
         return [known[i] for i in range(len(questions))]
+
+    def _noting(self, question: Question) -> Generator[Event, None, Answer]:
+        answer = yield from self.whole(question)
+        yield _noted(question, answer)
+        return answer
+
+    def begin(self, questions: Sequence[Question]) -> Level:
+        """What is to be told before the answers of a level are asked for."""
+        part = questions[0].part
+        reused = sum(self.store.get(self._key(question, 0)) is not None for question in questions)
+        return Level(part.level, len(questions), reused, part.final)
 
     def _together(
         self, writer: Writer, questions: Sequence[Question], waiting: Sequence[int], known: dict[int, Answer]

@@ -26,12 +26,30 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelWork:
+    """What one level is expected to take: its prompts, the tokens read in all of them, and the tokens written."""
+
+    prompts: int
+    read: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Seconds a token of a prompt and a written token take, by earlier runs."""
+
+    read: float
+    written: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What will be done to one document, known before any model is loaded.
 
     `chunks` are the map prompts' sizes in target tokens; one chunk means one pass. `levels` counts the passes over
-    text: 1 for one pass, 2 for map and reduce, more when the notes themselves must be reduced. `unit` is what `pages`
-    counts: "page", or "section" where a document has no pages.
+    text: 1 for one pass, 2 for map and reduce, more when the notes themselves must be reduced; notes shorter or longer
+    than expected may take one less or one more. `unit` is what `pages` counts: "page", or "section" where a document
+    has no pages. `work` is what each level is expected to take, `rates` how long, where earlier runs tell.
     """
 
     document: str
@@ -40,6 +58,27 @@ class Plan:
     chunks: tuple[int, ...]
     levels: int
     unit: str = "page"
+    work: tuple[LevelWork, ...] = ()
+    rates: Rates | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected time of reading and writing, loading apart; None before the preset's first run."""
+        if self.rates is None:
+            return None
+        return sum(level.read * self.rates.read + level.written * self.rates.written for level in self.work)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level begins: so many `prompts`, of which earlier runs have answered `reused`. The `final` one writes the
+    summary.
+    """
+
+    level: int
+    prompts: int
+    reused: int
+    final: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +86,7 @@ class Part:
     """Writing of part `number` of `parts` at `level` begins (1-based; the last level writes the summary).
 
     `pages` are the first and last page it reads, `tokens` the size of its prompt, `final` whether its text is the
-    summary itself.
+    summary itself. `levels` is the number that was planned, or as many as there really are.
     """
 
     number: int
@@ -158,7 +197,8 @@ class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
     `retried` has an entry for every time that something was asked for again. `method` is whose sentences these are (see
-    `Method`); `warnings` are what the run `Warned` of.
+    `Method`); `warnings` are what the run `Warned` of. `reused` counts the chunk summaries (of a document that takes
+    one pass, the summary) that an earlier run had written.
     """
 
     document: str
@@ -176,6 +216,7 @@ class Summary:
     run: str = ""
     method: Method = "written"
     warnings: tuple[str, ...] = ()
+    reused: int = 0
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:
@@ -190,4 +231,4 @@ class Summarized:
     summary: Summary
 
 
-Event: TypeAlias = Stage | Plan | Part | Text | Sentence | Noted | Retried | Warned | Summarized | engine.Event
+Event: TypeAlias = Stage | Plan | Level | Part | Text | Sentence | Noted | Retried | Warned | Summarized | engine.Event

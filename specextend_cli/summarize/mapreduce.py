@@ -101,9 +101,9 @@ class MapReduce:
                 Part(number, len(sources), level, max(levels, level + 1), source.pages, source.tokens, False)
                 for number, source in enumerate(sources, 1)
             ]
-            answers = yield from self.answers.notes(
-                [self._ask_note(template, *pair) for pair in zip(sources, parts, strict=True)]
-            )
+            questions = [self._ask_note(template, *pair) for pair in zip(sources, parts, strict=True)]
+            yield self.answers.begin(questions)
+            answers = yield from self.answers.notes(questions)
             count = self.prompter.encoder.count
             notes = [
                 Note(
@@ -121,16 +121,20 @@ class MapReduce:
             template, level = "merge", level + 1
         template = "single" if level == 1 else "reduce"
         quoted, room = self.preset.sentences == "quoted", _Room(self._words, Prescribed(self.request.style).mark)
-        drafts: list[Draft] = []
+        finals: list[Question] = []
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
             question = self._ask_final(template, source, part, max(self._words // len(sources), 1))
+            finals.append(replace(question, shown=not quoted))
+        yield self.answers.begin(finals)
+        drafts: list[Draft] = []
+        for question, source in zip(finals, sources, strict=True):
             if quoted:
-                answer = yield from self.answers.whole(replace(question, shown=False))
+                answer = yield from self.answers.whole(question)
                 said = [answer.text[start:end] for start, end in spans(answer.text)]
                 drafts.append(Draft(said, source.material.read))
             else:
-                room.open(number, len(sources))
+                room.open(question.part.number, len(sources))
                 yield from self._final(question, source, room)
         if quoted:
             yield from self._quoted(drafts)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
-from specextend_cli.models.preset import Preset
-from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.events import Plan
+from specextend_cli.models.preset import PLACEHOLDERS
+from specextend_cli.summarize.events import LevelWork, Plan, Rates
+from specextend_cli.summarize.prompts import Prompter
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +20,32 @@ class Work:
     chunks: tuple[Chunk, ...]
 
 
-def plan_work(document: Document, preset: Preset, encoder: TextEncoder) -> Work:
+def plan_work(document: Document, prompter: Prompter, rates: Rates | None = None) -> Work:
     """Chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
-    window = preset.window
-    chunks = tuple(chunk(document, encoder.encode, window.chunk))
+    window = prompter.preset.window
+    chunks = tuple(chunk(document, prompter.encoder.encode, window.chunk))
     sizes = tuple(piece.tokens for piece in chunks)
-    texts, levels = len(chunks), 1
-    while texts > window.summary_parts:
-        texts = len(pack([window.note_tokens] * texts, window.chunk, window.summary_parts))
-        levels += 1
-    plan = Plan(document.name, len(document.pages) or 1, sum(sizes), sizes, levels, document.unit)
-    return Work(plan, chunks)
+    counts = [len(chunks)]
+    while counts[-1] > window.summary_parts:
+        counts.append(len(pack([window.note_tokens] * counts[-1], window.chunk, window.summary_parts)))
+    work = _expected(prompter, counts, sum(sizes))
+    name, pages = document.name, len(document.pages) or 1
+    return Work(Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, work, rates), chunks)
+
+
+def _expected(prompter: Prompter, counts: Sequence[int], tokens: int) -> tuple[LevelWork, ...]:
+    """The work of levels with so many prompts each, over a text of `tokens` tokens, if every answer takes its room."""
+    window = prompter.preset.window
+    values = dict.fromkeys(PLACEHOLDERS, "9999")
+    levels = []
+    for level, prompts in enumerate(counts, 1):
+        final = level == len(counts)
+        template = ("single" if level == 1 else "reduce") if final else ("map" if level == 1 else "merge")
+        answer = prompter.request.room(window.summary_tokens) // prompts if final else window.note_tokens
+        written = min(answer * prompts, tokens)
+        levels.append(LevelWork(prompts, tokens + prompts * prompter.overhead(template, values), written))
+        tokens = written
+    return tuple(levels)
 
 
 def pack(sizes: Sequence[int], room: int, parts: int = 1) -> list[range]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from specextend_cli.documents.document import Document
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize.events import Citation, Sentence, Summary
+from specextend_cli.summarize.events import Citation, Rates, Sentence, Summary
 from specextend_cli.summarize.support import Unsupported
 
 _LIMIT = 500  # runs; the oldest go first
@@ -45,7 +46,8 @@ class Run:
     """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
 
     `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
-    prompts, `busy` the seconds of reading and decoding, without loading anything; older records have neither.
+    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone;
+    older records have none of these.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Run:
     quotes: dict[int, Quote]
     read: int = 0
     busy: float = 0.0
+    reading: float = 0.0
 
 
 class RunStore:
@@ -97,21 +100,32 @@ class RunStore:
     def all(self) -> list[Run]:
         """All of them, the newest first."""
         with self._asked() as store:
-            rows = store.execute("select id, record from runs order by made desc, rowid desc").fetchall()
-        return [run for row in rows if (run := _run(*row)) is not None]
+            return list(self._newest(store))
 
-    def pace(self, preset: str) -> float | None:
-        """Seconds that this preset's last runs were busy, for a token of a document: their median.
+    def rates(self, preset: str) -> Rates | None:
+        """Seconds that this preset's last runs took for a token read and for one written: medians. None: no such runs.
 
-        Runs that found notes of earlier ones, and read less than their document, do not count. None if none is left.
+        Runs that found notes of earlier ones, and read less than their document, do not count.
         """
         if self.path is None:
             return None
         try:
-            whole = [run for run in self.all() if run.preset == preset and run.read >= run.tokens > 0]
+            with self._asked() as store:
+                whole = (one for one in self._newest(store) if one.preset == preset and one.read >= one.tokens > 0)
+                told = (one for one in whole if one.reading and one.written and one.busy > one.reading)
+                last = list(islice(told, _PACED))
         except InputError:
             return None
-        return median(run.busy / run.tokens for run in whole[:_PACED]) if whole else None
+        if not last:
+            return None
+        read = median(run.reading / run.read for run in last)
+        return Rates(read, median((run.busy - run.reading) / run.written for run in last))
+
+    @staticmethod
+    def _newest(store: sqlite3.Connection) -> Iterator[Run]:
+        for row in store.execute("select id, record from runs order by made desc, rowid desc"):
+            if (run := _run(*row)) is not None:
+                yield run
 
     def get(self, name: str) -> Run:
         """The run whose id is or begins with `name`, or the last one. InputError: there is none, or no longer."""
@@ -210,6 +224,7 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "written": summary.meter.tokens,
         "seconds": round(summary.seconds, 3),
         "busy": round(summary.meter.prefill_seconds + summary.meter.decode_seconds, 3),
+        "reading": round(summary.meter.prefill_seconds, 3),
         "text": summary.text,
         "notes": list(summary.notes),
         "sentences": [asdict(sentence) for sentence in summary.sentences],

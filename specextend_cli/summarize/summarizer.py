@@ -26,6 +26,7 @@ from specextend_cli.summarize.eagle import with_head
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
+    Level,
     Part,
     Plan,
     Retried,
@@ -115,8 +116,7 @@ class Summarizer:
 
     def expected_seconds(self, plan: Plan) -> float | None:
         """How long reading and decoding will take, by this preset's last runs here; None before the first."""
-        pace = self._runs.pace(self.preset.name)
-        return None if pace is None else pace * plan.tokens
+        return plan.seconds
 
     def summarize(self, source: Document | str | Path) -> Summary:
         """The summary of a document, or of the file at a path. Raises what `run` and `read` do."""
@@ -135,7 +135,7 @@ class Summarizer:
         self._check(document)
         work = yield from self._planned(document)
         yield work.plan
-        text, read = "", 0
+        text, read, reused = "", 0, 0
         retried: list[Retried] = []
         grounds = Grounds(document, passages(document, work.chunks))
         mapreduce = MapReduce(
@@ -156,6 +156,8 @@ class Summarizer:
                 text += event.delta
             elif isinstance(event, Part) and event.level == 1:
                 read += event.tokens
+            elif isinstance(event, Level) and event.level == 1:
+                reused = event.reused
             elif isinstance(event, Retried):
                 retried.append(event)
             elif isinstance(event, engine.DrafterFailed):
@@ -183,6 +185,7 @@ class Summarizer:
             retried=tuple(retried),
             method=mapreduce.method,
             warnings=tuple(warnings),
+            reused=reused,
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document)))
 
@@ -216,7 +219,7 @@ class Summarizer:
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
             self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory, request=self.request)
             self._check_prompts()
-        return plan_work(document, self.preset, self._prompter.encoder)
+        return plan_work(document, self._prompter, self._runs.rates(self.preset.name))
 
     def _check_prompts(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
@@ -273,12 +276,3 @@ class Summarizer:
     def _prompts(self) -> Prompter:
         assert self._prompter is not None
         return self._prompter
-
-
-def compare(document: Document, options: Options) -> Iterator[Event]:
-    """The document summarized twice with the same models in one process: plainly, then with drafts."""
-    with Summarizer(replace(options, cache=False, batch=1)) as summarizer:
-        yield from summarizer.load()
-        for plain in (True, False):
-            summarizer.plain = plain
-            yield from summarizer.run(document)

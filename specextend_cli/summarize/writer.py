@@ -23,6 +23,7 @@ from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.looks import Look, Watch
 from specextend_cli.summarize.stream import TextStream
 
+_PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
 _WARM, _LIKELY, _STRICTER = 0.7, 0.9, 0.1  # of another try: temperature, top p, and what each adds to the penalty
 
 
@@ -99,6 +100,7 @@ class Writer:
                 prefill_chunk=self.prefill_chunk,
                 costs=self.budget.costs,
                 look_layers=self.target.look_layers,
+                patience=_PATIENCE,
             ):
                 if isinstance(event, States):
                     continue

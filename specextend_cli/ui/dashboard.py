@@ -10,11 +10,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.figures import format_clock, format_count, format_pages, format_percent, format_speedup, is_slower
+from specextend_cli.figures import format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.blocks import block, density, histogram
 from specextend_cli.ui.colours import ACCENT, AMBER, GOOD, QUIET
 from specextend_cli.ui.memory import Memory
-from specextend_cli.ui.progress import Progress, format_done, format_prefill, format_stage
+from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
 from specextend_cli.ui.streams import sanitize
 
 LABEL = 10
@@ -23,6 +23,7 @@ BESIDE = 30  # cells of explanation before a bar: bars in different rows start a
 COMPACT = 56  # cells inside the frame; below, only what matters most is said
 WIDEST = 80  # cells; beyond, a bar only gets longer
 SHORT, LOW = 12, 6  # rows; a terminal lower than that gets three lines, or only the one that moves
+_LABELS = {"chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 
 
 class Dashboard:
@@ -65,25 +66,24 @@ class Dashboard:
     def rows(self, width: int) -> list[Text]:
         """The panel's lines; `width` cells each at most."""
         progress = self.progress
-        rows = [self._activity(width)]
-        if progress.part is not None:
-            rows.insert(0, self._part(width))
+        rows = [row for row in (self._progress(width), self._activity(width)) if row is not None]
         if progress.meter.steps:
             rows.append(self._accepted(width))
         if progress.meter.decode_seconds:
             rows.append(self._speed(width))
-        if progress.retrieved is not None:
-            rows.insert(-1, self._hits(width))
+        seen = progress.retrieved
+        if seen is not None and sum(end - start for start, end in seen.spans) < seen.length:  # else there was no choice
+            rows.insert(-1, self._sees(width))
         text = (self.tail or progress.tail).rsplit("\n", 1)[-1]
         if text:
             rows.append(_tail(text, width, "" if self.tail else f"italic {QUIET}"))
         return rows
 
     def brief(self, width: int) -> list[Text]:
-        """Three lines: what is read, what is going on, and the latest words or else the speed."""
+        """Three lines: how far it is, what is going on, and the latest words or else the speed."""
         progress = self.progress
         title = Text(sanitize(progress.document), style="bold default")
-        rows = [_clip(title, width) if progress.part is None else self._part(width), self._activity(width)]
+        rows = [self._progress(width) or _clip(title, width), self._activity(width)]
         if self.tail:
             rows.append(_tail(self.tail.rsplit("\n", 1)[-1], width, ""))
         elif progress.meter.decode_seconds:
@@ -93,38 +93,24 @@ class Dashboard:
     def _activity(self, width: int) -> Text:
         """What is going on this moment."""
         progress = self.progress
-        share = progress.share
-        value = "" if share is None else format_percent(share)
         if progress.stage is not None:
             head = Text.assemble((sanitize(progress.stage.name), "bold"))
             detail = format_stage(progress.stage)
             if detail:
                 head.append(f"  {detail}", style=QUIET)
-            return _gauge(head, share, width, self.plain)
-        if progress.prefilling is not None:
-            text = Text(format_prefill(progress, brief=width < COMPACT))
-            return _row("prefill", value, text, width, share, plain=self.plain)
-        if progress.together > 1:
-            return _row("writing", str(progress.together), Text("notes at once", style=QUIET), width)
-        if progress.part is not None:
-            tokens = Text(f"{'token' if progress.part_tokens == 1 else 'tokens'}")
-            tokens.append(" of the summary" if progress.part.final else " of a note", style=QUIET)
-            return _row("writing", format_count(progress.part_tokens), tokens, width)
-        return Text("starting", style="bold")
+            return _gauge(head, progress.share, width, self.plain)
+        if progress.part is None:
+            return Text("starting", style="bold")
+        task, count = format_task(progress)
+        return _row(_LABELS[task], count, Text(format_doing(progress)), width)
 
-    def _part(self, width: int) -> Text:
-        part = self.progress.part
-        assert part is not None
-        text = Text(format_pages(*part.pages, self.progress.unit))
-        if part.levels > 1:
-            text.append(f" · level {part.level}{'/' if width < COMPACT else ' of '}{part.levels}", style=QUIET)
-        if part.parts == 1 and width >= COMPACT:
-            text.append(f" · {format_count(part.tokens)} tokens", style=QUIET)
-        if part.parts == 1:
-            return _row("reading", "", text, width)
-        return _row(
-            "part", f"{part.number}/{part.parts}", text, width, (part.number - 1) / part.parts, plain=self.plain
-        )
+    def _progress(self, width: int) -> Text | None:
+        """How much of the whole run is done, and what is left; None while that is not known."""
+        progress, share = self.progress, self.progress.estimate.share
+        if progress.part is None or progress.stage is not None or share is None:
+            return None
+        left = Text(format_left(progress))
+        return _row("progress", format_percent(share), left, width, share, plain=self.plain)
 
     def _accepted(self, width: int) -> Text:
         """Mean accepted length, its distribution, and the latest steps."""
@@ -150,16 +136,15 @@ class Dashboard:
         """A place in a chart where there is nothing: without colours it must not look like a little."""
         return " " if self.plain else "▁"
 
-    def _hits(self, width: int) -> Text:
-        """How much of the target's attention the drafter's working set holds, and where in the text that set lies."""
+    def _sees(self, width: int) -> Text:
+        """Where in the text the drafter's working set lies."""
         retrieved = self.progress.retrieved
         assert retrieved is not None
-        hit = self.progress.meter.hit
         text = Text()
         for share in density(retrieved.spans, retrieved.length, max(width - LABEL - VALUE, 1)):
             # The square root keeps sparse parts of the map visible beside dense ones.
             text.append(block(share**0.5) if share else self._nothing, style=ACCENT if share else QUIET)
-        return _row("hits", "" if hit is None else format_percent(hit), text, width)
+        return _row("sees", "", text, width)
 
     def _speed(self, width: int) -> Text:
         meter = self.progress.meter
@@ -170,6 +155,8 @@ class Dashboard:
             text.append(f"{format_speedup(speedup)} plain", style=AMBER if is_slower(speedup) else GOOD)
             if is_slower(speedup) and width >= COMPACT:
                 text.append("  --no-spec is faster here", style=AMBER)
+        if meter.hit is not None:
+            text.append(f" · hits {format_percent(meter.hit)}", style=QUIET)
         speed = meter.tokens_per_second
         return _row("speed", f"{speed:.1f}" if speed < 100 else format_count(speed), text, width)
 

@@ -46,6 +46,7 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "sentences": [_record(sentence) for sentence in summary.sentences],
         "unsupported": [_record(one) for one in summary.unsupported],
         "retried": [_record(one) for one in summary.retried],
+        "reused": summary.reused,
         "run": summary.run,
         "preset": summary.preset,
         "drafter": summary.drafter,

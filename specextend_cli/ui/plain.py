@@ -6,18 +6,20 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from specextend_cli.engine.events import Prefilled, Prefilling, Step
-from specextend_cli.figures import format_count, format_many, format_seconds
-from specextend_cli.summarize.events import Event, Noted, Part, Plan, Retried, Stage, Warned
+from specextend_cli.engine.events import Prefilling, Step
+from specextend_cli.figures import format_many, format_percent
+from specextend_cli.summarize.events import Event, Level, Plan, Retried, Stage, Warned
 from specextend_cli.ui.marks import warn_unsupported
 from specextend_cli.ui.progress import (
     Progress,
+    format_doing,
     format_done,
     format_flaw,
-    format_part,
-    format_prefill,
+    format_left,
+    format_level,
     format_speed,
     format_stage,
+    format_task,
 )
 from specextend_cli.ui.streams import Output
 
@@ -42,20 +44,18 @@ class Plain:
             case Warned():
                 self.output.warn(event.message)
             case Plan():
-                parts = f", {len(event.chunks)} parts" if len(event.chunks) > 1 else ""
-                size = f"{format_many(event.pages, event.unit)}, {format_many(event.tokens, 'token')}"
-                self._say(f"{self.progress.document}: {size}{parts}")
+                size = [format_many(event.pages, event.unit), format_many(event.tokens, "token")]
+                if len(event.chunks) > 1:
+                    size.append(format_many(len(event.chunks), "chunk"))
+                self._say(f"{self.progress.document}: {', '.join(size)}")
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
-            case Part():
-                self._say(format_part(event, self.progress.unit))
-            case Noted() if event.reused:
-                self._say(f"part {event.number}/{event.parts} was already written")
+            case Level():
+                left = format_left(self.progress) if event.reused < event.prompts else ""
+                self._say(" · ".join(filter(None, (format_level(event), left))))
             case Retried():
                 self._say(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
-            case Prefilled():
-                self._say(f"prefill {format_count(event.tokens)} tokens in {format_seconds(event.seconds)}")
             case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY and not self._in_the_way:
                 self._say(self._status())
             case _:
@@ -80,11 +80,11 @@ class Plain:
         progress = self.progress
         if progress.stage is not None:
             return f"{progress.stage.name} {format_stage(progress.stage)}".rstrip()
-        if progress.prefilling is not None:
-            return f"prefill {format_prefill(progress)}"
-        if progress.together > 1:
-            return " · ".join((f"{progress.together} notes at once", *format_speed(progress.meter)))
-        return " · ".join((f"{format_count(progress.part_tokens)} tokens", *format_speed(progress.meter)))
+        share = progress.estimate.share
+        done = "" if share is None else format_percent(share)
+        task = " ".join(format_task(progress)).strip()
+        told = (done, format_left(progress), task, format_doing(progress), *format_speed(progress.meter))
+        return " · ".join(filter(None, told))
 
     def _say(self, line: str) -> None:
         self._spoke = self._clock()

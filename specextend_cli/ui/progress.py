@@ -20,9 +20,11 @@ from specextend_cli.figures import (
     format_seconds,
     format_speedup,
 )
+from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
+    Level,
     Noted,
     Part,
     Plan,
@@ -38,6 +40,7 @@ from specextend_cli.summarize.flaws import Flaw
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64
+_SHORT = 2048  # tokens of a prompt that is read before anyone would count
 TAIL = 400
 
 
@@ -49,7 +52,9 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     meter: Meter = field(default_factory=Meter)
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
+    estimate: Estimate = field(default_factory=Estimate)
     plan: Plan | None = None
+    level: Level | None = None
     part: Part | None = None
     stage: Stage | None = None
     prefilling: Prefilling | None = None
@@ -57,6 +62,9 @@ class Progress:
     summary: Summary | None = None
     read: tuple[int, int] | None = None
     saved: int = 0
+    """Chunk summaries that are kept, those of earlier runs included."""
+    finished: int = 0
+    """Answers on the present level."""
     part_tokens: int = 0
     together: int = 1
     tail: str = ""
@@ -71,19 +79,25 @@ class Progress:
 
     def add(self, event: Event) -> None:
         """Take one event in."""
+        self.estimate.add(event)
         match event:
             case Stage():
                 self.stage = event
             case Plan():
                 self.plan = event
+            case Level():
+                self.level, self.finished, self.together = event, 0, 1
             case Part():
+                if event.final:
+                    self.finished = event.number - 1
                 self.part, self.stage, self.prefilling, self.part_tokens, self.tail = event, None, None, 0, ""
                 first, last = self.read or event.pages
                 self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
             case Text():
                 self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
             case Noted():
-                self.saved += 1
+                self.finished += 1
+                self.saved += event.level == 1
             case Summarized():
                 self.summary = event.summary
             case Retried():
@@ -118,49 +132,69 @@ class Progress:
         return self.clock() - self.started
 
     @property
-    def seconds_left(self) -> float | None:
-        """What is left of prefill at its speed so far."""
-        if self.prefilling is None or not self.prefilling.done:
-            return None
-        return self.prefilling.seconds * (self.prefilling.total - self.prefilling.done) / self.prefilling.done
-
-    @property
     def share(self) -> float | None:
-        """How much of the stage or of prefill is done; None where that cannot be known."""
-        if self.stage is not None:
-            return min(self.stage.done / self.stage.total, 1.0) if self.stage.total else None
-        if self.prefilling is not None:
-            return self.prefilling.done / self.prefilling.total
-        return None
+        """How much of the stage is done; None where that cannot be known."""
+        if self.stage is None or not self.stage.total:
+            return None
+        return min(self.stage.done / self.stage.total, 1.0)
 
 
 def format_stage(stage: Stage) -> str:
     """ "41.2 MB of 93.0 MB", "12 pages" or nothing."""
     if stage.total:
-        return f"{format_amount(stage.done, '' if stage.unit == 'pages' else stage.unit)} of " + format_amount(
-            stage.total, stage.unit
-        )
+        done = format_amount(stage.done, stage.unit if stage.unit == "bytes" else "")
+        return f"{done} of {format_amount(stage.total, stage.unit)}"
     return format_amount(stage.done, stage.unit) if stage.done else ""
 
 
-def format_prefill(progress: Progress, *, brief: bool = False) -> str:
-    """ "8,192/61,440 · 12 s left"; `brief` is "12 s left"."""
-    if progress.prefilling is None:
+def format_left(progress: Progress) -> str:
+    """ "about 1:20 left" of the whole run, or nothing where that is not known yet."""
+    left = progress.estimate.seconds_left
+    if left is None:
         return ""
-    count = f"{format_count(progress.prefilling.done)}/{format_count(progress.prefilling.total)}"
-    if progress.seconds_left is None:
-        return count
-    left = f"{format_seconds(progress.seconds_left)} left"
-    return left if brief else f"{count} · {left}"
+    if left < 1:
+        return "less than 1 s left"
+    return f"about {format_seconds(left) if left > 10 else f'{left:.0f} s'} left"
 
 
-def format_part(part: Part, unit: str = "page") -> str:
-    """ "part 3/12 · pages 20-31 · level 1 of 2"; the number is left out where there is only one part."""
-    pieces = [f"part {part.number}/{part.parts}"] if part.parts > 1 else []
-    pieces.append(format_pages(*part.pages, unit))
-    if part.levels > 1:
-        pieces.append(f"level {part.level} of {part.levels}")
-    return " · ".join(pieces)
+def format_task(progress: Progress) -> tuple[str, str]:
+    """What is being written, and how many are finished: ("chunk summaries", "3/12"); ("summary", "") of one part."""
+    part = progress.part
+    if part is None:
+        return "", ""
+    count = f"{min(progress.finished, part.parts)}/{part.parts}"
+    if part.final:
+        return "summary", count if part.parts > 1 else ""
+    return "chunk summaries" if part.level == 1 else "merged summaries", count
+
+
+def format_doing(progress: Progress) -> str:
+    """ "reading pages 4-9", "reading pages 1-40 (8,192/61,440)", "writing 16 at once", "writing: 37 tokens"."""
+    part, reading = progress.part, progress.prefilling
+    if part is None:
+        return ""
+    if reading is not None or progress.part_tokens <= 1:  # the first token is the prompt's
+        pages = f"reading {format_pages(*part.pages, progress.unit)}"
+        if reading is None or reading.total <= _SHORT:
+            return pages
+        return f"{pages} ({format_count(reading.done)}/{format_count(reading.total)})"
+    if progress.together > 1:
+        return f"writing {progress.together} at once"
+    return f"writing: {format_many(progress.part_tokens, 'token')}"
+
+
+def format_level(level: Level) -> str:
+    """What begins: "22 chunk summaries to write", "9 of 22 chunk summaries reused"."""
+    if level.final:
+        if level.reused == level.prompts:
+            return "summary reused" if level.prompts == 1 else f"all {level.prompts} parts of the summary reused"
+        if level.reused:
+            return f"writing the summary; {level.reused} of {level.prompts} parts reused"
+        return "writing the summary" + (f" in {level.prompts} parts" if level.prompts > 1 else "")
+    name = "chunk" if level.level == 1 else "merged"
+    if level.reused:
+        return f"{level.reused:,} of {level.prompts:,} {name} summaries reused"
+    return f"{level.prompts:,} {name} summaries to write"
 
 
 def format_flaw(flaw: Flaw) -> str:
@@ -204,8 +238,18 @@ def format_speed(meter: Meter) -> Iterable[str]:
         yield f"hits {format_percent(meter.hit)}"
 
 
+def format_reused(summary: Summary) -> str:
+    """ "9 of 22 chunk summaries reused", "summary reused" of a document that takes one pass, or nothing."""
+    if not summary.reused:
+        return ""
+    chunks = len(summary.plan.chunks)
+    return "summary reused" if chunks == 1 else f"{summary.reused:,} of {chunks:,} chunk summaries reused"
+
+
 def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
     """The one line a finished document leaves behind."""
-    tokens = f"{format_many(summary.meter.tokens, 'token')} in {format_seconds(summary.seconds)}"
+    reused, took = format_reused(summary), format_seconds(summary.seconds)
+    tokens = f"{format_many(summary.meter.tokens, 'token')} in {took}" if summary.meter.tokens or not reused else took
     run = (f"run {summary.run}",) if summary.run else ()
-    return " · ".join((tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run))
+    told = (reused, tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run)
+    return " · ".join(filter(None, told))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rich import box
-from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.figures import format_bytes, format_count, format_percent, format_seconds, format_speedup, is_slower
+from specextend_cli.figures import format_bytes, format_count, format_percent, format_seconds, format_speedup
 from specextend_cli.ui.blocks import block, histogram
 from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.streams import sanitize
@@ -19,7 +18,7 @@ from specextend_cli.ui.streams import sanitize
 if TYPE_CHECKING:
     from specextend_cli.engine.meter import Meter
     from specextend_cli.errors import SpecextendError
-    from specextend_cli.summarize.events import Plan, Summary
+    from specextend_cli.summarize.events import Plan
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
@@ -126,40 +125,6 @@ def format_histogram(meter: Meter) -> str:
     bins = histogram(meter.accepted_lengths)
     peak = max(share for _, share in bins) or 1.0
     return "  ".join(f"{size} {format_percent(share)} {block(share / peak)}" for size, share in bins)
-
-
-def comparison(plain: Summary, fast: Summary, divergence: int | None) -> RenderableType:
-    """Two runs over one document, side by side. `divergence` is the first token that differs; None: none does."""
-    made = table("", "plain", "accelerated", numbers=("plain", "accelerated"))
-    rows = (
-        ("drafter", plain.drafter, fast.drafter),
-        ("tokens", format_count(plain.meter.tokens), format_count(fast.meter.tokens)),
-        ("tokens a second", f"{plain.meter.tokens_per_second:.1f}", f"{fast.meter.tokens_per_second:.1f}"),
-        ("accepted length", f"{plain.meter.accepted_length:.2f}", f"{fast.meter.accepted_length:.2f}"),
-        ("prefill", format_seconds(plain.meter.prefill_seconds), format_seconds(fast.meter.prefill_seconds)),
-        ("decoding", format_seconds(plain.meter.decode_seconds), format_seconds(fast.meter.decode_seconds)),
-        ("in all", format_seconds(plain.seconds), format_seconds(fast.seconds)),
-    )
-    for label, left, right in rows:
-        made.add_row(Text(label, style=QUIET), cell(left), cell(right))
-    return Group(made, Text(), _verdict(plain, fast, divergence))
-
-
-def _verdict(plain: Summary, fast: Summary, divergence: int | None) -> Text:
-    same = (
-        Text("identical tokens", style=GOOD)
-        if divergence is None
-        else Text(
-            f"the tokens differ from number {divergence + 1} on (half precision rounds a tree otherwise;"
-            " --dtype float32 is exact)",
-            style=AMBER,
-        )
-    )
-    if not plain.meter.tokens_per_second:
-        return same
-    speedup = fast.meter.tokens_per_second / plain.meter.tokens_per_second
-    speed = Text(f"{format_speedup(speedup)} plain decoding", style=AMBER if is_slower(speedup) else GOOD)
-    return Text(" · ").join((same, speed))
 
 
 @dataclass(frozen=True)

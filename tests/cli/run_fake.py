@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ui")]
 from fake_stream import stream
 
 from specextend_cli.errors import InputError
-from specextend_cli.summarize.events import Coverage, Event, Noted, Plan
+from specextend_cli.summarize.events import Coverage, Event, Noted, Plan, Stage
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
 fail: list[str] = settings.pop("fail", [])
@@ -37,6 +37,7 @@ if "coverage" in settings:
 @dataclass(frozen=True)
 class Options:
     preset: str = "smollm2-135m"
+    batch: int | None = None
     length: int | str | None = None
     style: str = "paragraph"
     focus: str | None = None
@@ -85,17 +86,21 @@ class Summarizer:
             if hang and isinstance(event, Noted) and noted == 2:
                 time.sleep(hang)
 
+    def load(self) -> Iterator[Event]:
+        yield Stage("loading")
+
     def close(self) -> None:
         pass
 
+    def __enter__(self) -> Summarizer:
+        return self
 
-def compare(document: Any, options: Options) -> Iterator[Event]:
-    for _ in range(2):
-        yield from stream(document.name, parts=1, **settings)
+    def __exit__(self, *exception: object) -> None:
+        pass
 
 
 fake: Any = types.ModuleType("specextend_cli.summarize.summarizer")
-fake.Options, fake.Summarizer, fake.compare = Options, Summarizer, compare
+fake.Options, fake.Summarizer = Options, Summarizer
 sys.modules[fake.__name__] = fake
 
 from specextend_cli.cli.main import main

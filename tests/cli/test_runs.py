@@ -68,8 +68,10 @@ def test_a_plan_says_how_long_the_last_runs_took(cli, presets, made, tmp_path):
     assert planned["seconds"] is None
     assert planned["memory"] > 0
     tokens = made.coverage.tokens
-    store.add(replace(made, meter=Meter(prompt_tokens=tokens, prefill_seconds=2.0 * tokens)), document(text(6)))
-    assert json.loads(cli(*asked, "--json").stdout)["seconds"] == pytest.approx(2 * planned["tokens"])
+    meter = Meter(prompt_tokens=tokens, prefill_seconds=2.0 * tokens, tokens=10, verify_seconds=30.0)
+    store.add(replace(made, meter=meter), document(text(6)))
+    expected = sum(2 * level["read"] + 3 * level["written"] for level in planned["work"])
+    assert json.loads(cli(*asked, "--json").stdout)["seconds"] == pytest.approx(expected)
     assert "about " in cli(*asked).stdout
 
 

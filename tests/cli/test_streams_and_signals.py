@@ -87,7 +87,7 @@ def test_a_dumb_terminal_gets_plain_lines(document, term):
     terminal = Terminal("summarize", document, env={"TERM": term})
     assert terminal.wait() == 0
     assert b"\x1b" not in terminal.output
-    assert b"part 2/3" in terminal.output
+    assert b"3 chunk summaries to write" in terminal.output
 
 
 def test_quiet_is_quiet(document):
@@ -172,7 +172,7 @@ def test_a_closed_pipe_is_141_everywhere(arguments):
 def test_ctrl_c_stops_cleanly_and_says_what_is_saved(document):
     terminal = Terminal("summarize", document, hang=30, **SLOW)
     terminal.until("╭".encode())
-    terminal.until(b"of a note")
+    terminal.until(b"chunks")
     terminal.until(b"2/3")
     terminal.until(b"in 1898.")
     terminal.redrawn(b"in 1898.", 12)  # only the hang draws one frame so often
@@ -218,8 +218,28 @@ def test_sigterm_restores_the_terminal(document):
     terminal.until(b"2/3")
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.wait() == 143
-    assert terminal.screen() == []
+    assert terminal.screen() == ["2/3 chunks saved; run again to continue"]
     assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
+
+
+def test_sigterm_in_a_pipe_says_what_is_kept(document):
+    process = subprocess.Popen(
+        command("summarize", document, "-f", "jsonl", hang=30),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    )
+    noted = 0
+    for line in process.stdout:
+        noted += json.loads(line)["event"] == "noted"
+        if noted == 2:
+            break
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr.readlines()[-1] == "2/3 chunks saved; run again to continue\n"
+    assert process.wait(20) == 143
+    process.stdout.close()
+    process.stderr.close()
 
 
 def test_a_deadline_is_124(document):
@@ -380,8 +400,19 @@ def test_extract_prints_what_the_model_would_see(document):
 def test_compare_says_whether_the_tokens_are_identical(document):
     done = run("compare", document, "-q")
     assert done.returncode == 0
-    assert "identical tokens · 1.00× plain decoding" in done.stdout
-    assert json.loads(run("compare", document, "-q", "--json").stdout)["divergence"] is None
+    assert "identical tokens · 1.00× plain decoding (median of 8 pairs; 95% interval 1.00× to 1.00×)" in " ".join(
+        done.stdout.split()
+    )
+    assert re.search(r"\d+ cores?, [\d.]+ busy with other work", done.stdout)
+    record = json.loads(run("compare", document, "-q", "--json").stdout)
+    assert (record["divergence"], record["speedup"]["pairs"], record["passes"]) == (None, 8, 2)
+    assert record["load"]["cores"] >= 1
+
+
+def test_compare_says_how_far_it_is_and_leaves_no_line_of_one_of_its_runs(document):
+    done = run("compare", document)
+    assert "comparing, pass 1" in done.stderr
+    assert "done ·" not in done.stderr
 
 
 def test_doctor_ends_with_a_block_to_paste():

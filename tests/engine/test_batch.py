@@ -52,6 +52,27 @@ def test_sampled_and_penalized_equal_to_decoding_alone() -> None:
     assert run(lm, [Request(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
 
 
+def test_where_reading_is_slow_a_few_are_finished_before_the_rest_is_read(monkeypatch) -> None:
+    """Else nothing of a batch is finished, and nothing can be kept, until its last prompt was read."""
+    lm, now = LanguageModel(tiny()), [0.0]
+    monkeypatch.setattr("specextend_cli.engine.batch.perf_counter", lambda: now[0])
+
+    def requests() -> list[Request]:
+        return [Request(prompt(30, seed=n), Stop(6)) for n in range(10)]
+
+    written: list[list[int]] = [[] for _ in requests()]
+    told = []
+    for number, event in decode_batch(lm, requests(), slots=8, prefill_chunk=16, patience=30.0):
+        if isinstance(event, Prefilling):
+            now[0] += 10.0  # a piece, of which each prompt has two
+        elif isinstance(event, Step):
+            written[number].extend(event.tokens)
+        elif isinstance(event, (Prefilled, Finished)):
+            told.append(type(event))
+    assert told == ([Prefilled] * 4 + [Finished] * 4) * 2 + [Prefilled] * 2 + [Finished] * 2
+    assert written == run(lm, requests(), 8)
+
+
 def test_what_prompts_begin_with_alike_is_read_once() -> None:
     lm = LanguageModel(tiny())
     prompts = [prompt()[:20] + prompt(seed=n)[:n] for n in (30, 11, 47)] + [prompt(seed=9)[:40]]

@@ -1,7 +1,8 @@
 """Summarize a document in children that are killed: `killed.py PRESET DOCUMENT SEED`; prints what each of them did.
 
-One process imports everything and forks, so that a child begins at once. `--as-set` writes as many notes at once, on as
-many threads, as the preset and the machine say, and not two on one: for the embedded pair and a real document.
+One process imports everything and forks, so that a child begins at once. Notes are written in batches, as on a machine
+that reads slowly, which does not read a whole batch before it writes. `--as-set` writes as many notes at once, on as
+many threads, as the preset and the machine say: for the embedded pair and a real document.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 import transformers.models.llama.modeling_llama  # noqa: F401  what children would all import
 
 from specextend_cli.documents.read import read
+from specextend_cli.summarize import writer
 from specextend_cli.summarize.events import Noted, Plan, Summarized
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
@@ -29,7 +31,8 @@ def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> Non
     """In a child: a line when the first text is begun, one a note, then one with the summary."""
     if not AS_SET:
         torch.set_num_threads(1)
-    with Summarizer(Options(preset=preset, batch=None if AS_SET else 2, cache=cache)) as summarizer:
+        writer._PATIENCE = 0.0
+    with Summarizer(Options(preset=preset, batch=None if AS_SET else 16, cache=cache)) as summarizer:
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):
                 os.write(report, b"[]\n")

@@ -52,12 +52,12 @@ def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> 
     assert [found.id for found in runs.all()] == [last]
 
 
-def test_the_pace_is_that_of_whole_runs_of_the_preset(runs, summary, monkeypatch) -> None:
-    assert runs.pace(summary.preset) is None
+def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch) -> None:
+    assert runs.rates(summary.preset) is None
     tokens = summary.coverage.tokens
 
     def add(seconds: float, *, read: int = tokens, preset: str = summary.preset) -> None:
-        meter = Meter(prompt_tokens=read, prefill_seconds=seconds - 1, verify_seconds=1.0)
+        meter = Meter(prompt_tokens=read, prefill_seconds=seconds, tokens=50, verify_seconds=2 * seconds)
         runs.add(replace(summary, meter=meter, preset=preset, seconds=99), document(text(6)))
 
     add(500.0)
@@ -66,8 +66,9 @@ def test_the_pace_is_that_of_whole_runs_of_the_preset(runs, summary, monkeypatch
         add(seconds)
     add(1.0, read=tokens - 1)  # its notes were there
     add(1.0, preset="another")
-    assert runs.pace(summary.preset) == pytest.approx(4 / tokens)
-    assert RunStore(None).pace(summary.preset) is None
+    rates = runs.rates(summary.preset)
+    assert (rates.read, rates.written) == pytest.approx((4 / tokens, 8 / 50))
+    assert RunStore(None).rates(summary.preset) is None
 
 
 def test_removing(runs, summary) -> None:

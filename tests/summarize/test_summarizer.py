@@ -13,9 +13,9 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import Estimate
-from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Summarized, Text
+from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Text
 from specextend_cli.summarize.pair import load_writer
-from specextend_cli.summarize.summarizer import Options, Summarizer, compare
+from specextend_cli.summarize.summarizer import Options, Summarizer
 
 SHORT, LONG = text(6), text(30)
 
@@ -103,17 +103,6 @@ def test_a_blend_without_a_draft_model_drafts_with_the_target(presets, plain, tm
     assert summarize(path, draft="blend")[-1].summary.text == plain
     with pytest.raises(UsageError, match="preset single has no draft model"):
         summarize(path, draft="lm")
-
-
-@pytest.mark.usefixtures("always")
-def test_comparing_finds_no_difference(presets):
-    events = list(compare(document(LONG), Options(preset=str(presets["one"]))))
-    cut = next(i for i, event in enumerate(events) if isinstance(event, Summarized)) + 1
-    plain, fast = events[:cut], events[cut:]
-    assert emitted(plain) == emitted(fast) != []
-    assert {event.nodes for event in plain if isinstance(event, Step)} <= {0, 1}
-    assert plain[-1].summary.text == fast[-1].summary.text
-    assert [run[-1].summary.drafter for run in (plain, fast)] == ["none", "blend (ngram + lm)"]
 
 
 def test_sampling_with_a_seed_can_be_repeated(presets):

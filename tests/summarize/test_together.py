@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from scribe import document
 
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
-from specextend_cli.summarize.events import Noted, Part, Text
-from specextend_cli.summarize.summarizer import Options, Summarizer, compare
+from specextend_cli.summarize import writer
+from specextend_cli.summarize.events import Level, Noted, Part, Text
+from specextend_cli.summarize.summarizer import Options, Summarizer
 
 TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(60))
 
@@ -75,6 +76,30 @@ def test_what_was_noted_before_an_interruption_is_kept(presets) -> None:
     assert (resumed[-1].summary.notes, resumed[-1].summary.text) == (whole.notes, whole.text)
 
 
-def test_compare_writes_one_by_one(presets) -> None:
-    options = Options(preset=str(presets["one"]), dtype="float32", max_tokens=8)
-    assert not any(event.together > 1 for event in compare(document(TEXT), options) if isinstance(event, Step))
+def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, monkeypatch) -> None:
+    """On a slow machine a batch takes minutes: it is written in smaller ones, and the text is the same."""
+    path, whole = presets["one"], told(presets["one"], batch=16)[-1].summary
+    monkeypatch.setattr(writer, "_PATIENCE", 0.0)
+    chunks = len(whole.plan.chunks)
+    assert chunks > 8
+
+    def summarize(until: int) -> list:
+        events = []
+        with Summarizer(Options(preset=str(path), dtype="float32", batch=16)) as summarizer:
+            summarizer.preset = small(summarizer.preset)
+            run = summarizer.run(document(TEXT))
+            for event in run:
+                events.append(event)
+                if sum(isinstance(event, Prefilled) for event in events) == until:
+                    run.close()
+        return events
+
+    stopped = summarize(chunks - 1)  # all of them but one were read
+    kept = {event.number for event in stopped if isinstance(event, Noted)}
+    assert len(kept) >= chunks // 2
+    resumed = summarize(-1)
+    assert {event.number for event in resumed if isinstance(event, Noted) and event.reused} >= kept
+    levels = [event for event in resumed if isinstance(event, Level)]
+    assert (levels[0].prompts, levels[0].reused, levels[0].final) == (chunks, resumed[-1].summary.reused, False)
+    assert levels[-1].final
+    assert (resumed[-1].summary.notes, resumed[-1].summary.text) == (whole.notes, whole.text)

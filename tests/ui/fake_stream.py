@@ -11,6 +11,8 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
+    Level,
+    LevelWork,
     Noted,
     Part,
     Plan,
@@ -45,9 +47,9 @@ def writing(
     done, step = 0, 0
     while done < len(pieces):
         size = 1 if step == 0 else min(rng.choices(range(1, 9), (20, 25, 22, 14, 8, 5, 3, 3))[0], len(pieces) - done)
-        yield Step(
-            (7,) * size, length + done + size, 0 if step == 0 else 24, 0.3 * seconds, 0.7 * seconds, plain_seconds
-        )
+        nodes = 0 if step == 0 else 1 if size == 1 else 24
+        draft, verify = (0.0, plain_seconds or seconds) if nodes == 1 else (0.3 * seconds, 0.7 * seconds)
+        yield Step((7,) * size, length + done + size, nodes, draft, verify, plain_seconds)
         yield Text("".join(pieces[done : done + size]), final)
         if step % 4 == 2:
             starts = sorted(rng.sample(range(length // 32), min(28, length // 32)))
@@ -74,7 +76,9 @@ def stream(
     rng = random.Random(seed)
     meter = Meter()
     pages, tokens = 52, 9120 * parts
-    plan = Plan(document, pages, tokens, (9120,) * parts, 1 if parts == 1 else 2)
+    final = LevelWork(1, 9120 if parts == 1 else 400 * parts, 96)
+    work = (final,) if parts == 1 else (LevelWork(parts, tokens, 18 * parts), final)
+    plan = Plan(document, pages, tokens, (9120,) * parts, len(work), work=work)
     notes: list[str] = []
 
     def count(events: Iterator[Event]) -> Iterator[Event]:
@@ -97,6 +101,8 @@ def stream(
     time.sleep(delay)
     if warning:
         yield Warned(warning)
+    if parts > 1:
+        yield Level(1, parts, 0, False)
     for number in range(1, parts + 1) if parts > 1 else ():
         span = (pages * (number - 1) // parts + 1, pages * number // parts)
         yield Part(number, parts, 1, 2, span, 9120, False)
@@ -107,6 +113,7 @@ def stream(
         notes.append(NOTE)
         yield Noted(number, parts, 1, NOTE)
     size = 9120 if parts == 1 else 400 * parts
+    yield Level(plan.levels, 1, 0, True)
     yield Part(1, 1, plan.levels, plan.levels, (1, pages), size, True)
     yield from count(prefill(size))
     yield from count(

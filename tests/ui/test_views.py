@@ -2,6 +2,7 @@ import io
 import json
 import re
 import sys
+import threading
 import types
 
 import pyte
@@ -9,14 +10,15 @@ import pytest
 from fake_stream import SUMMARY, stream
 from rich.console import Console
 
-from specextend_cli.engine.events import Retrieved, Step
-from specextend_cli.summarize.events import Coverage, Part, Text
+from specextend_cli.engine.events import Prefilled, Retrieved, Step
+from specextend_cli.engine.meter import Meter
+from specextend_cli.summarize.events import Coverage, Level, LevelWork, Noted, Part, Plan, Stage, Text
 from specextend_cli.ui.dashboard import Dashboard, collapsed
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.memory import Memory, memory
 from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.plain import Plain, Silent
-from specextend_cli.ui.progress import Progress, format_coverage
+from specextend_cli.ui.progress import Progress, format_coverage, format_done
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.writers import WRITERS
 
@@ -77,8 +79,8 @@ def test_a_low_terminal_gets_three_rows_or_one(height, most):
     shown = list(frames(40, height=height))
     assert max(map(len, shown)) == most
     if most == 3:
-        assert any("pages 18-34" in rows[0] and "of a note" in rows[1] and "tok/s" in rows[2] for rows in shown)
-        assert any("of the summary" in rows[1] and "customs" in rows[2] for rows in shown)
+        assert any("writing: " in rows[1] and "tok/s" in rows[2] for rows in shown)
+        assert any("summary" in rows[1] and "customs" in rows[2] for rows in shown)
 
 
 def test_without_colours_a_bar_shows_where_it_ends():
@@ -92,24 +94,35 @@ def test_without_colours_a_bar_shows_where_it_ends():
     assert len(rest) > 5
 
 
+def test_what_is_loaded_amid_a_run_is_seen_on_a_low_terminal_too():
+    progress = Progress("a.txt", Clock())
+    for event in (Plan("a", 1, 9, (9,), 1, work=(LevelWork(1, 9, 9),)), Part(1, 1, 1, 1, (1, 1), 9, True)):
+        progress.add(event)
+    progress.add(Stage("compiling kernels", 1, 4))
+    console = Console(width=60, height=8, file=io.StringIO(), color_system=None)
+    console.print(Dashboard(progress, "", Memory(1), console._lock))
+    assert "compiling kernels  1 of 4" in console.file.getvalue()
+
+
 def test_the_panel_shows_what_decoding_does():
     text = "\n".join("\n".join(rows) for rows in frames(80))
     for expected in (
         "fetching smollm2-135m  62.0 MB of 93.0 MB",
-        "8,192/9,120 · 0.4 s left",
-        "2/3     pages 18-34 · level 1 of 2",
-        "tok/s · 2.5× plain",
-        "tokens of the summary",
+        "chunks    1/3     reading pages 18-34 (8,192/9,120)",
+        "chunks    2/3     reading pages 35-52",
+        "tok/s · 2.5× plain · hits 77%",
         "memory 1.3 GB",
     ):
         assert expected in text
     assert re.search(r"accepted  2\.\d\d    1[▁-█]{2} 2██ 3[▁-█]{2} ", text)
-    assert re.search(r"hits      7\d%     [▁-█ ]{50}", text)
+    assert re.search(r"summary +writing: \d\d tokens", text)
+    assert re.search(r"sees +[▁-█ ]{50}", text)
+    assert re.search(r"progress  \d\d%     about \d+ s left +━+", text)
 
 
 def test_slower_than_plain_is_said_with_a_hint():
     text = "\n".join("\n".join(rows) for rows in frames(80, plain_seconds=0.01))
-    assert "0.55× plain  --no-spec is faster here" in text
+    assert re.search(r"0\.\d\d× plain  --no-spec is faster here", text)
 
 
 def test_the_summary_is_above_the_panel_and_one_line_remains(terminal):
@@ -121,7 +134,7 @@ def test_the_summary_is_above_the_panel_and_one_line_remains(terminal):
             writer.add(event)
     screen = terminal.screen(80)
     assert " ".join(screen[:-2]).split() == SUMMARY.split()
-    assert screen[-2].startswith("done · 140 tokens in 4.1 s · 55 tok/s · 2.5× plain · accepted 2.9 · hits 77%")
+    assert screen[-2].startswith("done · 140 tokens in 4.1 s · 57 tok/s · 2.5× plain · accepted 2.9 · hits 77%")
     assert "pages 1-52 read; 0 tokens dropped" in " ".join(screen[-2:])
     assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
 
@@ -205,11 +218,18 @@ def test_plain_lines_are_few_and_speak_at_least_every_ten_seconds():
             clock.now += 1.5 if isinstance(event, Step) else 0.0
             view.add(event)
     lines = stderr.getvalue().splitlines()
-    assert lines[0] == "harbour.pdf: 52 pages, 27,360 tokens, 3 parts"
+    assert lines[0] == "harbour.pdf: 52 pages, 27,360 tokens, 3 chunks"
     assert lines[1:3] == ["fetching smollm2-135m", "loading smollm2-135m"]
-    assert "part 2/3 · pages 18-34 · level 1 of 2" in lines
-    status = re.compile(r"\d+ tokens · \d+ tok/s · 2\.\d× plain · accepted 2\.\d · hits \d+%")
+    assert "3 chunk summaries to write" in lines
+    assert any(line.startswith("writing the summary · about ") for line in lines)
+    status = re.compile(
+        r"\d+% · about [\d.]+ s left · chunk summaries 2/3 · writing: \d+ tokens · \d+ tok/s"
+        r"( · 2\.\d× plain)? · accepted 2\.\d · hits \d+%"
+    )
     assert any(status.fullmatch(line) for line in lines)
+    assert not any("level" in line for line in lines)  # how many there will be is not known before the last
+    shares = [int(line.partition("%")[0]) for line in lines if "% · about" in line]
+    assert shares == sorted(shares)
     assert lines[-1].startswith("done · 140 tokens in 4.1 s")
     assert len(lines) < 30
     assert "\x1b" not in stderr.getvalue()
@@ -278,6 +298,73 @@ def test_coverage_is_said_in_full():
     assert format_coverage(Coverage(8, (), (), 1), (3, 20)) == "8 pages read; 0 tokens dropped"
     scanned = Coverage(8, (), (), 1, ocr=(2, 3, 7))
     assert format_coverage(scanned, (1, 8)) == "pages 1-8 read; 3 by OCR (2-3, 7); 0 tokens dropped"
+
+
+def test_what_was_written_before_is_counted_not_timed():
+    from dataclasses import replace
+
+    *_, last = stream()
+    summary = replace(last.summary, meter=Meter(), seconds=0.5, reused=3)
+    assert format_done(summary) == "3 of 3 chunk summaries reused · 0.5 s · 52 pages read; 0 tokens dropped"
+    part = replace(summary, meter=last.summary.meter, reused=2)
+    assert format_done(part).startswith("2 of 3 chunk summaries reused · 140 tokens in 0.5 s · ")
+    *_, last = stream(parts=1)
+    assert format_done(replace(last.summary, meter=Meter(), seconds=0.5, reused=1)).startswith("summary reused · 0.5 s")
+
+
+def test_chunks_that_were_written_before_are_one_line():
+    stderr = io.StringIO()
+    view = Plain(Output(io.StringIO(), stderr), "harbour.pdf", clock=Clock())
+    view.add(Level(1, 300, 298, False))
+    for number in range(1, 299):
+        view.add(Part(number, 300, 1, 3, (number, number), 100, False))
+        view.add(Noted(number, 300, 1, "text", True))
+    assert stderr.getvalue().splitlines() == ["298 of 300 chunk summaries reused"]
+    assert view.progress.saved == 298
+
+
+def test_notes_on_notes_are_no_chunks_that_are_saved():
+    progress = Progress("a.txt", Clock())
+    for level in (1, 2):
+        progress.add(Level(level, 4, 0, False))
+        for number in range(1, 5):
+            progress.add(Noted(number, 4, level, "text"))
+    assert progress.saved == 4
+
+
+def test_while_notes_are_written_together_the_whole_run_is_in_sight():
+    clock, stderr = Clock(), io.StringIO()
+    view = Plain(Output(io.StringIO(), stderr), "harbour.pdf", clock=clock)
+    view.add(Plan("harbour.pdf", 9, 1600, (100,) * 16, 2, work=(LevelWork(16, 1600, 1024), LevelWork(1, 1024, 100))))
+    view.add(Level(1, 16, 0, False))
+    for number in range(1, 17):
+        view.add(Part(number, 16, 1, 2, (number, number), 100, False))
+        clock.now += 2
+        view.add(Prefilled(100, 2.0))
+        view.add(Step((1,), 101, 0, 0.0, 0.0, 0.0))
+    for _ in range(60):
+        clock.now += 1
+        for _ in range(16):
+            view.add(Step((1,), 102, 1, 0.0, 1 / 16, 0.0, 16))
+    lines = stderr.getvalue().splitlines()
+    writing = [line for line in lines if "writing 16 at once" in line]
+    assert len(writing) >= 5
+    left = [float(re.search(r"about ([\d:]+)", line)[1].replace(":", "")) for line in writing]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] > 10
+
+
+def test_the_map_of_what_drafts_see_is_drawn_only_where_something_was_chosen():
+    progress = Progress("a.txt", Clock())
+    progress.add(Part(1, 1, 1, 1, (1, 1), 500, True))
+    progress.add(Step((1, 1), 502, 8, 0.01, 0.02, 0.0))
+    progress.add(Retrieved(0.99, ((0, 502),), 502, 0, 0.01))
+    rows = [row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(76)]
+    assert any(row.startswith("speed") and "hits 99%" in row for row in rows)
+    assert not any(row.startswith("sees") for row in rows)
+    progress.add(Retrieved(0.8, ((0, 32), (64, 96)), 502, 0, 0.01))
+    rows = [row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(76)]
+    assert any(row.startswith("sees") for row in rows)
 
 
 def test_a_run_without_speculation_says_only_what_was_measured():

@@ -1,0 +1,105 @@
+"""What `compare` found, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from specextend_cli.figures import format_count, format_many, format_seconds, format_speedup, is_slower
+from specextend_cli.ui.colours import AMBER, GOOD, QUIET
+from specextend_cli.ui.jsonl import summary_record
+from specextend_cli.ui.tables import cell, table
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.comparison import Comparison
+    from specextend_cli.bench.load import Load
+    from specextend_cli.engine.meter import Meter
+
+
+def comparison(found: Comparison) -> RenderableType:
+    """Both kinds of decoding side by side, the verdict, and how busy the machine was."""
+    plain, fast = found.plain, found.accelerated
+    rows = [
+        ("drafter", plain.drafter, fast.drafter),
+        ("tokens", format_count(plain.meter.tokens), format_count(fast.meter.tokens)),
+        ("accepted length", f"{plain.meter.accepted_length:.2f}", f"{fast.meter.accepted_length:.2f}"),
+    ]
+    if found.pairs:
+        for label, figure, form in _FIGURES:
+            values = [(figure(pair.plain), figure(pair.accelerated)) for pair in found.pairs]
+            left, right = (form(median(side)) for side in zip(*values, strict=True))
+            rows.append((label, left, right))
+    made = table("", "plain", "accelerated", numbers=("plain", "accelerated"))
+    for label, left, right in rows:
+        made.add_row(Text(label, style=QUIET), cell(left), cell(right))
+    return Group(made, Text(), _verdict(found), format_load(found.load))
+
+
+_FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ...] = (
+    ("tokens a second, median text", lambda meter: meter.tokens_per_second, "{:.1f}".format),
+    ("reading the median text", lambda meter: meter.prefill_seconds, format_seconds),
+    ("decoding the median text", lambda meter: meter.decode_seconds, format_seconds),
+)
+
+
+def _verdict(found: Comparison) -> Text:
+    return Text(" · ").join((_identity(found.divergence), *_speed(found)))
+
+
+def _identity(divergence: int | None) -> Text:
+    if divergence is None:
+        return Text("identical tokens", style=GOOD)
+    return Text(
+        f"the tokens differ from number {divergence + 1} on (half precision rounds a tree otherwise;"
+        " --dtype float32 is exact)",
+        style=AMBER,
+    )
+
+
+def _speed(found: Comparison) -> tuple[Text, ...]:
+    speedup = found.speedup
+    if speedup is None:
+        nothing = found.pairs and not any(pair.accelerated.drafted_steps for pair in found.pairs)
+        return (Text("nothing was drafted" if nothing else "too little was written to compare speeds", style=QUIET),)
+    style = AMBER if is_slower(speedup.value) else GOOD
+    text = Text(f"{format_speedup(speedup.value)} plain decoding", style=style)
+    pairs = format_many(speedup.n, "pair")
+    if speedup.low is None or speedup.high is None:
+        return (text.append(f" ({pairs}: too few for an interval)", style=QUIET),)
+    interval = f"{format_speedup(speedup.low)} to {format_speedup(speedup.high)}"
+    return (text.append(f" (median of {pairs}; 95% interval {interval})", style=QUIET),)
+
+
+def format_load(load: Load) -> Text:
+    """ "2 cores, 1.3 busy with other work: quieter machines may differ; load average 8.1 before and 7.2 after"."""
+    others = f"{load.others:.1f} busy with other work"
+    text = Text.assemble(f"{format_many(load.cores, 'core')}, ", (others, AMBER if load.busy else ""), style=QUIET)
+    if load.busy:
+        text.append(": quieter machines may differ", style=AMBER)
+    if load.averages is not None:
+        text.append("; load average {:.1f} before and {:.1f} after".format(*load.averages))
+    return text
+
+
+def comparison_record(found: Comparison) -> dict[str, Any]:
+    """The same for programs."""
+    speedup = found.speedup
+    return {
+        "plain": summary_record(found.plain),
+        "accelerated": summary_record(found.accelerated),
+        "divergence": found.divergence,
+        "passes": found.passes,
+        "speedup": None
+        if speedup is None
+        else {"median": speedup.value, "low": speedup.low, "high": speedup.high, "pairs": speedup.n},
+        "ratios": [round(pair.ratio, 4) for pair in found.pairs],
+        "load": {
+            "cores": found.load.cores,
+            "busy_with_others": round(found.load.others, 2),
+            "averages": None if found.load.averages is None else [round(one, 2) for one in found.load.averages],
+        },
+    }
