@@ -34,7 +34,7 @@ Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class WheelSource(_Table):
