@@ -107,14 +107,20 @@ def load_model(
 
 
 def _read_four_bit(model: PreTrainedModel, file: Path, name: str) -> None:
+    import torch
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     from specextend_cli.engine.four_bit import use_four_bit
 
     check_safetensors(file, name=name)
     try:
-        use_four_bit(model, load_file(file))
-    except (LookupError, ValueError, AttributeError) as error:
+        weights = load_file(file)
+        for key, tensor in weights.items():
+            if tensor.dtype != (torch.uint8 if key.endswith(".codes") else torch.bfloat16):
+                raise ValueError(f"its {key} is of {tensor.dtype} numbers")
+        use_four_bit(model, weights)
+    except (SafetensorError, LookupError, ValueError, AttributeError, RuntimeError, TypeError) as error:
         raise damaged(file.parent, str(error), name) from error
 
 

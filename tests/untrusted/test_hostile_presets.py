@@ -127,6 +127,13 @@ def test_a_local_path_has_no_control_characters(path: str, tmp_path: Path) -> No
         load_preset(preset(tmp_path, kind="local", path=path))
 
 
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "-1.0", "1e400"])
+@pytest.mark.parametrize("key", ["temperature", "repetition_penalty", "top_p", "min_p"])
+def test_numbers_are_finite(key: str, value: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=key):
+        load_preset(preset(tmp_path, table=f"[decoding]\n{key} = {value}", kind="hub", repo="owner/x"))
+
+
 @pytest.mark.parametrize("key", ["title", "licence"])
 def test_what_is_shown_in_one_line_is_one(key: str, tmp_path: Path) -> None:
     file = preset(tmp_path, kind="hub", repo="owner/x")
