@@ -123,5 +123,6 @@ def _packed(line: Line) -> tuple[Any, ...]:
 
 
 def _unpacked(line: Sequence[Any]) -> Line:
-    *fields, gaps = line
-    return Line(*fields, tuple((start, end) for start, end in gaps))
+    text, page, left, right, base, size, bold, slanted, gaps = line
+    ends = tuple((start, end) for start, end in gaps)
+    return Line(text, page, left, right, base, size, bold, slanted, ends)

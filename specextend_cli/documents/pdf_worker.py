@@ -86,7 +86,8 @@ def _unmapped(text: Any) -> float:
 
     count = text.count_chars()
     places = range(0, count, max(count // SAMPLE, 1))
-    return sum(raw.FPDFText_HasUnicodeMapError(text.raw, at) == 1 for at in places) / max(len(places), 1)
+    found = sum(1 for at in places if raw.FPDFText_HasUnicodeMapError(text.raw, at) == 1)
+    return found / max(len(places), 1)
 
 
 def _bookmark(item: Any) -> tuple[str, int | None]:
