@@ -44,7 +44,8 @@ class Scan:
 
     `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
     repetition. `labels` are the numbers that pages go by in a viewer ("iv", "A-1"), where they are others than their
-    places in the file. `unmapped` is the share of each page's characters whose letters are not known. `edits` are what was changed while reading.
+    places in the file. `unmapped` is the share of each page's characters whose letters are not known. `edits` are what
+    was changed while reading.
     """
 
     asked: tuple[int, ...]
