@@ -37,7 +37,7 @@ class Annotation:
     top: float
 
 
-def page_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
+def read_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
     """Those of an open page that can be seen and have text. `pdf.init_forms()` makes the form fields readable."""
     from pypdfium2 import raw
 

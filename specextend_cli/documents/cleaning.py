@@ -123,5 +123,6 @@ def _packed(line: Line) -> tuple[Any, ...]:
 
 
 def _unpacked(line: Sequence[Any]) -> Line:
-    *fields, turn, gaps = line
-    return Line(*(*fields, tuple((start, end) for start, end in gaps), turn))
+    text, page, left, right, base, size, bold, slanted, turn, gaps = line
+    ends = tuple((start, end) for start, end in gaps)
+    return Line(text, page, left, right, base, size, bold, slanted, ends, turn)

@@ -13,7 +13,8 @@ _STRANGE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufff0-\ufffb\uf
 _UNSURE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters: a few are only damage
 _NAMES = re.compile(r"\(cid:\d{1,6}\)|/g(?:lyph|id)?\d{1,6}|/[A-Z]\d{1,3}(?=/)", re.IGNORECASE)
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_SHARE = 0.05  # of the characters: with more of them without a meaning, a page is unreadable
+UNREADABLE = 0.05
+"""The share of characters without a meaning from which on a page is unreadable."""
 _NAMED = 0.3  # of the characters, in names of glyphs
 _ENOUGH = 40  # characters, before control characters count
 _LETTERS = 100  # Latin letters in the words of a page, before their vowels are counted
@@ -32,7 +33,7 @@ def meaningless(lines: Sequence[str]) -> float:
     strange = len(_STRANGE.findall(text))
     if size < _ENOUGH:
         strange -= len(_UNSURE.findall(text))
-    if strange > _SHARE * size:
+    if strange > UNREADABLE * size:
         return strange / size
     if sum(map(len, _NAMES.findall(text))) > _NAMED * size:
         return 1.0

@@ -44,7 +44,8 @@ class Scan:
 
     `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
     repetition. `labels` are the numbers that pages go by in a viewer ("iv", "A-1"), where they are others than their
-    places in the file. `edits` are what was changed while reading.
+    places in the file. `unmapped` is the share of each page's characters whose letters are not known. `edits` are what
+    was changed while reading.
     """
 
     asked: tuple[int, ...]
@@ -53,6 +54,7 @@ class Scan:
     pages: dict[int, list[Line]] = field(default_factory=dict)
     labels: dict[int, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
+    unmapped: dict[int, float] = field(default_factory=dict)
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     second_reader: list[int] = field(default_factory=list)
@@ -182,6 +184,7 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
         found.images += int(answer.get("images", 0))
         if label := page_label(str(answer.get("label", "")), number):
             found.labels[number] = label
+        found.unmapped[number] = float(answer.get("unmapped", 0.0))
         found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
         found.edits += [Edit(kind, number, "", text) for kind, text in answer.get("added", ())]
         found.edits += [Edit(kind, number, before, after) for kind, before, after in answer.get("mended", ())]

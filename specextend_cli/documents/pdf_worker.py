@@ -12,12 +12,14 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from specextend_cli.documents import confined, second_reader
-from specextend_cli.documents.annotations import page_annotations, put_in
+from specextend_cli.documents.annotations import put_in, read_annotations
 from specextend_cli.documents.pdf_lines import lines_of
 
 MAX_CHARACTERS = 2_000_000
 MAX_LINES = 5_000
 MAX_OUTLINE = 5_000
+SAMPLE = 400
+"""Characters of a page that are asked whether their letters are known."""
 
 
 class Job(TypedDict):
@@ -67,14 +69,25 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
             images = (
                 0 if found["lines"] else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             )
-            beside = list(page_annotations(pdf, page))
+            beside = list(read_annotations(pdf, page))
             found["lines"] = put_in(found["lines"], beside)
             added = [(one.kind, one.text) for one in beside]
-            yield {"page": number, "images": images, "added": added, "label": pdf.get_page_label(number - 1), **found}
+            label, unmapped = pdf.get_page_label(number - 1), _unmapped(text)
+            yield {"page": number, "images": images, "added": added, "label": label, "unmapped": unmapped, **found}
             text.close()
             page.close()
         except (pypdfium2.PdfiumError, MemoryError) as error:
             yield {"page": number, "error": str(error) or "out of memory"}
+
+
+def _unmapped(text: Any) -> float:
+    """The share of characters whose font does not say which letters they are: PDFium then gives their codes."""
+    from pypdfium2 import raw
+
+    count = text.count_chars()
+    places = range(0, count, max(count // SAMPLE, 1))
+    found = sum(1 for at in places if raw.FPDFText_HasUnicodeMapError(text.raw, at) == 1)
+    return found / max(len(places), 1)
 
 
 def _bookmark(item: Any) -> tuple[str, int | None]:

@@ -20,7 +20,8 @@ from specextend_cli.documents.decode import decode
 from specextend_cli.documents.detect import HEAD, LABELS, LOCKED, detect, is_markdown
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.layout import Text
-from specextend_cli.documents.legibility import meaningless
+from specextend_cli.documents.legibility import UNREADABLE, meaningless
+from specextend_cli.documents.line import Line
 from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.names import STDIN, argument, count, places, printable
 from specextend_cli.documents.pages import PageRange
@@ -54,6 +55,7 @@ _NO_TEXT = {
     "epub": "it may hold only pictures",
     "email": "it may be only attachments",
 }
+_TITLE = 1_000  # characters
 _OPENED = frozenset(("pdf", "html", "email", "zip"))  # another process opens these
 
 
@@ -171,7 +173,7 @@ def _structured(path: Path, kind: str, name: str, pages: PageRange | None, full_
     text = cleaned.text
     shown = {page.number for page in text.pages}
     empty = tuple(number for number in range(1, len(parsed.sections) + 1) if number not in shown | failed.keys())
-    title = plain_characters(" ".join(parsed.title.split()), 0, [])
+    title = _title(parsed.title)
     extraction = _extraction(len(parsed.sections), cleaned, warnings, empty, tuple(failed))
     return _document(name, parsed.kind, text, extraction, title, unit="section")
 
@@ -212,12 +214,11 @@ def _pdf(
     cleaned = clean_lines(name, before, found.outline, asked)
     if found.labels:
         cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
-    shares = {page[0].page: meaningless([line.text for line in page]) for page in before if page}
-    if garbled := {number: share for number, share in shares.items() if share and number in asked}:
+    if garbled := _unreadable(found, before):
         if not cleaned.text.text.strip():
             raise unmapped(name)
         warnings.append(gibberish(name, garbled))
-    title = plain_characters(" ".join(found.title.split()), 0, [])
+    title = _title(found.title)
     cleaned.edits[:0] = found.edits
     extraction = _extraction(len(asked), cleaned, warnings, empty, tuple(found.failed))
     return _document(name, "pdf", cleaned.text, replace(extraction, ocr=tuple(sorted(recognized.pages))), title)
@@ -278,6 +279,23 @@ def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnin
         return _document(name, "markdown", text, extraction, unit="section")
     empty = tuple(sorted(set(numbers) - {page.number for page in text.pages}))
     return _document(name, "markdown", text, _extraction(len(numbers), cleaned, warnings, empty))
+
+
+def _unreadable(found: Scan, pages: Sequence[Sequence[Line]]) -> dict[int, float]:
+    """The pages asked for whose text cannot be read, each with the share of its characters that has no meaning."""
+    shares: dict[int, float] = {}
+    for page in pages:
+        if page and (number := page[0].page) in found.wanted:
+            unmapped = found.unmapped.get(number, 0.0)
+            share = max(meaningless([line.text for line in page]), unmapped if unmapped > UNREADABLE else 0.0)
+            if share:
+                shares[number] = share
+    return shares
+
+
+def _title(text: str) -> str:
+    """A document's own title, cleaned; of a very long one the beginning."""
+    return plain_characters(" ".join(text[:_TITLE].split()), 0, [])
 
 
 def _numbers(sheets: Sequence[str], wanted: PageRange | None, name: str) -> tuple[int, ...]:

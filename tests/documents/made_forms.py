@@ -34,6 +34,25 @@ def form_bytes() -> bytes:
     return data.getvalue()
 
 
+def unmapped_bytes(text: str) -> bytes:
+    """A page in a font whose glyphs are numbered as in TrueType fonts, without a table of their letters."""
+    codes = "".join(f"{ord(letter) - 29:04X}" for letter in text)
+    body = f"BT /F1 11 Tf 40 700 Td <{codes}> Tj ET".encode()
+    objects = (
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 2000 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        f"<</Length {len(body)}>>stream\n{body.decode()}\nendstream",
+        "<</Type/Font/Subtype/Type0/BaseFont/AA+V/Encoding/Identity-H/DescendantFonts[6 0 R]>>",
+        "<</Type/Font/Subtype/CIDFontType2/BaseFont/AA+V/FontDescriptor 7 0 R/DW 600/CIDToGIDMap/Identity"
+        "/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>>>",
+        "<</Type/FontDescriptor/FontName/AA+V/Flags 4/FontBBox[0 0 1000 1000]/ItalicAngle 0/Ascent 800/Descent -200"
+        "/CapHeight 700/StemV 80>>",
+    )
+    data = "%PDF-1.5\n" + "".join(f"{n} 0 obj\n{said}\nendobj\n" for n, said in enumerate(objects, 1))
+    return f"{data}trailer<</Root 1 0 R/Size 8>>\n%%EOF\n".encode()
+
+
 def labelled_bytes(data: bytes, romans: int) -> bytes:
     """A PDF whose first pages go by roman numerals, the next by "A-1", "A-2" and so on."""
     writer = PdfWriter(clone_from=io.BytesIO(data))

@@ -85,7 +85,7 @@ class SharedWorker:
             conversation.tell(job)
             yield conversation
         finally:
-            with suppress(process.StoppedError):
+            with suppress(process.StoppedError, ValueError):  # closed: it was busy, and another took its place
                 conversation.tell([])  # no pages, where it still waits to hear which
                 while (answer := next(conversation)).keys() != {"done"}:
                     pass

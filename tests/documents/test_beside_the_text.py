@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from damaged_pdfs import mapped
-from made_forms import form_bytes, labelled_bytes
+from made_forms import form_bytes, labelled_bytes, unmapped_bytes
 from made_pdfs import report_bytes
 
 from specextend_cli.documents import read_bytes
@@ -83,3 +83,9 @@ def test_a_pdf_of_control_characters_holds_no_text() -> None:
         read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10\x11\x12\x13\x7f"))
     assert "no meaning" in caught.value.why
     assert "specextend summarize odd.pdf --ocr" in caught.value.fix
+
+
+def test_a_font_without_a_table_of_its_letters_is_gibberish() -> None:
+    document = read_bytes("odd.pdf", unmapped_bytes("The river rises at first"))
+    assert "ULYHU" in document.text
+    assert "--ocr reads them" in document.extraction.warnings[0]

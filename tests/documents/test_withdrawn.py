@@ -32,3 +32,9 @@ def test_a_text_file_of_short_pages_keeps_its_figures() -> None:
     pages = [f"Order 77{n}\n\nDelivered to Paris\n\nTotal {100 + 7 * n}.00\n" for n in range(6)]
     text = read_bytes("orders.txt", "\f".join(pages).encode()).text
     assert all(line in text for page in pages for line in page.split("\n"))
+
+
+def test_a_text_file_of_numbers_keeps_them() -> None:
+    document = read_bytes("levels.txt", b"12\f13\f14\f15")
+    assert document.text.split() == ["12", "13", "14", "15"]
+    assert document.extraction.warnings

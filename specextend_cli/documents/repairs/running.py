@@ -39,6 +39,8 @@ def running_lines(pages: Pages) -> Repaired:
     small = [group for group in groups if group.alone or median(shares[line.page] for line in group.lines) <= _SMALL]
     if len(small) < len(groups):
         gone = _gone(edges, small, titles, heights)
+    if all(line.size == 1 and id(line) in gone for page in pages for line in page):
+        gone = set()  # a text file of numbers: in a PDF they are the page numbers of a scan
     edits, fixed = [], []
     for page in pages:
         for line in page:
