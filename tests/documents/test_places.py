@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from specextend_cli.documents.clean import tidy
+from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.empty_cells import empty_cells
@@ -185,6 +186,17 @@ def test_writing_without_spaces_gets_none() -> None:
 )
 def test_marks_of_notes_and_powers(text: str, plain: str) -> None:
     assert unmarked(text, 1, []) == plain
+
+
+def test_a_year_at_the_head_of_a_line_begins_no_note() -> None:
+    small = [
+        at("1013 The council met for the last time on the fourth of May,", 100, size=8),
+        at("2016 and never again. What it said is in the book of the mill,", 90, size=8),
+        at("1014 as all others are.", 80, size=8),
+    ]
+    text = compose([[*prose("a", 700, 9), *small]]).text
+    assert "fourth of May, 2016 and never again" in text
+    assert "\n1014 as all" in text
 
 
 # ---------------------------------------------------------------------------------------------------- running heads
