@@ -207,7 +207,7 @@ def test_a_large_head_goes_with_its_page_number_and_chapters_stay() -> None:
         return [
             [
                 at(head.replace("#", str(n)), 760, size=14, page=n),
-                *(at(f"{'x' * n} {k}", 700 - 12 * k, page=n) for k in range(9)),
+                *(at(f"{'x' * n} {k} and the other words of this line", 700 - 12 * k, page=n) for k in range(9)),
             ]
             for n in range(1, 7)
         ]
