@@ -6,6 +6,7 @@ PDFium writes one space there, as it does between words, or none where figures s
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -116,10 +117,6 @@ class _Gap:
     line: Printed | None = None
     place: int = 0
 
-    def shares(self, other: _Gap) -> bool:
-        """Whether another one stands above or below it in part."""
-        return min(self.right, other.right) > max(self.left, other.left)
-
 
 def _find_figures(lines: Sequence[Printed]) -> None:
     """Mark the gaps before figures that stand one below the other in several rows, however narrow they are."""
@@ -128,14 +125,19 @@ def _find_figures(lines: Sequence[Printed]) -> None:
     left_over = []
     for at, (_, gaps) in enumerate(rows):
         for gap in gaps:
-            if gap.line and 1 + _followed(rows, at, gap, -1) + _followed(rows, at, gap, 1) >= _ENOUGH:
+            if gap.line is None:
+                continue
+            above = _followed(rows, at, gap, -1)
+            if above >= _ENOUGH - 1 or 1 + above + _followed(rows, at, gap, 1) >= _ENOUGH:
                 sure[at].append(gap)
                 _divide(gap.line, gap)
-            elif gap.line:
+            else:
                 left_over.append((at, gap))
+    for row in sure:
+        row.sort(key=lambda gap: gap.left)
     for at, gap in left_over:  # between rows that have no such cell
         around = sure[max(at - _AROUND, 0) : at] + sure[at + 1 : at + _AROUND + 1]
-        seen = sum(any(map(gap.shares, row)) for row in around)
+        seen = sum(any(_shared(row, gap.left, gap.right)) for row in around)
         if gap.line and seen >= _ENOUGH - 1 and (gap.line.gaps or _is_of_figures(gap.line)):
             _divide(gap.line, gap)
 
@@ -193,16 +195,19 @@ def _followed(rows: Sequence[tuple[Printed, list[_Gap]]], at: int, gap: _Gap, st
         here, there = rows[at][0], rows[at + step][0]
         if here.head.turn != there.head.turn or abs(here.base - there.base) > _NEAR * here.size:
             break
-        shared = [
-            (max(left, other.left), min(right, other.right))
-            for other in rows[at + step][1]
-            if other.shares(_Gap(left, right))
-        ]
-        if not shared:
+        shared = max(_shared(rows[at + step][1], left, right), key=lambda ends: ends[1] - ends[0], default=None)
+        if shared is None:
             break
-        left, right = max(shared, key=lambda ends: ends[1] - ends[0])
-        found, at = found + 1, at + step
+        (left, right), found, at = shared, found + 1, at + step
     return found
+
+
+def _shared(row: Sequence[_Gap], left: float, right: float) -> Iterator[tuple[float, float]]:
+    """What gaps of a row, which are sorted, share with the place between `left` and `right`."""
+    for at in range(bisect_right(row, left, key=lambda gap: gap.right), len(row)):
+        if row[at].left >= right:
+            return
+        yield max(left, row[at].left), min(right, row[at].right)
 
 
 def _divide(line: Printed, gap: _Gap) -> None:

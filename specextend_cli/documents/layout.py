@@ -30,7 +30,7 @@ _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
     r"(?:[.:]?\s+[^\W\d_a-z].*|$)"
 )
-_NOTE = re.compile(r"\d{1,4} \S")
+_NOTE = re.compile(r"(?:\d{1,3}|1[0-4]\d\d) \S")  # no year
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 _SMALL_WORDS = frozenset(
     (

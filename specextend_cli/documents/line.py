@@ -20,7 +20,7 @@ class Line:
     In a PDF the unit is the point. A text file is a grid of characters: columns across, rows counted downward from 0
     (so `base` is negative), and `size` 1. A `slanted` line is neither level nor upright.
     `gaps` are the left and right ends of the wide spaces that the text has as tabs. `turn`: the direction in which it
-    runs, in quarter turns; the other figures are measured as if the page were turned.
+    runs, in quarter turns; the other figures are measured as if the page were turned. -1: it stands nowhere.
     """
 
     text: str

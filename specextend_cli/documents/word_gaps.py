@@ -70,12 +70,8 @@ def joints(line: Printed, least: float) -> set[int]:
 
     `least`: by how much more than the line's characters do, in sizes.
     """
-    found = set()
-    for match in _JOINT.finditer(line.body):
-        at = match.start() + 1
-        left, right = line.glyphs.spans(line.first + at - 1, 2, line.head.turn)
-        if right[0] - left[1] > least * line.size:
-            found.add(at)
+    places = [match.start() + 1 for match in _JOINT.finditer(line.body)]
+    found = {at for at in places if line.spans[at][0] - line.spans[at - 1][1] > least * line.size}
     gaps = inner_gaps(line.body, line.spans, line.size) if found else {}
     if not gaps:
         return set()

@@ -223,7 +223,18 @@ def titles_with_page_numbers(sheets: Sheets) -> None:
         sheets.canvas.showPage()
 
 
+def indices(sheets: Sheets) -> None:
+    """Lowered digits, behind which PDFium begins another line."""
+    at = 72.0
+    for number, piece in enumerate(("The H", "2", "O of the river takes up CO", "2", " all year.")):
+        size = 7 if number % 2 else 11
+        sheets._set(piece, at, 700 - (2 if number % 2 else 0), size)
+        at += sheets.canvas.stringWidth(piece, "Helvetica", size)
+    sheets.canvas.showPage()
+
+
 PRINT = (
+    Awkward("indices.pdf", drawn(indices), "The H2O of the river takes up CO2 all year."),
     Awkward(
         "late-headings.pdf",
         drawn(late_headings),

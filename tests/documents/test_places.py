@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from specextend_cli.documents.clean import tidy
+from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.empty_cells import empty_cells
@@ -187,6 +188,17 @@ def test_marks_of_notes_and_powers(text: str, plain: str) -> None:
     assert unmarked(text, 1, []) == plain
 
 
+def test_a_year_at_the_head_of_a_line_begins_no_note() -> None:
+    small = [
+        at("1013 The council met for the last time on the fourth of May,", 100, size=8),
+        at("2016 and never again. What it said is in the book of the mill,", 90, size=8),
+        at("1014 as all others are.", 80, size=8),
+    ]
+    text = compose([[*prose("a", 700, 9), *small]]).text
+    assert "fourth of May, 2016 and never again" in text
+    assert "\n1014 as all" in text
+
+
 # ---------------------------------------------------------------------------------------------------- running heads
 
 
@@ -195,7 +207,7 @@ def test_a_large_head_goes_with_its_page_number_and_chapters_stay() -> None:
         return [
             [
                 at(head.replace("#", str(n)), 760, size=14, page=n),
-                *(at(f"{'x' * (20 + n)} {k}", 700 - 12 * k, page=n) for k in range(9)),
+                *(at(f"{'x' * n} {k} and the other words of this line", 700 - 12 * k, page=n) for k in range(9)),
             ]
             for n in range(1, 7)
         ]

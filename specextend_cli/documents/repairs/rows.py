@@ -71,7 +71,8 @@ def _joint(a: Line, b: Line, gap: float) -> str:
     figures = _FIGURE_ENDS.search(a.text) and _FIGURE_BEGINS.match(b.text)
     if gap > (_BETWEEN_FIGURES if figures else 1.5) * a.size:
         return CELLS
-    return "" if gap < 0.1 * a.size and b.text[0] in ").,;:" else " "
+    one_word = gap < (0.1 if b.text[0] in ").,;:" else 0.05) * a.size  # H₂O
+    return "" if one_word and not figures and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
 def _side_by_side(row: Line, piece: Line) -> Line:
