@@ -44,8 +44,9 @@ def article_of(parsed: Parsed, markup: str, name: str) -> Parsed:
     links = _links(markup)
     kept = _chosen(items, body, comments, links, set(_words(parsed.title)))
     around = [item for item, keep in zip(items, kept, strict=True) if not keep]
-    if not any(_is_linked(text, links) or (words and comments.has(words)) for _, text, words in around):
-        return parsed  # there are no menus, teasers and comments
+    menus = any(kind == "navigation" for kind, _, _ in parsed.removed)
+    if not menus and not any(_is_linked(text, links) or (words and comments.has(words)) for _, text, words in around):
+        return parsed  # there is nothing around it
     if not _is_article(items, kept, comments):
         return parsed
     return _without(parsed, kept, name, total)
@@ -126,10 +127,12 @@ def _chosen(items: Sequence[Item], body: _Told, comments: _Told, links: set[Word
         return kept
     first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
     for run in [list(run) for keep, run in groupby(range(len(items)), key=kept.__getitem__) if not keep]:
-        own = _is_own([items[at] for at in run], comments, links)
+        within = first < run[0] < last
+        notes = run[0] > last and all(items[at][0] in ("heading", "row") for at in run)  # at the end of the article
+        own = (within or notes) and _is_own([items[at] for at in run], comments, links)
         for at in run:
             kind, text, words = items[at]
-            prose = first < at < last and len(words) >= _PROSE and not _is_linked(text, links)
+            prose = within and len(words) >= _PROSE and not _is_linked(text, links)
             kept[at] = kind != "heading" and (own or prose)
     follows = False  # whether the next item that is no heading is kept
     for at in range(len(items) - 1, -1, -1):
@@ -143,16 +146,15 @@ def _chosen(items: Sequence[Item], body: _Told, comments: _Told, links: set[Word
 
 
 def _is_article(items: Sequence[Item], kept: Sequence[bool], comments: _Told) -> bool:
-    """Whether the text that is kept outweighs the text that is left out, comments aside."""
-    inside = outside = 0
+    """Whether there is an article, and its paragraphs outweigh those that are left out, comments aside."""
+    size = inside = outside = 0
     for (_, _, words), keep in zip(items, kept, strict=True):
-        if len(words) < _PROSE:
-            continue
-        if keep:
+        size += keep * len(words)
+        if len(words) >= _PROSE and keep:
             inside += len(words)
-        elif not comments.has(words):
+        elif len(words) >= _PROSE and not comments.has(words):
             outside += len(words)
-    return inside >= max(outside, _SHORTEST)
+    return size >= _SHORTEST and inside >= outside
 
 
 def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Parsed:

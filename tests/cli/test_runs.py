@@ -111,9 +111,8 @@ def test_marks_are_asked_for(cli, presets, tmp_path):
     assert out.read_text().startswith(marked.stdout.rstrip("\n"))
     record = json.loads(cli(*command, "--json").stdout)
     assert record["text"] == plain.stdout.strip()
-    assert {"page", "start", "end", "score", "lexical", "attention", "label"} == set(
-        record["sentences"][0]["citations"][0]
-    )
+    keys = {"page", "start", "end", "score", "lexical", "attention", "label", "ocr"}
+    assert keys == set(record["sentences"][0]["citations"][0])
     assert record["unsupported"] == [one for sentence in record["sentences"] for one in sentence["unsupported"]]
     assert cli("show", record["run"]).returncode == 0
 
