@@ -16,6 +16,7 @@ class RandomDrafter:
     name = "random"
     feature_layers: tuple[int, ...] = ()
     retrieves = False
+    failure: str | None = None
 
     def __init__(self, vocabulary: int, seed: int = 0, device: torch.device | str = "cpu") -> None:
         self.device = device

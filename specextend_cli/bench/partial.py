@@ -16,6 +16,7 @@ from typing import Any
 from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.records import Divergence, Record
 from specextend_cli.bench.workloads import Prompt
+from specextend_cli.engine.private_files import create
 from specextend_cli.models.store import cache_root
 
 _VERSION = 1
@@ -57,7 +58,7 @@ class Partial:
         if self.problem:
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            create(self.path.parent)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(record)) + "\n")
         except OSError as error:

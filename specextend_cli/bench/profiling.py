@@ -134,7 +134,15 @@ class _Drafter:
 
     def __init__(self, drafter: Drafter) -> None:
         self._drafter = drafter
-        self.name, self.feature_layers, self.retrieves = drafter.name, drafter.feature_layers, drafter.retrieves
+        self.name, self.feature_layers = drafter.name, drafter.feature_layers
+
+    @property
+    def retrieves(self) -> bool:
+        return self._drafter.retrieves
+
+    @property
+    def failure(self) -> str | None:
+        return self._drafter.failure
 
     def begin(self, capacity: int) -> None:
         self._drafter.begin(capacity)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import one_source
+from specextend_cli.cli.reading import one_source, recognizing
 from specextend_cli.cli.vocabulary import check_model, vocabulary
 
 START = 60
@@ -17,6 +18,9 @@ def chunks(
     file: options.File = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    ocr: options.OcrOption = False,
+    ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     model: options.Model = None,
     offline: options.Offline = False,
     size: Annotated[
@@ -40,11 +44,18 @@ def chunks(
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 
-    source = one_source(file, example="specextend chunks FILE", pages=pages, password_file=password_file)
+    source = one_source(
+        file,
+        example="specextend chunks FILE",
+        pages=pages,
+        password_file=password_file,
+        ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
+    )
     options.go_offline(offline)
     check_model(model)
     output = Output()
-    document = source.read()
+    document = source.read(recognizing=partial(recognizing, output))
     preset, encoder = vocabulary(model, offline=offline)
     made = table("chunk", "tokens", f"{document.unit}s", "begins", numbers=("chunk", "tokens"))
     for number, span in enumerate(chunk(document, encoder.encode, size or preset.window.chunk), start=1):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from specextend_cli.bench.differences import first_difference
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.reading import one_source
+from specextend_cli.cli.reading import one_source, recognizing
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Event, Summary
@@ -19,6 +20,9 @@ def compare(
     file: options.File = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    ocr: options.OcrOption = False,
+    ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     length: options.Length = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
@@ -41,7 +45,14 @@ def compare(
     Example:
       specextend compare report.pdf --max-tokens 200
     """
-    source = one_source(file, example="specextend compare FILE", pages=pages, password_file=password_file)
+    source = one_source(
+        file,
+        example="specextend compare FILE",
+        pages=pages,
+        password_file=password_file,
+        ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
+    )
     options.go_offline(offline)
 
     from specextend_cli.summarize.events import Warned
@@ -73,7 +84,7 @@ def compare(
     output = Output()
     output.require_stdout()
     with signals.deadline(timeout):
-        document = source.read()
+        document = source.read(recognizing=None if quiet else partial(recognizing, output))
         warned: Iterable[Event] = map(Warned, document.extraction.warnings)
         events = chain(warned, run(document, settings))
         (plain, plain_tokens), (fast, fast_tokens) = (

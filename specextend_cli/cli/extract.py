@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import one_source
+from specextend_cli.cli.reading import one_source, recognizing
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ def extract(
     file: options.File = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    ocr: options.OcrOption = False,
+    ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     allow_url: options.AllowUrl = False,
     changes: Annotated[
         bool, typer.Option("--changes", help="List every repair on stderr.", rich_help_panel=options.OUTPUT)
@@ -47,14 +51,20 @@ def extract(
     if diff and json:
         raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
     source = one_source(
-        file, example="specextend extract FILE", pages=pages, password_file=password_file, allow_url=allow_url
+        file,
+        example="specextend extract FILE",
+        pages=pages,
+        password_file=password_file,
+        allow_url=allow_url,
+        ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
     )
     place = destination(output, "json" if json else "text", many=False, force=force)
     place.check([source.name], options.files(source.file, password_file))
     terminal = Output()
     if place.is_stdout:
         terminal.require_stdout()
-    document = source.read()
+    document = source.read(recognizing=None if quiet else partial(recognizing, terminal))
     for message in document.extraction.warnings:
         terminal.warn(message)
     path = place.path(source.name)
@@ -95,9 +105,11 @@ def _record(document: Document) -> dict[str, object]:
         "pages": extraction.pages,
         "empty": list(extraction.empty),
         "failed": list(extraction.failed),
+        "ocr": list(extraction.ocr),
         "changes": dict(extraction.changes),
         "unit": document.unit,
         "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
+        "labels": {page.number: page.label for page in document.pages if page.label},
         "text": document.text,
     }
 
@@ -112,6 +124,8 @@ def _account(document: Document) -> str:
     pieces += account(extraction.changes)
     if extraction.empty:
         pieces.append(f"without text: {format_numbers(extraction.empty)}")
+    if extraction.ocr:
+        pieces.append(f"by OCR: {format_numbers(extraction.ocr)}")
     if extraction.failed:
         pieces.append(f"unreadable: {format_numbers(extraction.failed)}")
     return " · ".join(pieces)

@@ -155,7 +155,16 @@ class Fleet:
             return
         try:
             place = self.destination
-            task = Task(source.name, source.data(), source.pages, source.password, place.format, place.marks)
+            task = Task(
+                source.name,
+                source.data(),
+                source.pages,
+                source.password,
+                place.format,
+                place.marks,
+                source.ocr,
+                source.full_page,
+            )
         except SpecextendError as error:
             self._fail(source, error)
             return

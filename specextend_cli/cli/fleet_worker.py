@@ -29,6 +29,8 @@ class Task:
     password: str | None
     format: Format
     marks: Marks
+    ocr: str | None = None
+    full_page: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Worker:
     def work(self, task: Task) -> Done:
         """Read, summarize and write one document."""
         from specextend_cli.cli.summarize import incomplete
+        from specextend_cli.documents.ocr import Ocr
         from specextend_cli.documents.pages import parse_pages
         from specextend_cli.documents.read import read_bytes
         from specextend_cli.summarize.events import Summarized, Warned
@@ -120,7 +123,10 @@ class Worker:
         writer = WRITERS[task.format](pieces.append, task.marks, task.name)
         try:
             pages = None if task.pages is None else parse_pages(task.pages)
-            document = read_bytes(task.name, task.data, pages=pages, password=task.password)
+            ocr = None if task.ocr is None else Ocr(task.ocr)
+            document = read_bytes(
+                task.name, task.data, pages=pages, password=task.password, ocr=ocr, full_page=task.full_page
+            )
             for message in document.extraction.warnings:
                 writer.add(Warned(message))
                 warnings.append(message)

@@ -53,6 +53,8 @@ def all_inputs(
     password_file: Path | None = None,
     allow_url: bool = False,
     offline: bool = False,
+    ocr: str | None = None,
+    full_page: bool = False,
     results: Path | None = None,
 ) -> list[Source]:
     """What to read: `sources` of the files, and of those in the list `listed` (`-`: stdin)."""
@@ -69,6 +71,8 @@ def all_inputs(
         password_file=password_file,
         allow_url=allow_url,
         offline=offline,
+        ocr=ocr,
+        full_page=full_page,
         results=results,
     )
 

@@ -144,6 +144,22 @@ PasswordFile: TypeAlias = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+OcrOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--ocr", help="Recognize pages that are pictures, and images (needs tesseract).", rich_help_panel=INPUT
+    ),
+]
+OcrLanguages: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--ocr-lang", metavar="NAMES", help="What they are in: eng, deu, eng+fra. Means --ocr.", rich_help_panel=INPUT
+    ),
+]
+FullPage: TypeAlias = Annotated[
+    bool,
+    typer.Option("--full-page", help="All of a web page, not only its article.", rich_help_panel=INPUT),
+]
 FilesFrom: TypeAlias = Annotated[
     str | None,
     typer.Option("--files-from", metavar="PATH", help="Also what this list names, a line each.", rich_help_panel=INPUT),
@@ -411,6 +427,13 @@ def format_name(format: Enum | None, json: bool) -> str | None:
     if json and format is not None and format.value != "json":
         raise UsageError(f"--json and --format {format.value} contradict each other", fix="leave one of them out")
     return "json" if json else None if format is None else str(format.value)
+
+
+def ocr(wanted: bool, languages: str | None) -> str | None:
+    """The languages that OCR is to read, where it is wanted; `--ocr-lang` alone says so too."""
+    from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
+
+    return check_languages(languages) if languages is not None else LANGUAGE if wanted else None
 
 
 def length(text: str | None) -> int | str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import all_inputs
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.reading import Source, recognizing
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
@@ -21,6 +22,9 @@ def plan(
     files: options.Files = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    ocr: options.OcrOption = False,
+    ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     allow_url: options.AllowUrl = False,
     files_from: options.FilesFrom = None,
     length: options.Length = None,
@@ -57,6 +61,8 @@ def plan(
             password_file=password_file,
             allow_url=allow_url,
             offline=offline,
+            ocr=options.ocr(ocr, ocr_lang),
+            full_page=full_page,
         )
         print_plans(Output(), summarizer, inputs, as_json=json)
 
@@ -68,7 +74,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
 
     plans = []
     for source in inputs:
-        document = source.read()
+        document = source.read(recognizing=partial(recognizing, output))
         for message in document.extraction.warnings:
             output.warn(message)
         plans.append(replace(summarizer.plan(document), document=source.name))

@@ -8,6 +8,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.help import Command, Group
+from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
@@ -63,7 +64,10 @@ def row(preset: Preset) -> PresetRow:
     from specextend_cli.ui.tables import PresetRow
 
     sources = [source for source in (preset.target.source, preset.draft.source) if source is not None]
-    need = estimate(preset)
+    try:
+        need, room = estimate(preset), fits(preset, device_memory())
+    except ModelError:  # a damaged model of the user's own: whoever uses it is told, the list is complete
+        need = room = None
     return PresetRow(
         name=preset.name,
         title=preset.title,
@@ -75,5 +79,5 @@ def row(preset: Preset) -> PresetRow:
         complete=need is None or need.complete,
         disk=sum(map(size_on_disk, sources)),
         present=is_present(preset),
-        fits=fits(preset, device_memory()),
+        fits=room,
     )

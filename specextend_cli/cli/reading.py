@@ -16,17 +16,20 @@ from specextend_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
+    from specextend_cli.ui.streams import Output
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 STDIN: Literal["-"] = "-"
 STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SHOWN = 3
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Source:
-    """One document to be read: a path, a web address, or `-` for stdin.
+    """One document to be read: a path, a web address, or `-` for stdin. `ocr`: the languages of scans, if wanted;
+    `full_page`: of a web page not only its article.
 
     `within` is its path in a directory that was named, or in the one that it shares with others of its name.
     """
@@ -35,6 +38,8 @@ class Source:
     pages: str | None = None
     password_file: Path | None = None
     within: str = ""
+    ocr: str | None = None
+    full_page: bool = False
 
     @property
     def name(self) -> str:
@@ -47,16 +52,26 @@ class Source:
 
         return file_name(self.path)
 
-    def read(self, progress: Callable[[int, int], None] | None = None) -> Document:
-        """Read it. `progress(done, total)` counts pages."""
+    def read(self, progress: Progress | None = None, recognizing: Progress | None = None) -> Document:
+        """Read it. `progress(done, total)` counts pages, `recognizing` those that go through OCR."""
+        from specextend_cli.documents.ocr import Ocr
         from specextend_cli.documents.pages import parse_pages
         from specextend_cli.documents.read import read, read_bytes
 
         pages = parse_pages(self.pages) if self.pages is not None else None
+        ocr = None if self.ocr is None else Ocr(self.ocr, recognizing)
         if _is_url(self.path):
-            return read_bytes(self.name, self.data(), pages=pages, password=self.password, progress=progress)
+            return read_bytes(
+                self.name,
+                self.data(),
+                pages=pages,
+                password=self.password,
+                progress=progress,
+                ocr=ocr,
+                full_page=self.full_page,
+            )
         path = STDIN if self.path == STDIN else Path(self.path)
-        return read(path, pages=pages, password=self.password, progress=progress)
+        return read(path, pages=pages, password=self.password, progress=progress, ocr=ocr, full_page=self.full_page)
 
     def data(self) -> bytes:
         """The whole file, for a reader elsewhere; InputError where there is none, or too much of it."""
@@ -89,6 +104,11 @@ class Source:
         return _password(self.password_file)
 
 
+def recognizing(output: Output, done: int, total: int) -> None:
+    """Say on stderr that another page has been through OCR: each may take many seconds."""
+    output.note(f"recognizing · page {done} of {total}")
+
+
 def sources(
     files: Sequence[str] | None,
     *,
@@ -97,6 +117,8 @@ def sources(
     password_file: Path | None = None,
     allow_url: bool = False,
     offline: bool = False,
+    ocr: str | None = None,
+    full_page: bool = False,
     results: Path | None = None,
 ) -> list[Source]:
     """What to read, with the documents in directories; what is left out there is said on stderr.
@@ -132,7 +154,7 @@ def sources(
         del found[path]
     if not found:
         raise InputError("there is no document", why="all that was found is named as a result of an earlier run")
-    inputs = _told_apart([Source(path, pages, password_file, within) for path, within in found.items()])
+    inputs = _told_apart([Source(path, pages, password_file, within, ocr, full_page) for path, within in found.items()])
     refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
     return inputs
 
@@ -144,6 +166,8 @@ def one_source(
     pages: str | None = None,
     password_file: Path | None = None,
     allow_url: bool = False,
+    ocr: str | None = None,
+    full_page: bool = False,
 ) -> Source:
     """The same for a command that takes one document."""
     found = sources(
@@ -152,6 +176,8 @@ def one_source(
         pages=pages,
         password_file=password_file,
         allow_url=allow_url,
+        ocr=ocr,
+        full_page=full_page,
     )
     if len(found) > 1:
         names = ", ".join(source.path for source in found[:_SHOWN])

@@ -29,6 +29,9 @@ def summarize(
     files: options.Files = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    ocr: options.OcrOption = False,
+    ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     allow_url: options.AllowUrl = False,
     files_from: options.FilesFrom = None,
     shard: options.ShardOption = None,
@@ -122,6 +125,8 @@ def summarize(
             password_file=password_file,
             allow_url=allow_url,
             offline=offline,
+            ocr=options.ocr(ocr, ocr_lang),
+            full_page=full_page,
             results=None if output is None else Path(output),
         )
         if dry_run:
@@ -226,7 +231,10 @@ class Job:
     def _events(self, source: Source, view: View, writer: Writer) -> Summary:
         from specextend_cli.summarize.events import Stage, Summarized, Warned
 
-        document = source.read(lambda done, total: view.add(Stage("reading", done, total, "pages")))
+        document = source.read(
+            lambda done, total: view.add(Stage("reading", done, total, "pages")),
+            lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
+        )
         both: Sequence[Callable[..., None]] = (view.add, writer.add)
         for message in document.extraction.warnings:
             for add in both:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import one_source
+from specextend_cli.cli.reading import one_source, recognizing
 from specextend_cli.cli.vocabulary import check_model, vocabulary
 
 
@@ -15,6 +16,9 @@ def tokens(
     file: options.File = None,
     pages: options.Pages = None,
     password_file: options.PasswordFile = None,
+    ocr: options.OcrOption = False,
+    ocr_lang: options.OcrLanguages = None,
+    full_page: options.FullPage = False,
     model: options.Model = None,
     offline: options.Offline = False,
     ids: Annotated[
@@ -29,10 +33,18 @@ def tokens(
     """
     from specextend_cli.ui.streams import Output
 
-    source = one_source(file, example="specextend tokens FILE", pages=pages, password_file=password_file)
+    source = one_source(
+        file,
+        example="specextend tokens FILE",
+        pages=pages,
+        password_file=password_file,
+        ocr=options.ocr(ocr, ocr_lang),
+        full_page=full_page,
+    )
     options.go_offline(offline)
     check_model(model)
-    document = source.read()
+    output = Output()
+    document = source.read(recognizing=partial(recognizing, output))
     _, encoder = vocabulary(model, offline=offline)
     encoded = encoder.encode(document.text)
-    Output().write("\n".join(map(str, encoded if ids else [len(encoded)])) + "\n")
+    output.write("\n".join(map(str, encoded if ids else [len(encoded)])) + "\n")

@@ -70,7 +70,7 @@ UNREAD = {
     "rtf": "pandoc --from=rtf --to=plain --wrap=none FILE | specextend summarize -",
     "postscript": "ps2pdf FILE - | specextend summarize -",
     "djvu": "djvutxt FILE | specextend summarize -",
-    "image": "ocrmypdf --image-dpi 300 FILE - | specextend summarize -",
+    "image": "specextend summarize FILE --ocr",
     "gzip": "gunzip -c FILE | specextend summarize -",
     "bzip2": "bunzip2 -c FILE | specextend summarize -",
     "xz": "xz -dc FILE | specextend summarize -",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,13 +12,15 @@ from typing import Literal
 class Page:
     """Characters [start, end) of the text come from page `number` (1-based, as printed by a viewer).
 
-    In a document without pages it is a section, and `title` the heading it begins with, or "".
+    In a document without pages it is a section, and `title` the heading it begins with, or "". `label` is what the
+    page is called ("iv", "A-1") where that is not its number.
     """
 
     number: int
     start: int
     end: int
     title: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Extraction:
     `pages` counts the pages (or sections) asked for; `empty` lists those without text and `failed` those that could
     not be read (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined",
     "ligature", ...); `edits` lists the same repairs one by one, so that they can be shown. `sheets`
-    show what they did, page by page. `warnings` are complete sentences for the user.
+    show what they did, page by page. `warnings` are complete sentences for the user. `ocr` lists the pages whose text
+    was recognized on a picture of them.
     """
 
     pages: int
@@ -66,6 +69,7 @@ class Extraction:
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     sheets: tuple[Sheet, ...] = ()
+    ocr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +91,13 @@ class Document:
 
     def pages_of(self, start: int, end: int) -> tuple[int, ...]:
         """Numbers of the pages that characters [start, end) touch."""
-        first = max(bisect_right([page.start for page in self.pages], start) - 1, 0)
-        numbers = []
-        for page in self.pages[first:]:
-            if page.start >= end:
-                break
-            if page.end > start:
-                numbers.append(page.number)
-        return tuple(numbers)
+        first = max(bisect_right(self.pages, start, key=_start) - 1, 0)
+        last = bisect_left(self.pages, end, key=_start)
+        return tuple(page.number for page in self.pages[first:last] if page.end > start)
+
+
+def _start(page: Page) -> int:
+    return page.start
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,10 @@ _MOST = 1e6  # points
 
 @dataclass(slots=True)
 class Glyph:
-    """Where one character stands, in points, along the direction of its line; `center` is on the page."""
+    """Where one character stands, in points, along the direction of its line; `center` is on the page.
+
+    `turn`: that direction, in quarter turns counterclockwise from left to right.
+    """
 
     left: float
     right: float
@@ -21,6 +25,7 @@ class Glyph:
     size: float
     slanted: bool
     center: tuple[float, float]
+    turn: int
 
 
 class Glyphs:
@@ -45,14 +50,34 @@ class Glyphs:
         box, x, y = self._box, self._x.value, self._y.value
         turns = _sane(math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2))
         center = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
-        left, right, base = (
-            (box.left, box.right, y),
-            (box.bottom, box.top, -x),
-            (-box.right, -box.left, -y),
-            (-box.top, -box.bottom, x),
-        )[round(turns) % 4]
+        turn = round(turns) % 4
+        left, right = _span(box, turn)
         slanted = abs(turns - round(turns)) > _SLANT
-        return Glyph(_sane(left), _sane(right), _sane(base), size, slanted, center)
+        return Glyph(_sane(left), _sane(right), _sane((y, -x, -y, x)[turn]), size, slanted, center, turn)
+
+    def spans(self, first: int, count: int, turn: int) -> list[tuple[float, float]]:
+        """The left and right ends of `count` characters of a line that runs in direction `turn` (see `Glyph`)."""
+        box, found = self._box, []
+        for position in range(first, first + count):
+            index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
+            self._raw.FPDFText_GetLooseCharBox(self._page, index, box)
+            left, right = _span(box, turn)
+            found.append((left, right) if -_MOST < left < _MOST and -_MOST < right < _MOST else (0.0, 0.0))
+        return found
+
+    def alike(self, positions: Iterable[int]) -> bool:
+        """Whether characters of an upright line are of one size, by the heights of their boxes: a cheap first look."""
+        box, heights = self._box, []
+        for position in positions:
+            index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
+            self._raw.FPDFText_GetLooseCharBox(self._page, index, box)
+            heights.append(abs(box.top - box.bottom))
+        return bool(min(heights) >= 0.9 * max(heights))
+
+    def generated(self, position: int) -> bool:
+        """Whether the file does not have that character: PDFium put it there, as it does spaces in gaps."""
+        index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
+        return bool(self._raw.FPDFText_IsGenerated(self._page, index) == 1)
 
     def bold(self, position: int) -> bool:
         """Whether that character is set in bold, by its font's name or flags."""
@@ -60,6 +85,13 @@ class Glyphs:
         length = self._raw.FPDFText_GetFontInfo(self._page, index, self._name, len(self._name), self._flags)
         name = self._name.raw[: min(max(length - 1, 0), len(self._name))].lower()
         return b"bold" in name or b"black" in name or b"heavy" in name or self._flags.value & (1 << 18) != 0
+
+
+def _span(box: Any, turn: int) -> tuple[float, float]:
+    """Where a box begins and ends along a line that runs in direction `turn`."""
+    if turn == 0:
+        return box.left, box.right
+    return ((box.bottom, box.top), (-box.right, -box.left), (-box.top, -box.bottom))[turn - 1]
 
 
 def _sane(value: float) -> float:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 HYPHEN = "\x02"
 """Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
+
+SUPERSCRIPT_LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
+"""Raised letters, those of "abcdefghijklmnoprstuvwxyz"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +19,8 @@ class Line:
 
     In a PDF the unit is the point. A text file is a grid of characters: columns across, rows counted downward from 0
     (so `base` is negative), and `size` 1. A `slanted` line is neither level nor upright.
-    `gaps` are the left and right ends of the wide spaces that the text has as tabs.
+    `gaps` are the left and right ends of the wide spaces that the text has as tabs. `turn`: the direction in which it
+    runs, in quarter turns; the other figures are measured as if the page were turned.
     """
 
     text: str
@@ -26,11 +32,20 @@ class Line:
     bold: bool = False
     slanted: bool = False
     gaps: tuple[tuple[float, float], ...] = ()
+    turn: int = 0
 
     @property
     def em(self) -> float:
         """Width of an average character."""
         return (self.right - self.left) / max(len(self.text), 1)
+
+
+def placed(answers: Iterable[Sequence[Any]], page: int) -> list[Line]:
+    """Lines as a parser's process answers with them: a line's fields but for its page; of what OCR read, no turn."""
+    return [
+        Line(text, page, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps), *turn)
+        for text, left, right, base, size, bold, slanted, gaps, *turn in answers
+    ]
 
 
 def grid(text: str, page: int) -> list[Line]:

@@ -10,13 +10,17 @@ import email.policy
 from email.errors import MessageError
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 from specextend_cli.documents.decode import decode
+from specextend_cli.documents.labels import codec
 from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.webpage import declared, read_html
+from specextend_cli.documents.webpage import read_html
 from specextend_cli.errors import InputError
 
+MAX_HEADER = 10_000
+"""Characters of a header that are read: parsing one takes time that grows faster than its length."""
 _HEADERS = ("From", "To", "Date")
 _STUB = 4  # a text part that has so many times fewer words than the HTML part only says that there is one
 _NAMED = 10
@@ -24,14 +28,26 @@ _NAMED = 10
 _BROKEN = (MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
+class _Bounded(email.policy.EmailPolicy):
+    """The default policy, for headers of a bounded length."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        return super().header_fetch_parse(name, value if len(value) <= MAX_HEADER else value[:MAX_HEADER])
+
+
+_POLICY = _Bounded()
+
+
 def parse(path: Path, shown: str) -> Parsed:
     """The sections of a message; InputError when it has no text that can be read."""
     parsed = Parsed("email")
     with path.open("rb") as file:
-        message = email.message_from_binary_file(file, policy=email.policy.default)
+        message = email.message_from_binary_file(file, policy=_POLICY)
     assert isinstance(message, EmailMessage)
     parsed.title = _header(message, "Subject")
     parsed.add("heading", parsed.title)
+    if any(len(value) > MAX_HEADER for _, value in message.raw_items()):
+        parsed.warnings.append(f"Headers of more than {MAX_HEADER:,} characters were cut there.")
     for field in _HEADERS:
         if value := _header(message, field):
             parsed.add("row", f"{field}: {value}")
@@ -79,7 +95,7 @@ def _part(message: EmailMessage, subtype: str, shown: str) -> str:
         return ""
     if not isinstance(data, bytes):
         return ""
-    return decode(shown, data, declared(f'<meta charset="{charset}">'.encode("ascii", "replace")))[0]
+    return decode(shown, data, codec(charset or ""))[0]
 
 
 def _attachments(message: EmailMessage) -> list[str]:

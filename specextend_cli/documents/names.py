@@ -5,6 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+_RUNS = 40  # of pages that a message lists
+_LABEL = 20  # characters of a page label
+_BRACKETS = str.maketrans("", "", "[](),;")  # what a citation is put together with
 STDIN = "standard input"
 
 
@@ -18,6 +21,12 @@ def argument(name: str) -> str:
     return "FILE" if name == STDIN else shlex.quote(printable(name))
 
 
+def page_label(label: str, number: int) -> str:
+    """A page's label as it can be shown in a citation; "" where it says no more than the page's `number` does."""
+    shown = printable(" ".join(label.translate(_BRACKETS).split()))[:_LABEL]
+    return "" if shown == str(number) else shown
+
+
 def count(number: int, noun: str) -> str:
     """(1, "page") -> "1 page", (1200, "page") -> "1,200 pages"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -28,8 +37,10 @@ def places(numbers: Sequence[int], unit: str = "page") -> str:
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+            runs[-1][-1] = number
         else:
-            runs.append([number])
-    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+            runs.append([number, number])
+    spans = ", ".join(f"{run[0]}-{run[-1]}" if run[-1] > run[0] else f"{run[0]}" for run in runs[:_RUNS])
+    if len(runs) > _RUNS:
+        spans += f" and {sum(run[-1] - run[0] + 1 for run in runs[_RUNS:]):,} more"
     return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"

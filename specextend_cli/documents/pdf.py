@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, grid
-from specextend_cli.documents.names import argument
+from specextend_cli.documents.line import Line, grid, placed
+from specextend_cli.documents.names import argument, page_label
 from specextend_cli.documents.outline import Outline
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.documents.process import Conversation, StoppedError, worker
@@ -43,18 +43,24 @@ class Scan:
     """What came out of a PDF: lines by page, and what to say about the rest.
 
     `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
-    repetition. `edits` are what was changed while reading.
+    repetition. `labels` are the numbers that pages go by in a viewer ("iv", "A-1"), where they are others than their
+    places in the file. `edits` are what was changed while reading.
     """
 
     asked: tuple[int, ...]
     title: str = ""
     outline: Outline = ()
     pages: dict[int, list[Line]] = field(default_factory=dict)
+    labels: dict[int, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     second_reader: list[int] = field(default_factory=list)
     cut_off: bool = False
+    wanted: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wanted = frozenset(self.asked)
 
 
 def scan(
@@ -75,8 +81,8 @@ def scan(
             raise InputError(f"{name} has no pages")
         asked = pages.numbers(count, name) if pages else tuple(range(1, count + 1))
         outline = tuple((str(title), page) for title, page in head["outline"])
-        wanted = frozenset(asked)
         found = Scan(asked, str(head["title"] or ""), outline)
+        wanted = found.wanted
         found.cut_off = _is_cut_off(path)
         todo, done = _with_context(asked, count), 0
         answers = _answers(conversation, tuple(todo))
@@ -157,7 +163,7 @@ def _with_context(asked: Sequence[int], count: int) -> list[int]:
 
 def _try_again(found: Scan, path: Path, password: str | None, limits: Limits) -> None:
     """Read with pypdf the pages that PDFium failed on."""
-    for number in [number for number in found.failed if number in found.asked][:MAX_CRASHES]:
+    for number in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
         for answer in _read(path, "pypdf", password, [number], limits):
             if "error" not in answer:
                 del found.failed[number]
@@ -171,14 +177,14 @@ def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
     elif "text" in answer:
         found.pages[number] = grid(answer["text"], number)
     else:
-        found.pages[number] = [
-            Line(text, number, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps))
-            for text, left, right, base, size, bold, slanted, gaps in answer["lines"]
-        ]
-    if number in found.asked:
+        found.pages[number] = placed(answer["lines"], number)
+    if number in found.wanted:
         found.images += int(answer.get("images", 0))
+        if label := page_label(str(answer.get("label", "")), number):
+            found.labels[number] = label
         found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
-        found.edits += [Edit("space put", number, before, after) for before, after in answer.get("mended", ())]
+        found.edits += [Edit(kind, number, "", text) for kind, text in answer.get("added", ())]
+        found.edits += [Edit(kind, number, before, after) for kind, before, after in answer.get("mended", ())]
 
 
 def _read(

@@ -7,10 +7,12 @@ Run by `pdf.py` as a separate interpreter. Its first answer is the document (`pa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypedDict
 
 from specextend_cli.documents import confined, second_reader
+from specextend_cli.documents.annotations import page_annotations, put_in
 from specextend_cli.documents.pdf_lines import lines_of
 
 MAX_CHARACTERS = 2_000_000
@@ -47,6 +49,8 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
     except pypdfium2.PdfiumError as error:
         yield {"error": "password" if "password" in str(error).lower() else "damaged", "detail": str(error)}
         return
+    with suppress(pypdfium2.PdfiumError):  # without it the fields of a form are not read, and the rest is
+        pdf.init_forms()
     outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
     yield {"pages": len(pdf), "title": pdf.get_metadata_dict().get("Title", ""), "outline": outline}
     for number in confined.heard() or ():
@@ -63,7 +67,10 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
             images = (
                 0 if found["lines"] else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             )
-            yield {"page": number, "images": images, **found}
+            beside = list(page_annotations(pdf, page))
+            found["lines"] = put_in(found["lines"], beside)
+            added = [(one.kind, one.text) for one in beside]
+            yield {"page": number, "images": images, "added": added, "label": pdf.get_page_label(number - 1), **found}
             text.close()
             page.close()
         except (pypdfium2.PdfiumError, MemoryError) as error:

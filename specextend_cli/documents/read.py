@@ -11,16 +11,17 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from specextend_cli.documents.clean import sheet, tidy
+from specextend_cli.documents.cleaning import Cleaned, clean_lines, clean_markdown, clean_text
 from specextend_cli.documents.decode import decode
 from specextend_cli.documents.detect import HEAD, LABELS, LOCKED, detect, is_markdown
-from specextend_cli.documents.document import Document, Edit, Extraction, Sheet
-from specextend_cli.documents.layout import Text, compose
-from specextend_cli.documents.line import grid
-from specextend_cli.documents.markdown import compose_markdown, markdown_sections
+from specextend_cli.documents.document import Document, Extraction
+from specextend_cli.documents.layout import Text
+from specextend_cli.documents.legibility import meaningless
+from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.names import STDIN, argument, count, places, printable
 from specextend_cli.documents.pages import PageRange
 from specextend_cli.documents.refusals import (
@@ -28,19 +29,26 @@ from specextend_cli.documents.refusals import (
     MAX_TEXT_BYTES,
     check_size,
     contradiction,
+    gibberish,
     no_pages,
+    nothing_recognized,
     scanned,
+    unmapped,
     unread,
     unreadable,
 )
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.errors import InputError
 
+if TYPE_CHECKING:
+    from specextend_cli.documents.ocr import Ocr, Recognition
+    from specextend_cli.documents.pdf import Scan
+
 Progress = Callable[[int, int], None]
 
 _NO_TEXT = {
     "text": "what it has is control characters or page furniture only",
-    "pdf": "what it has is running heads and page numbers; the rest may be scanned",
+    "pdf": "what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     "html": "what it shows may be made by scripts, which are not run",
     "docx": "it may hold only pictures",
     "epub": "it may hold only pictures",
@@ -55,14 +63,17 @@ def read(
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
+    ocr: Ocr | None = None,
+    full_page: bool = False,
 ) -> Document:
     """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin.
 
-    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF.
+    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` lets the pages of
+    scans be recognized, and images be read. With `full_page` all of a web page is read, not only its article.
     """
     if path == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        return read_bytes("-", data, pages=pages, password=password, progress=progress)
+        return read_bytes("-", data, pages=pages, password=password, progress=progress, ocr=ocr, full_page=full_page)
     path = Path(path)
     name = printable(path.name)
     try:
@@ -73,17 +84,19 @@ def read(
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command): it can be read once and not sought
                 data = file.read(MAX_BYTES + 1)
-                return read_bytes(path.name, data, pages=pages, password=password, progress=progress)
+                return read_bytes(
+                    path.name, data, pages=pages, password=password, progress=progress, ocr=ocr, full_page=full_page
+                )
             head = file.read(HEAD)
             kind = detect(head)
             if kind not in ("pdf", "zip"):
                 check_size(name, status.st_size, MAX_TEXT_BYTES)
-            if kind in _OPENED:
-                return _opened(path, kind, name, pages, password, progress)
+            if kind in _OPENED or (ocr and kind == "image"):
+                return _opened(path, kind, name, pages, password, progress, ocr, full_page)
             data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return read_bytes(path.name, data, pages=pages, progress=progress)
+    return read_bytes(path.name, data, pages=pages, progress=progress, ocr=ocr, full_page=full_page)
 
 
 def read_bytes(
@@ -93,6 +106,8 @@ def read_bytes(
     pages: PageRange | None = None,
     password: str | None = None,
     progress: Progress | None = None,
+    ocr: Ocr | None = None,
+    full_page: bool = False,
 ) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
     shown = STDIN if name == "-" else printable(name)
@@ -102,11 +117,11 @@ def read_bytes(
         raise InputError(f"{shown} is empty", why=f"it has {len(data)} bytes" if data else "it has 0 bytes")
     if kind not in ("pdf", "zip"):
         check_size(shown, len(data), MAX_TEXT_BYTES)
-    if kind in _OPENED:
+    if kind in _OPENED or (ocr and kind == "image"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
-            return _opened(Path(file.name), kind, shown, pages, password, progress)
+            return _opened(Path(file.name), kind, shown, pages, password, progress, ocr, full_page)
     if kind != "text":
         raise unread(shown, "locked" if kind == "doc" and LOCKED in data else kind)
     document = _text(name, shown, data, pages)
@@ -119,20 +134,29 @@ def read_bytes(
 
 
 def _opened(
-    path: Path, kind: str, name: str, pages: PageRange | None, password: str | None, progress: Progress | None
+    path: Path,
+    kind: str,
+    name: str,
+    pages: PageRange | None,
+    password: str | None,
+    progress: Progress | None,
+    ocr: Ocr | None,
+    full_page: bool,
 ) -> Document:
     if kind == "pdf":
-        return _pdf(path, name, pages, password, progress)
-    document = _structured(path, kind, name, pages)
+        return _pdf(path, name, pages, password, progress, ocr)
+    if ocr and kind == "image":
+        return _image(path, name, pages, ocr)
+    document = _structured(path, kind, name, pages, full_page)
     if progress:
         progress(document.extraction.pages, document.extraction.pages)
     return document
 
 
-def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Document:
-    from specextend_cli.documents.structured import compose_sections, parse
+def _structured(path: Path, kind: str, name: str, pages: PageRange | None, full_page: bool) -> Document:
+    from specextend_cli.documents.structured import parse
 
-    parsed = parse(path, kind=kind, name=name)
+    parsed, cleaned = parse(path, kind=kind, name=name, whole=full_page)
     if pages is not None:
         raise no_pages(name, parsed.kind)
     warnings = parsed.warnings
@@ -144,48 +168,90 @@ def _structured(path: Path, kind: str, name: str, pages: PageRange | None) -> Do
         raise InputError(f"{name}: none of {count(len(failed), 'section')} could be read", why=why)
     if failed:
         warnings.append(f"{places(tuple(failed), 'section')} of {name} could not be read.")
-    text, edits, sheets = compose_sections(parsed)
+    text = cleaned.text
     shown = {page.number for page in text.pages}
     empty = tuple(number for number in range(1, len(parsed.sections) + 1) if number not in shown | failed.keys())
     title = plain_characters(" ".join(parsed.title.split()), 0, [])
-    extraction = _extraction(len(parsed.sections), text, edits, sheets, warnings, empty, tuple(failed))
+    extraction = _extraction(len(parsed.sections), cleaned, warnings, empty, tuple(failed))
     return _document(name, parsed.kind, text, extraction, title, unit="section")
 
 
-def _pdf(path: Path, name: str, pages: PageRange | None, password: str | None, progress: Progress | None) -> Document:
+def _pdf(
+    path: Path,
+    name: str,
+    pages: PageRange | None,
+    password: str | None,
+    progress: Progress | None,
+    ocr: Ocr | None,
+) -> Document:
     from specextend_cli.documents.pdf import scan
 
     found = scan(path, name=name, pages=pages, password=password, progress=progress)
+    recognized = _recognized(path, name, found, ocr, password)
     before = [found.pages[number] for number in sorted(found.pages)]
-    cleaned, edits = tidy(before)
-    asked = frozenset(found.asked)
-    kept = [[line for line in page if line.page in asked] for page in cleaned]
+    asked = found.wanted
     empty = tuple(number for number in found.asked if not found.pages.get(number) and number not in found.failed)
+    if recognized.failed and len(empty) + len(found.failed) == len(asked):
+        raise nothing_recognized(name, len(asked), found.failed)
     if len(found.failed) == len(asked):
         reasons = "; ".join(sorted(set(found.failed.values())))
         raise InputError(f"{name}: none of {count(len(asked), 'page')} could be read", why=reasons)
     if len(empty) + len(found.failed) == len(asked):
+        if ocr:
+            raise nothing_recognized(name, len(asked), recognized.failed)
         raise scanned(name, len(asked), found.images)
-    warnings = []
+    warnings = list(recognized.warnings(name))
     if found.cut_off:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
         warnings.append(f"{places(tuple(found.failed))} could not be read.")
     if found.second_reader:
         warnings.append(f"{places(found.second_reader)} needed the second reader: the layout there may be poor.")
-    if found.images and len(empty) >= max(3, 0.1 * len(asked)):
-        warnings.append(
-            f"{places(empty)} of {name} hold images and no text: they look scanned (ocrmypdf --skip-text adds text)."
-        )
-    text = compose([page for page in kept if page], found.outline)
-    if garbled := _garbled(text.text):
-        warnings.append(f"{garbled:.0%} of the characters of {name} have no meaning: its fonts lack a text encoding.")
-    edits = found.edits + [edit for edit in edits if edit.page in asked]
+    if found.images and len(empty) >= max(3, 0.1 * len(asked)) and not ocr:
+        warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
+    cleaned = clean_lines(name, before, found.outline, asked)
+    if found.labels:
+        cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
+    shares = {page[0].page: meaningless([line.text for line in page]) for page in before if page}
+    if garbled := {number: share for number, share in shares.items() if share and number in asked}:
+        if not cleaned.text.text.strip():
+            raise unmapped(name)
+        warnings.append(gibberish(name, garbled))
     title = plain_characters(" ".join(found.title.split()), 0, [])
-    sheets = [sheet(page[0].page, page, left) for page, left in zip(before, cleaned, strict=True) if page]
-    sheets = [made for made in sheets if made.number in asked]
-    extraction = _extraction(len(asked), text, edits, sheets, warnings, empty, tuple(found.failed))
-    return _document(name, "pdf", text, extraction, title)
+    cleaned.edits[:0] = found.edits
+    extraction = _extraction(len(asked), cleaned, warnings, empty, tuple(found.failed))
+    return _document(name, "pdf", cleaned.text, replace(extraction, ocr=tuple(sorted(recognized.pages))), title)
+
+
+def _recognized(path: Path, name: str, found: Scan, ocr: Ocr | None, password: str | None) -> Recognition:
+    """What OCR reads of a PDF; its pages take the place of those that `found` has."""
+    from specextend_cli.documents.ocr import Recognition, needed, recognize_pdf
+
+    if ocr is None:
+        return Recognition()
+    wanted = needed(found.pages, found.asked, found.failed)
+    recognized = recognize_pdf(path, wanted, name=name, ocr=ocr, password=password)
+    found.pages.update(recognized.pages)
+    found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
+    return recognized
+
+
+def _image(path: Path, name: str, pages: PageRange | None, ocr: Ocr) -> Document:
+    """A picture of a page, or a TIFF of several."""
+    from specextend_cli.documents.ocr import recognize_image
+
+    def choose(total: int) -> tuple[int, ...]:
+        return pages.numbers(total, name) if pages else tuple(range(1, total + 1))
+
+    asked, recognized = recognize_image(path, choose, name=name, ocr=ocr)
+    seen = tuple(sorted(recognized.pages))
+    cleaned = clean_lines(name, [recognized.pages[number] for number in seen], [], seen)
+    if not cleaned.text.text:
+        raise nothing_recognized(name, len(asked), recognized.failed)
+    failed = tuple(sorted(recognized.failed))
+    empty = tuple(number for number in asked if number not in {*seen, *failed})
+    extraction = _extraction(len(asked), cleaned, recognized.warnings(name), empty, failed)
+    return _document(name, "image", cleaned.text, replace(extraction, ocr=seen))
 
 
 def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Document:
@@ -194,14 +260,9 @@ def _text(name: str, shown: str, data: bytes, wanted: PageRange | None) -> Docum
     if is_markdown(name, text):
         return _markdown(shown, sheets, wanted, warnings)
     numbers = _numbers(sheets, wanted, shown)
-    lines = [grid(sheet, number) for number, sheet in enumerate(sheets, 1)]
-    cleaned, edits = tidy(lines)
-    kept = [cleaned[number - 1] for number in numbers]
-    empty = tuple(number for number in numbers if not lines[number - 1])
-    edits = [edit for edit in edits if edit.page in set(numbers)]
-    composed = compose([page for page in kept if page])
-    compared = [sheet(number, lines[number - 1], cleaned[number - 1]) for number in numbers]
-    return _document(shown, "text", composed, _extraction(len(numbers), composed, edits, compared, warnings, empty))
+    cleaned = clean_text(shown, sheets, numbers)
+    empty = tuple(number for number in numbers if not sheets[number - 1].strip())
+    return _document(shown, "text", cleaned.text, _extraction(len(numbers), cleaned, warnings, empty))
 
 
 def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnings: list[str]) -> Document:
@@ -209,13 +270,14 @@ def _markdown(name: str, sheets: Sequence[str], wanted: PageRange | None, warnin
     if len(sheets) == 1 and wanted is not None:
         raise no_pages(name, "markdown")
     numbers = _numbers(sheets, wanted, name)
-    text, edits, cleaned = compose_markdown([(number, sheets[number - 1]) for number in numbers])
+    cleaned = clean_markdown(name, [(number, sheets[number - 1]) for number in numbers])
+    text = cleaned.text
     if len(sheets) == 1:
         text.pages = markdown_sections(text)
-        extraction = _extraction(len(text.pages), text, edits, cleaned, warnings)
+        extraction = _extraction(len(text.pages), cleaned, warnings)
         return _document(name, "markdown", text, extraction, unit="section")
     empty = tuple(sorted(set(numbers) - {page.number for page in text.pages}))
-    return _document(name, "markdown", text, _extraction(len(numbers), text, edits, cleaned, warnings, empty))
+    return _document(name, "markdown", text, _extraction(len(numbers), cleaned, warnings, empty))
 
 
 def _numbers(sheets: Sequence[str], wanted: PageRange | None, name: str) -> tuple[int, ...]:
@@ -224,17 +286,16 @@ def _numbers(sheets: Sequence[str], wanted: PageRange | None, name: str) -> tupl
 
 def _extraction(
     pages: int,
-    text: Text,
-    edits: Sequence[Edit],
-    sheets: Sequence[Sheet],
+    cleaned: Cleaned,
     warnings: Sequence[str],
     empty: tuple[int, ...] = (),
     failed: tuple[int, ...] = (),
 ) -> Extraction:
-    changes = Counter(edit.kind for edit in edits)
-    if text.joined:
-        changes["line joined"] = text.joined
-    return Extraction(pages, empty, failed, changes, tuple(warnings), tuple(edits), tuple(sheets))
+    changes = Counter(edit.kind for edit in cleaned.edits)
+    if cleaned.text.joined:
+        changes["line joined"] = cleaned.text.joined
+    edits, sheets = tuple(cleaned.edits), tuple(cleaned.sheets)
+    return Extraction(pages, empty, failed, changes, (*warnings, *cleaned.warnings), edits, sheets)
 
 
 def _document(
@@ -248,10 +309,3 @@ def _document(
     if not text.text.strip():
         raise InputError(f"{name} holds no text", why=_NO_TEXT.get(kind, _NO_TEXT["text"]))
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
-
-
-def _garbled(text: str) -> float:
-    """The share of characters without meaning, where it is large enough to matter; else 0."""
-    strange = sum(1 for character in text if character == "\ufffd" or "\ue000" <= character <= "\uf8ff")
-    share = strange / max(len(text), 1)
-    return share if share > 0.05 else 0.0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from specextend_cli.documents.detect import LABELS, UNREAD
-from specextend_cli.documents.names import argument, count, printable
+from specextend_cli.documents.names import argument, count, places, printable
+from specextend_cli.documents.ocr_engine import INSTALL, has_engine
 from specextend_cli.errors import InputError, UsageError
 
 MAX_BYTES = 512 << 20
@@ -45,7 +47,7 @@ def _close_names(path: Path) -> list[str]:
 
 def unread(name: str, kind: str) -> InputError:
     """For a kind of file that is known and not read."""
-    fix = UNREAD[kind].replace("FILE", argument(name))
+    fix = with_ocr(name) if kind == "image" else UNREAD[kind].replace("FILE", argument(name))
     why = "read are PDF, Word (DOCX), EPUB, HTML, email, Markdown and text"
     return InputError(f"{name} is {LABELS[kind]}{contradiction(name, kind)}", why=why, fix=fix)
 
@@ -68,8 +70,37 @@ def scanned(name: str, pages: int, images: int) -> InputError:
     return InputError(
         f"{name} has no text layer ({found})",
         why="it looks scanned" if images else "its pages are blank or drawn",
-        fix=f"ocrmypdf {argument(name)} - | specextend summarize -",
+        fix=with_ocr(name),
     )
+
+
+def with_ocr(name: str) -> str:
+    """The command that reads a scan, after what must be installed for it where that is missing."""
+    command = f"specextend summarize {argument(name)} --ocr"
+    return command if has_engine() else f"{INSTALL}; then {command}"
+
+
+def nothing_recognized(name: str, pages: int, failed: Mapping[int, str]) -> InputError:
+    """For a scan on which OCR found nothing."""
+    why = "; ".join(sorted(set(failed.values()))) or "its pages are blank, or pictures"
+    return InputError(
+        f"{name}: OCR found no text on {count(pages, 'page')}", why=why, fix="--ocr-lang names its language"
+    )
+
+
+def gibberish(name: str, pages: Mapping[int, float]) -> str:
+    """A sentence about pages whose text cannot be read, with the share of each that has no meaning."""
+    share = sum(pages.values()) / len(pages)
+    return (
+        f"{places(tuple(pages))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the fonts"
+        f" lack a text encoding; --ocr reads them."
+    )
+
+
+def unmapped(name: str) -> InputError:
+    """For a PDF whose characters are all without meaning."""
+    why = "its fonts lack a text encoding: its characters have no meaning"
+    return InputError(f"{name} holds no text", why=why, fix=with_ocr(name))
 
 
 def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:

@@ -33,6 +33,12 @@ class Section:
     title: str = ""
     items: list[tuple[Kind, str]] = field(default_factory=list)
     failed: str = ""
+    has_body: bool = False  # whether anything but headings is among the items
+
+    @property
+    def opening(self) -> bool:
+        """Whether it has headings only: they come first, and one after anything else begins another section."""
+        return bool(self.items) and self.items[-1][0] == "heading"
 
 
 @dataclass(slots=True)
@@ -60,13 +66,14 @@ class Parsed:
             return
         if kind == "heading":
             text = text.replace("\n", " ")
-            if self.sections and any(before != "heading" for before, _ in self.sections[-1].items):
+            if self.sections and self.sections[-1].has_body:
                 self.begin()
         if not self.sections or self.sections[-1].failed:
             self.begin()
         section = self.sections[-1]
         section.items.append((kind, text))
-        if kind == "heading" and all(before == "heading" for before, _ in section.items):
+        section.has_body = section.has_body or kind != "heading"
+        if kind == "heading" and not section.has_body:
             joined = f"{section.title}: {text}" if section.title else text
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
 

@@ -1,4 +1,4 @@
-"""HTML, Word, EPUB and email to sections: another process parses, within limits, and here its answer becomes text."""
+"""HTML, Word, EPUB and email to sections and to text: another process parses and cleans, within limits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 from specextend_cli.documents.assembly import Assembly
 from specextend_cli.documents.clean import tidy
+from specextend_cli.documents.cleaning import MAX_ANSWER, Cleaned
 from specextend_cli.documents.document import Block, Edit, Sheet
-from specextend_cli.documents.layout import Text, compose
+from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import grid
 from specextend_cli.documents.process import StoppedError, worker
 from specextend_cli.documents.refusals import unread
@@ -23,13 +24,21 @@ MEMORY = 3 << 30
 _START = "from specextend_cli.documents.structured_worker import serve; serve()"
 
 
-def parse(path: Path, *, kind: str, name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Parsed:
-    """The sections of a file that `detect` calls `kind`; InputError when it cannot be read."""
-    job = {"path": str(path.resolve()), "kind": kind, "name": name, "memory": memory}
+def parse(
+    path: Path, *, kind: str, name: str, whole: bool = False, seconds: float = SECONDS, memory: int = MEMORY
+) -> tuple[Parsed, Cleaned]:
+    """The sections of a file that `detect` calls `kind`, and their text; InputError when it cannot be read.
+
+    Of a web page those of its article, unless it has none, or is wanted `whole`.
+    """
+    job = {"path": str(path.resolve()), "kind": kind, "name": name, "whole": whole, "memory": memory}
+    to_find_it = seconds / 3 if kind == "html" and not whole else seconds
     try:
-        with worker(_START, job, first=seconds) as answers:
+        with worker(_START, job, first=to_find_it, most=MAX_ANSWER) as answers:
             answer = next(answers)
     except StoppedError:
+        if kind == "html" and not whole:  # what took too long may have been to find the article
+            return parse(path, kind=kind, name=name, whole=True, seconds=seconds, memory=memory)
         why = f"it took more than {seconds:.0f} seconds, or too much memory"
         raise InputError(f"{name} could not be read", why=why, fix="convert it to PDF or text") from None
     if "error" in answer:
@@ -37,10 +46,10 @@ def parse(path: Path, *, kind: str, name: str, seconds: float = SECONDS, memory:
         raise InputError(what, why=why, fix=fix)
     if "unread" in answer:
         raise unread(name, answer["unread"])
-    return Parsed.from_json(answer)
+    return Parsed.from_json(answer), Cleaned.from_json(answer["cleaned"])
 
 
-def compose_sections(parsed: Parsed) -> tuple[Text, list[Edit], list[Sheet]]:
+def compose_sections(parsed: Parsed) -> Cleaned:
     """The cleaned text, in which each section is a page, and what was changed on the way."""
     edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
     assembly = Assembly()
@@ -61,7 +70,7 @@ def compose_sections(parsed: Parsed) -> tuple[Text, list[Edit], list[Sheet]]:
         compared.append(Sheet(number, (*gone, *before), tuple(cleaned)))
         title = unmarked(plain_characters(section.title, number, []), number, [])
         assembly.add(number, "\n\n".join(parts), blocks, title.strip())
-    return assembly.text, edits, compared
+    return Cleaned(assembly.text, edits, compared)
 
 
 def _parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block], list[str]]]:

@@ -1,7 +1,7 @@
 """The process that opens a structured file: HTML, email, and what a ZIP turns out to be.
 
-Run by `structured.py` as a separate interpreter. Its one answer is a `Parsed`, or {"unread": kind} for a ZIP that is
-something else, or {"error": [what, why, fix]}.
+Run by `structured.py` as a separate interpreter. Its one answer is a `Parsed` with its `cleaned` text, or
+{"unread": kind} for a ZIP that is something else, or {"error": [what, why, fix]}.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from specextend_cli.documents import confined
-from specextend_cli.documents.sections import TooMuchError
+from specextend_cli.documents.sections import Parsed, TooMuchError
+from specextend_cli.documents.structured import compose_sections
 from specextend_cli.errors import InputError
 
 
 class Job(TypedDict):
-    """What to read: `kind` is "html", "email" or "zip", `name` is what messages call the file."""
+    """What to read: `kind` is "html", "email" or "zip", `name` is what messages call the file.
+
+    `whole`: a page, not only its article.
+    """
 
     path: str
     kind: str
     name: str
+    whole: bool
     memory: int
 
 
@@ -32,7 +37,8 @@ def serve() -> None:
 def answer(job: Job) -> Iterator[dict[str, Any]]:
     """One answer."""
     try:
-        yield _parse(job)
+        found = _parse(job)
+        yield {"unread": found} if isinstance(found, str) else _cleaned(found)
     except InputError as error:
         yield {"error": [error.what, error.why, error.fix]}
     except TooMuchError as error:
@@ -41,25 +47,34 @@ def answer(job: Job) -> Iterator[dict[str, Any]]:
         yield {"error": [f"{job['name']} cannot be read", "it is nested too deeply", "convert it to PDF or text"]}
 
 
-def _parse(job: Job) -> dict[str, Any]:
+def _cleaned(parsed: Parsed) -> dict[str, Any]:
+    """The answer: of the sections their titles and failures alone, as the cleaned text has the rest."""
+    answer = parsed.to_json()
+    cleaned = compose_sections(Parsed.from_json(answer))
+    sections = [(title, (), failed) for title, _, failed in answer["sections"]]
+    return {**answer, "sections": sections, "removed": (), "cleaned": cleaned.to_json()}
+
+
+def _parse(job: Job) -> Parsed | str:
+    """A file's sections, or the kind of a ZIP that is not read."""
     path, name = Path(job["path"]), job["name"]
     if job["kind"] == "html":
         from specextend_cli.documents import webpage
 
-        return webpage.parse(path, name).to_json()
+        return webpage.parse(path, name, whole=job["whole"])
     if job["kind"] == "email":
         from specextend_cli.documents import mail
 
-        return mail.parse(path, name).to_json()
+        return mail.parse(path, name)
     from specextend_cli.documents.archive import Archive
 
     archive = Archive(path, name)
     if archive.kind == "docx":
         from specextend_cli.documents import word
 
-        return word.parse(archive).to_json()
+        return word.parse(archive)
     if archive.kind == "epub":
         from specextend_cli.documents import book
 
-        return book.parse(archive).to_json()
-    return {"unread": archive.kind}
+        return book.parse(archive)
+    return archive.kind

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from specextend_cli.documents.archive import Archive
+from specextend_cli.documents.formulas import omml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
+from specextend_cli.documents.notation import lowered, raised
 from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.tables import MOST_COLUMNS, REPEATED, Cell, Table
 from specextend_cli.errors import InputError
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
 _GENERATIONS = 12  # a style that is based on more others is no heading
+_CONTEXT = 8  # characters before a superscript that tell what it is
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
 
@@ -72,6 +78,7 @@ class _Reader:
         self._parsed = parsed
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
+        self._sizes = _sizes(styles)
         self._lists = {attribute(style, "styleId"): _properties(style)[2] for style in _children(styles)}
         self._numbers = _numbering(_optional(archive, f"{folder}/numbering.xml"))
         self._counts: dict[tuple[str, str], int] = {}
@@ -121,20 +128,43 @@ class _Reader:
 
     def _text(self, element: Any) -> str:
         """The text of a paragraph's runs, without what was deleted and without the boxes that hang on it."""
-        parts: list[str] = []
+        made: list[str] = []
+        end = ""
+        for small, runs in groupby(self._runs(element, ""), key=lambda run: run[1]):
+            text = "".join(text for text, _ in runs)
+            text = raised(end, text) if small == "superscript" else lowered(end, text) if small else text
+            made.append(text)
+            end = (end + text)[-_CONTEXT:]
+        return "".join(made)
+
+    def _runs(self, element: Any, small: str) -> Iterator[tuple[str, str]]:
+        """Texts in order, and whether each is a "superscript", a "subscript" or neither ("")."""
         for child in element:
             tag = name(child)
             if tag == "t":
-                parts.append(child.text or "")
+                yield child.text or "", small
             elif tag in _SPACES:
-                parts.append("" if attribute(child, "type") == "page" else _SPACES[tag])
+                yield "" if attribute(child, "type") == "page" else _SPACES[tag], small
             elif tag == "sym":
-                parts.append("•")
+                yield "•", small
+            elif tag == "oMath":
+                yield omml(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
                 self._refer(tag.removesuffix("Reference"), attribute(child, "id"))
+            elif tag == "r":
+                yield from self._runs(child, self._size(child))
             elif tag not in _SKIPPED:
-                parts.append(self._text(child))
-        return "".join(parts)
+                yield from self._runs(child, small)
+
+    def _size(self, run: Any) -> str:
+        """ "superscript", "subscript" or "", by the run itself or by its style."""
+        found = ""
+        for part in next((child for child in run if name(child) == "rPr"), ()):
+            if name(part) == "vertAlign":
+                return _small(attribute(part, "val"))
+            if name(part) == "rStyle":
+                found = self._sizes.get(attribute(part, "val"), "")
+        return found
 
     def _refer(self, kind: str, identity: str) -> None:
         note = self._notes.pop((kind, identity), None)
@@ -144,15 +174,33 @@ class _Reader:
 
     def _table(self, table: Any) -> None:
         """One row a line. What a cell holds beside text (a table in a table) follows below its row."""
+        grid = Table()
+        above: dict[int, str] = {}  # what is merged with the cells below it, by column
         for row in _descend(table, "tr"):
-            cells, inner = [], []
+            before = _span(row, "trPr", "gridBefore", 0)
+            cells, inner = [Cell("", before)] if before else [], []
+            column = before
             for cell in _descend(row, "tc"):
                 paragraphs = (self._text(paragraph).strip() for paragraph in _descend(cell, "p"))
-                cells.append(" ".join(text.replace("\n", " ") for text in paragraphs if text))
+                text = " ".join(text.replace("\n", " ") for text in paragraphs if text)
+                columns, merged = _span(cell, "tcPr", "gridSpan", 1), _merged(cell)
+                if merged == "continue" and not text:
+                    text = above.get(column, "")
+                elif merged:
+                    above[column] = text if len(text) <= REPEATED else ""
+                cells.append(Cell(text, columns))
+                column += columns
                 inner += list(_descend(cell, "tbl"))
-            self._parsed.add("row", "\t".join(cell for cell in cells if cell))
+            grid.add(cells)
+            if inner:
+                self._rows(grid)
             for nested in inner:
                 self._table(nested)
+        self._rows(grid)
+
+    def _rows(self, grid: Table) -> None:
+        for line in grid.lines():
+            self._parsed.add("row", line)
 
     def _marker(self, number: tuple[str, str]) -> str:
         """ "- " or "3. ": the list's own bullet or number, without the letters and roman numerals it may be set in."""
@@ -162,6 +210,41 @@ class _Reader:
         for key in [key for key in self._counts if key[0] == number[0] and key[1] > number[1]]:
             del self._counts[key]  # the items below begin anew
         return f"{self._counts[number]}. "
+
+
+def _small(value: str) -> str:
+    return value if value in ("superscript", "subscript") else ""
+
+
+def _sizes(styles: Any | None) -> dict[str, str]:
+    """The styles whose text is raised or lowered, by their ids."""
+    found = {}
+    for style in _children(styles):
+        for part in style.iter("{*}vertAlign"):
+            if small := _small(attribute(part, "val")):
+                found[attribute(style, "styleId")] = small
+    return found
+
+
+def _property(element: Any, properties: str, key: str) -> Any | None:
+    """A property of a row or a cell."""
+    for child in element:
+        if name(child) == properties:
+            return next((part for part in child if name(part) == key), None)
+    return None
+
+
+def _span(element: Any, properties: str, key: str, otherwise: int) -> int:
+    """A number of columns of the grid."""
+    part = _property(element, properties, key)
+    value = "" if part is None else attribute(part, "val")
+    return min(int(value), MOST_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else otherwise
+
+
+def _merged(cell: Any) -> str:
+    """ "restart" for the first of the cells that are one over several rows, "continue" for the others, else ""."""
+    part = _property(cell, "tcPr", "vMerge")
+    return "" if part is None else attribute(part, "val") or "continue"
 
 
 def _children(root: Any | None) -> list[Any]:

@@ -25,7 +25,6 @@ from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.threads import on_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +96,14 @@ def decode_batch(
                 live.append(began)
         if not live:
             continue
+        lm.governor.begin_step()
         started = perf_counter()
         steps += 1
         looking = steps % look_every == 0 and any(len(one.marks) for one in live)
         gaze = Gaze(look_layers) if looking else None
         logits, states = _step(lm, cache, live, features, gaze)
         together, seconds = len(live), perf_counter() - started
+        lm.governor.end_step(together, seconds)
         if together == 1:
             costs.learn(1, cache.longest, seconds)
         for slot in reversed(range(len(live))):  # a slot that is dropped takes the last one, which had its turn
@@ -156,7 +157,7 @@ class _Reader:
                 continue
             yield Prefilling(at, len(prompt), perf_counter() - started)
             piece = slice(at, end)
-            with on_threads(self.lm.reading_threads):
+            with self.lm.governor.reading(self.lm.reading_threads):
                 out = self.lm.forward(
                     tokens[piece], positions[piece], self.cache, logits_to_keep=1, features=self.features
                 )

@@ -151,8 +151,9 @@ class Budget:
 
     def cut(self, tree: DraftTree, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
+        tree = tree.best(self.shape.nodes)
         if not self.gate or len(tree) == 1:
-            return tree.best(self.shape.nodes)
+            return tree
         scores = sorted(tree.scores.tolist(), reverse=True)
         rate = max(self._rungs[self._best].gain, 1.0) / max(self.costs.plain(length), 1e-9)
         best, most, worth, at = 1, _MARGIN, 0.0, 1

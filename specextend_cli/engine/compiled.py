@@ -24,6 +24,7 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.four_bit import FEW_OF_OURS
 from specextend_cli.engine.lm import Forwarded, LanguageModel
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler
+from specextend_cli.engine.private_files import UntrustedError, discard, is_good
 from specextend_cli.engine.program import (
     MOST,
     Kind,
@@ -38,7 +39,7 @@ from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import from_lists
 
-_SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow
+_SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow. By our kernels, any number: rounding stays one
 _PARTS = 4  # of the keys, at most
 _NEAR = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}  # relative distance of the same logits
 
@@ -58,15 +59,21 @@ class Programs:
     reading_threads: int
 
     @property
+    def by_kernel(self) -> bool:
+        """Whether they attend by our own kernel."""
+        return self.layers[0].by_kernel
+
+    @property
     def missing(self) -> list[Kind]:
-        """Kinds that nobody has compiled yet."""
-        return [kind for kind, file in self.files.items() if not file.exists()]
+        """Kinds that nobody has compiled yet, or whose file is damaged."""
+        return [kind for kind, file in self.files.items() if not is_good(file)]
 
     def make(self) -> Iterator[Kind]:
         """Compile what is missing, some ten seconds each; yields what comes next. CannotCompileError."""
         for kind in self.missing:
             compiler()
             yield kind
+            self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
             with on_threads(self.reading_threads if kind == "prompt" else torch.get_num_threads()):
                 compile_program(self.layers[0], kind, self._parts(kind), self.files[kind])
 
@@ -81,6 +88,7 @@ class Programs:
         before = None if checked.exists() else _trial(lm)
         lm.model.forward = _Forward(lm, self, runs)
         lm.reading_threads = self.reading_threads
+        lm.exact_rows = MOST if self.by_kernel else None
         if before is None:
             return
         try:
@@ -97,14 +105,15 @@ class Programs:
     def drop(lm: LanguageModel) -> None:
         """The model as it was."""
         lm.model.__dict__.pop("forward", None)
-        lm.reading_threads = None
+        lm.reading_threads = lm.exact_rows = None
 
     def _load(self, kind: Kind) -> Run:
         try:
             return load_program(self.files[kind])
-        except CannotCompileError:
-            self.files[kind].unlink(missing_ok=True)  # damaged: the next run makes another, and checks it
-            self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
+        except CannotCompileError as error:
+            if not isinstance(error.__cause__, UntrustedError):  # whose it is not ours to remove
+                discard(self.files[kind])  # damaged: the next run makes another, and checks it
+                self.files["token"].with_suffix(".checked").unlink(missing_ok=True)
             raise
 
     def _parts(self, kind: Kind) -> int:
@@ -179,6 +188,7 @@ class _Forward:
         self._norm, self._rotation = decoder.norm, _Rotation(decoder)
         self._weights = [layer.weights for layer in programs.layers]
         self._scales, self._parts, self._runs = programs.scales, programs.parts, runs
+        self._shortest = 1 if programs.by_kernel else _SHORTEST
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         """Tokens [b, n] at positions [b, n]."""
@@ -227,7 +237,9 @@ class _Forward:
             tree, seen = this_pass.tree_mask, torch.empty(cache.length, 0)
             if tree is None and n > FEW_OF_OURS and "prompt" in self._runs:
                 return _Step("prompt", cache, this_pass, seen, torch.zeros(1, 1), None)
-            if not (1 <= n <= MOST and cache.length >= _SHORTEST) or (n > 1 and (tree is None or len(tree.T) != n)):
+            if not (1 <= n <= MOST and cache.length >= self._shortest) or (
+                n > 1 and (tree is None or len(tree.T) != n)
+            ):
                 return None
             mask = beside(tree if n > 1 else None, cache.length, self._parts)
             return _Step("token" if n == 1 else "tree", cache, this_pass, seen, mask, None)
@@ -236,7 +248,7 @@ class _Forward:
             if b > 1:
                 hidden = cache.hidden(self._embedding.weight.dtype)
                 return _Step("batch", cache, this_pass, seen, torch.zeros(1, 1), hidden)
-            if cache.longest >= _SHORTEST:  # a batch's last one
+            if cache.longest >= self._shortest:  # a batch's last one
                 return _Step("token", cache, this_pass, seen, beside(None, cache.longest, self._parts), None)
         return None
 

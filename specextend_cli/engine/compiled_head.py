@@ -24,6 +24,7 @@ from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head import EagleHead, HeadOutput
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler, processor
+from specextend_cli.engine.private_files import UntrustedError, discard, is_good
 from specextend_cli.engine.program import MOST, Run, Written, build, digest, load_program
 
 Kind: TypeAlias = Literal["row", "rows"]
@@ -45,8 +46,8 @@ class HeadPrograms:
 
     @property
     def missing(self) -> list[Kind]:
-        """Kinds that nobody has compiled yet."""
-        return [kind for kind, file in self.files.items() if not file.exists()]
+        """Kinds that nobody has compiled yet, or whose file is damaged."""
+        return [kind for kind, file in self.files.items() if not is_good(file)]
 
     def make(self) -> Iterator[Kind]:
         """Compile what is missing, some ten seconds each; yields what comes next. CannotCompileError."""
@@ -78,8 +79,9 @@ class HeadPrograms:
     def _load(self, kind: Kind) -> Run:
         try:
             return load_program(self.files[kind])
-        except CannotCompileError:
-            self.files[kind].unlink(missing_ok=True)  # damaged: the next run makes another
+        except CannotCompileError as error:
+            if not isinstance(error.__cause__, UntrustedError):  # whose it is not ours to remove
+                discard(self.files[kind])  # damaged: the next run makes another
             raise
 
 

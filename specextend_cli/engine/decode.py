@@ -10,14 +10,13 @@ import torch
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.events import Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.events import DrafterFailed, Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.looks import LOOK_EVERY
 from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import root
 from specextend_cli.engine.verify import accept
 
@@ -50,7 +49,7 @@ def decode(
         raise ValueError("the prompt is empty")
     retrieval = retrieval or Retrieval()
     budget = budget or Budget()
-    device = target.lm.device
+    device, governor = target.lm.device, target.lm.governor
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
     segments = torch.tensor(marks, device=device) if marks else None
@@ -63,7 +62,7 @@ def decode(
     for at, end in pieces(len(prompt), prefill_chunk, shared):
         yield Prefilling(at, len(prompt), perf_counter() - started)
         piece = prompt[at:end]
-        with on_threads(target.lm.reading_threads):
+        with governor.reading(target.lm.reading_threads):
             out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
             drafter.observe(piece, out.features)
     emitted = sampler.choose(out.logits).tolist()
@@ -78,13 +77,19 @@ def decode(
     new, reason = stop(emitted)
     yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
     last, steps = emitted[-1], 0
+    failed = drafter.failure is not None  # and was told
     while reason is None:
         steps += 1
         length = target.length
+        governor.begin_step()
         began = perf_counter()
         shape = budget.next_shape(length)
-        tree = drafter.propose(shape) if shape.nodes > 1 else root(last, device)
-        tree = budget.cut(tree, length)
+        tree = root(last, device)
+        if shape.nodes > 1:
+            tree = budget.cut(drafter.propose(shape).repaired(last, target.lm.vocabulary), length)
+            if drafter.failure and not failed:
+                failed = True
+                yield DrafterFailed(drafter.failure)
         verifying = perf_counter()
         drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
         recorded = drafted and trigger.could_be_due() and budget.affords_choice()
@@ -95,6 +100,7 @@ def decode(
         drafter.observe(verdict.tokens, out.features[verdict.path] if out.features is not None else None)
         last = verdict.tokens[-1]
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
+        governor.end_step(len(tree), verify_seconds)
         budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
 
         if segments is not None and steps % look_every == 0:

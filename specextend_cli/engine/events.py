@@ -74,6 +74,13 @@ class Retrieved:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterFailed:
+    """A drafter, or one of a blend's, drafts no more; `why` in words. The text is what it would have been anyway."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """Decoding ended after `tokens` new tokens."""
 
@@ -92,4 +99,4 @@ class Looked:
     shares: Tensor
 
 
-Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | Looked | Finished
+Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | Looked | DrafterFailed | Finished

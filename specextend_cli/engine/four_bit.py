@@ -158,7 +158,8 @@ class Blocks(Packed):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
-        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.codes, GROUP, self.scales)
+        # The kernel takes contiguous rows only; a chunk of wider states, as a check of a model reads them, is none.
+        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows.contiguous(), self.codes, GROUP, self.scales)
         return out if self.second is None else out + self.second(rows)
 
 

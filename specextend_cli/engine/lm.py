@@ -12,6 +12,9 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, Pass, backend_for, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.self_check import difference, stock_logits
+from specextend_cli.engine.thread_governor import ThreadGovernor
+from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
 
@@ -41,8 +44,9 @@ class LanguageModel:
     def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
         check_supported(model)
         register()
-        model.set_attn_implementation(NAME)
         self.model = model.eval()
+        stock = self._stock_logits() if parts == 1 else None
+        model.set_attn_implementation(NAME)
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
@@ -50,7 +54,13 @@ class LanguageModel:
         self.parts = parts
         self.reading_threads: int | None = None
         """Threads with which prompts are read on a processor, where decoding has fewer."""
+        self.exact_rows: int | None = None
+        """Rows of a forward, a tree's nodes or a batch's sequences, up to which each is rounded as it is alone."""
+        self.governor = ThreadGovernor()
+        """Takes fewer threads while other programs want the cores; this one leaves them alone."""
         self._probe()
+        if stock is not None and (wrong := difference(model, stock, self._read)) is not None:
+            raise _unsupported(model, wrong)
 
     @property
     def vocabulary(self) -> int:
@@ -70,8 +80,30 @@ class LanguageModel:
             self.forward(two, two, self.new_cache(2), this_pass=every)
         except UnsupportedError as error:
             raise _unsupported(self.model, str(error)) from error
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise _unsupported(self.model, f"it does not run: {str(error)[:200]}") from error
         if set(every.queries) != set(every.record):
             raise _unsupported(self.model, "not all of its layers call the registered attention function")
+
+    def _stock_logits(self) -> Tensor:
+        try:
+            return stock_logits(self.model)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise _unsupported(self.model, f"its own attention does not run: {str(error)[:200]}") from error
+
+    def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
+        """Logits of a prompt in two chunks, and of a tree behind it."""
+        cache, logits = self.new_cache(len(prompt) + len(tree)), []
+        for positions in torch.arange(len(prompt), device=self.device).tensor_split(2):
+            logits.append(self.forward(prompt[positions], positions, cache).logits)
+            cache.commit()
+        in_tree = Pass(self.backend, tree_mask=tree.mask)
+        logits.append(self.forward(tree.tokens, len(prompt) + tree.depths, cache, this_pass=in_tree).logits)
+        return torch.cat(logits)
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` tokens before it has to grow."""
@@ -115,6 +147,8 @@ def check_supported(model: PreTrainedModel) -> None:
     def refuse(why: str) -> None:
         raise _unsupported(model, why)
 
+    if config.get_text_config() is not config:
+        refuse("it wraps a text model in one that also reads images or sound; only text models are read here")
     if config.is_encoder_decoder:
         refuse("it is an encoder-decoder; speculative decoding here needs a decoder-only model")
     if rope.get("rope_type") in ("dynamic", "longrope"):

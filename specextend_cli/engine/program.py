@@ -31,6 +31,8 @@ from specextend_cli.engine.attention.native import attend, attend_causal, fits
 from specextend_cli.engine.attention.prefix import attend_beside
 from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.engine.native.compiler import CannotCompileError, first_line, processor
+from specextend_cli.engine.private_files import UntrustedError, checked, make_private, publish
+from specextend_cli.engine.unpacked import remove_unpacked
 
 MOST = 16
 """Rows of a program; a prompt's has any number, because larger matrix products serve it."""
@@ -119,7 +121,7 @@ def compile_program(layer: Layer, kind: Kind, parts: int, file: Path) -> None:
 def build(traced: Traceable, file: Path) -> None:
     """A program of `traced`, a module, in `file`. CannotCompileError, with nothing left there."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(file.parent)
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch, _own_cache():
             warnings.simplefilter("ignore")
             with torch.no_grad():
@@ -129,17 +131,23 @@ def build(traced: Traceable, file: Path) -> None:
             package = Path(scratch) / file.name
             torch._inductor.aoti_compile_and_package(exported, package_path=str(package))
             whole = file.with_name(f"{file.name}.{os.getpid()}")
-            whole.write_bytes(package.read_bytes())
-            whole.replace(file)
+            try:
+                whole.write_bytes(package.read_bytes())
+                publish(whole, file)
+            finally:
+                whole.unlink(missing_ok=True)
     except Exception as error:  # whatever a tracer, a code generator or a C++ compiler may raise: we go without
         raise CannotCompileError(first_line(error)) from error
 
 
 def load_program(file: Path) -> Run:
-    """CannotCompileError where the file is damaged or of another machine."""
+    """CannotCompileError where the file is damaged or of another machine, or others could have written it."""
     try:
-        run: Run = _loader(str(file)).run
+        run: Run = _loader(str(checked(file))).run
+        remove_unpacked()
         return run
+    except UntrustedError as error:
+        raise CannotCompileError(str(error)) from error
     except Exception as error:  # a torn archive, a library that does not link: all of them RuntimeErrors and OSErrors
         raise CannotCompileError(first_line(error)) from error
 

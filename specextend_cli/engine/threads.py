@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import torch
 
 from specextend_cli.engine.attention.function import Pass
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import from_lists
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.lm import LanguageModel
 
 _SEEN = 2048  # tokens behind which steps are timed
 _NODES = 8

@@ -16,7 +16,7 @@ class DraftTree:
 
     tokens [n] and parents [n] (int64), parents before children, the root its own parent; scores [n] (float32): the
     drafter's estimate that the whole path to a node is accepted (root 1), never larger than its parent's. Siblings
-    are distinct, which is what makes `verify.accept` lossless.
+    are distinct; one that repeats another wastes a node and changes no output, because both get the same choice.
     """
 
     tokens: Tensor
@@ -43,6 +43,37 @@ class DraftTree:
     def depths(self) -> Tensor:
         """Edges from the root, [n] int64."""
         return self.mask.sum(-1) - 1
+
+    def repaired(self, token: int, vocabulary: int) -> DraftTree:
+        """The same tree if it is a valid one around `token`, else the nearest one that is.
+
+        Tokens are brought into [0, vocabulary), parents before their children, and scores into [0, 1], no larger than
+        the parent's; a score that is not a number becomes 0. Tensors that do not belong together leave the root alone.
+        Any such tree is lossless to verify, so a drafter cannot harm, whatever it proposes. Nothing is read by the
+        host.
+        """
+        n, device = self.tokens.numel(), self.tokens.device
+        if n == 0 or any(
+            part.shape != (n,) or part.device != device for part in (self.tokens, self.parents, self.scores)
+        ):
+            return root(token, device)
+        order = torch.arange(n, device=device)
+        tokens = self.tokens.long().clamp(0, vocabulary - 1)
+        tokens[0] = token
+        parents = torch.minimum(self.parents.long().clamp(min=0), (order - 1).clamp_(min=0))
+        scores = torch.nan_to_num(self.scores.float(), nan=0.0).clamp_(0.0, 1.0)
+        scores[0] = 1.0
+        # The smallest score along each path, by pointers that jump twice as far each time.
+        ancestors = parents
+        for _ in range((n - 1).bit_length()):
+            scores = torch.minimum(scores, scores[ancestors])
+            ancestors = ancestors[ancestors]
+        return DraftTree(tokens, parents, scores)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every score is a number. Read by the host."""
+        return bool(self.scores.isfinite().all())
 
     def best(self, n: int) -> DraftTree:
         """The n nodes of highest score. Scores never rise along a path, so what is left is a tree."""

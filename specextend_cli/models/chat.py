@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.json_file import read_object
+
+_LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
 
 def render_chat(
@@ -21,10 +24,10 @@ def render_chat(
     """The prompt for `messages` (`role` and `content` each), up to where the answer begins.
 
     `template` stands in for the model's own; `options` are further variables for it. The template runs in a sandbox,
-    with the functions that transformers gives it. ModelError: there is no template, or it refuses the messages.
+    with the functions that transformers gives it. ModelError: there is no template, or it refuses the messages or
+    fails, however it does.
     """
-    from jinja2.exceptions import TemplateError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from specextend_cli.models.template_sandbox import Sandbox, bounded
 
     settings = _read_json(directory / "tokenizer_config.json")
     source = template or chat_template(directory)
@@ -34,20 +37,19 @@ def render_chat(
             why="without one there is no telling how it wants to be asked",
             fix="write chat_template in the preset's [prompts]",
         )
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = _tojson
+    environment = Sandbox(tojson=_tojson)
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+    given = {"messages": messages, "add_generation_prompt": True}
     try:
-        return environment.from_string(source).render(
-            messages=messages, add_generation_prompt=True, **_special_tokens(settings), **(options or {})
-        )
-    except TemplateError as error:
+        compiled = environment.from_string(source)
+        with bounded():
+            # One table: as keyword arguments, a variable called as another, or `self`, would be an error of ours.
+            return compiled.render({**_special_tokens(settings), **(options or {}), **given})
+    except Exception as error:  # a template is a program: it may divide by zero, or call itself for ever
         raise ModelError(
             f"the chat template of {directory.name} refuses the prompt",
-            why=str(error),
+            why=str(error) or type(error).__name__,
             fix='leave [prompts] system = "" if the model takes no system message, or write chat_template there',
         ) from error
 
@@ -55,12 +57,23 @@ def render_chat(
 def chat_template(directory: Path) -> str | None:
     """The model's own template (Jinja), from chat_template.jinja or tokenizer_config.json; None where it has none."""
     file = directory / "chat_template.jinja"
-    if file.is_file():
-        return file.read_text(encoding="utf-8")
-    template = _read_json(directory / "tokenizer_config.json").get("chat_template")
-    if isinstance(template, list):  # several, by name
-        template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
-    return template or None
+    try:
+        if file.is_file():
+            return _bounded(file.read_text(encoding="utf-8"))
+        template = _read_json(directory / "tokenizer_config.json").get("chat_template")
+        if isinstance(template, list):  # several, by name
+            template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
+        if template is not None and not isinstance(template, str):
+            raise ValueError("it is not text")
+        return _bounded(template) if template else None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ModelError(f"cannot read the chat template of {directory.name}", why=str(error)) from error
+
+
+def _bounded(template: str) -> str:
+    if len(template) > _LONGEST:
+        raise ValueError(f"it has {len(template):,} characters, more than {_LONGEST:,}")
+    return template
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -85,7 +98,6 @@ def _read_json(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return read_object(file)
+    except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {file}", why=str(error)) from error
-    return data

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_settings import claims_eagle3, nested
+from specextend_cli.models.head_values import check_attention, check_values, rope_parameters
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.head import HeadConfig
     from specextend_cli.engine.lm import LanguageModel
 
+_THERE = {True: "there", False: "missing"}
 _MOST_LAYERS = 8  # a head of more would be a model
 
 
@@ -30,6 +32,8 @@ def configure(
     """
     from specextend_cli.engine.head import HeadConfig
 
+    check_values(settings)
+    _check_numbers(tensors, directory)
     try:
         fc = tensors["fc.weight"]
         query, key = (tensors[f"layers.0.self_attn.{part}_proj.weight"] for part in "qk")
@@ -62,12 +66,25 @@ def configure(
     # Some configurations are copies of the target's; one that speaks of a head, and of more layers, has lost some.
     if layers < int(settings.get("num_hidden_layers") or 0) <= _MOST_LAYERS:
         raise misfit(directory, f"config.json says num_hidden_layers {settings['num_hidden_layers']}, it has {layers}")
+    if layers > int(settings.get("num_hidden_layers") or layers):
+        raise misfit(directory, f"config.json says num_hidden_layers {settings['num_hidden_layers']}, it has {layers}")
+    check_attention(settings, layers)
     if generation == 1 and settings.get("bias") is True and "fc.bias" not in tensors:
         raise misfit(directory, "config.json says that fc has a bias, and it is missing")
+    kv_heads, rest = divmod(key.shape[0], head_dim)
+    if rest or not kv_heads or heads % kv_heads:
+        raise misfit(directory, f"{key.shape[0]} key rows do not divide among {heads} heads of {head_dim} numbers")
+    sizes = {"hidden_size": hidden, "intermediate_size": gate.shape[0], "num_key_value_heads": kv_heads}
+    for size, actual in sizes.items():
+        if (said := settings.get(size)) is not None and said != actual:
+            raise misfit(directory, f"config.json says {size} {said}, its tensors {actual}")
     fused = joined // reads if generation == 3 else 1
     feature_layers, other = _feature_layers(settings, generation, fused, target.layers, directory)
     vocabulary = len(tensors["embedding.weight"]) if "embedding.weight" in tensors else target.vocabulary
     rows = len(tensors["lm_head.weight"]) if "lm_head.weight" in tensors else vocabulary
+    if (said := settings.get("vocab_size")) is not None and said != vocabulary:
+        whose = "its embedding" if "embedding.weight" in tensors else "the target"
+        raise misfit(directory, f"config.json says vocab_size {said}, {whose} has {vocabulary}")
     if vocabulary < target.vocabulary:
         raise misfit(directory, f"it embeds {vocabulary:,} tokens, the target writes {target.vocabulary:,}")
     if generation == 1:
@@ -78,34 +95,45 @@ def configure(
     if rows != target.vocabulary and "draft_to_target" not in tensors:
         raise misfit(directory, f"its lm_head has {rows} rows, the target {target.vocabulary}, and no d2t joins them")
     speculators = "speculators_model_type" in settings
+    if not speculators and generation == 3 and nested(settings, "norm_output", None) is False:
+        # SpecForge trained heads so until September 2026 (pull request 879), and now means what every other does.
+        raise misfit(
+            directory,
+            "config.json says norm_output false, which is either no norm before lm_head or nothing unusual: "
+            "remove it from config.json if other engines draft well with this head",
+        )
     config = HeadConfig(
         generation=generation,
         hidden=hidden,
         target_hidden=reads,
         heads=heads,
-        kv_heads=key.shape[0] // head_dim,
+        kv_heads=kv_heads,
         head_dim=head_dim,
         intermediate=gate.shape[0],
         layers=layers,
         vocabulary=vocabulary,
         draft_vocabulary=rows,
         feature_layers=feature_layers,
-        eps=float(settings.get("rms_norm_eps", 1e-6)),
-        activation=str(settings.get("hidden_act", "silu")),
-        rope=_rope(settings),
-        max_position=int(settings.get("max_position_embeddings", 2048)),
+        eps=float(settings.get("rms_norm_eps") or 1e-6),
+        activation=settings.get("hidden_act") or "silu",
+        rope=rope_parameters(settings),
+        max_position=settings.get("max_position_embeddings") or 2048,
         fc_bias="fc.bias" in tensors,
         qkv_bias="layers.0.self_attn.q_proj.bias" in tensors,
         attention_bias="layers.0.self_attn.o_proj.bias" in tensors,
         mlp_bias="layers.0.mlp.down_proj.bias" in tensors,
-        norm_before_residual=bool(nested(settings, "norm_before_residual", False)),
+        norm_before_residual=nested(settings, "norm_before_residual", None) or False,
         norm_before_fc="input_norm.weight" in tensors,
         fc_norm="fc_norm.0.weight" in tensors,
         # SpecForge writes the same word for something every head does: the norm before lm_head.
-        feeds_normed=speculators and bool(settings.get("norm_output", False)),
+        feeds_normed=speculators and bool(settings.get("norm_output")),
     )
     for flag in ("norm_before_fc", "fc_norm"):
-        if nested(settings, flag, False) and not getattr(config, flag):
+        said, there = nested(settings, flag, None), getattr(config, flag)
+        if said is not None and said != there:
+            raise misfit(directory, f"config.json says {flag} {said}, and the tensors for it are {_THERE[there]}")
+    for flag in ("qkv_bias", "attention_bias", "mlp_bias"):
+        if settings.get(flag) and not getattr(config, flag):
             raise misfit(directory, f"config.json says {flag}, and the tensors for it are missing")
     return config, other
 
@@ -144,14 +172,14 @@ def _feature_layers(
     return given, shifted if max(shifted) <= layers else None
 
 
-def _rope(settings: dict[str, Any]) -> dict[str, Any]:
-    """transformers' `rope_parameters`. The base is 10,000 unless the head says otherwise, whatever the target's is."""
-    rope = dict(settings.get("rope_parameters") or settings.get("rope_scaling") or {})
-    rope["rope_type"] = rope.pop("type", None) or rope.get("rope_type") or "default"
-    rope.setdefault("rope_theta", float(settings.get("rope_theta") or 10000.0))
-    if rope["rope_type"] == "dynamic":
-        # Its angles change with the length read so far; cached keys cannot follow. Working sets keep it in range.
-        rope = {"rope_type": "default", "rope_theta": rope["rope_theta"]}
-    if rope["rope_type"] not in ("default", "linear", "yarn", "llama3"):
-        raise ValueError(f"its position encoding is of a kind unknown here: {rope['rope_type']}")
-    return rope
+def _check_numbers(tensors: dict[str, Tensor], directory: Path) -> None:
+    """Weights as they were trained; quantized ones would be taken for small whole numbers."""
+    import torch
+
+    known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+    for name, tensor in tensors.items():
+        if name in ("draft_to_target", "t2d"):
+            if tensor.is_floating_point() or (name == "draft_to_target" and tensor.dtype == torch.bool):
+                raise misfit(directory, f"its {name.replace('draft_to_target', 'd2t')} is of {tensor.dtype} numbers")
+        elif tensor.dtype not in known:
+            raise misfit(directory, f"its {name} is of {tensor.dtype} numbers; quantized heads are not read")

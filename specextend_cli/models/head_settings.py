@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.json_file import read_object
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
     """A head's config.json, flat; ModelError where it cannot be read."""
     try:
-        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        if not isinstance(settings, dict):
-            raise ValueError("it is not an object")
+        settings = read_object(directory / "config.json")
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
     # speculators keeps a decoder layer's sizes in a table of their own; what stands outside goes before it.

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_settings import claims_eagle3, nested, read_settings
+from specextend_cli.models.head_values import check_values
 from specextend_cli.models.weights import read_header, weight_files
 
 
@@ -50,6 +51,7 @@ class HeadShape(BaseModel):
         """Of a head on disk, in any published layout; ModelError where its configuration lacks a size."""
         settings = read_settings(directory)
         try:
+            check_values(settings)
             heads, hidden = settings["num_attention_heads"], settings["hidden_size"]
             vocab = settings["vocab_size"]
             generation: Literal[1, 3] = 3 if claims_eagle3(settings) or "draft_vocab_size" in settings else 1
@@ -76,7 +78,7 @@ class HeadShape(BaseModel):
                 norm_before_fc=nested(settings, "norm_before_fc", False),
                 fc_norm=nested(settings, "fc_norm", False),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what = f"the config.json in {directory} does not describe an EAGLE head"
             raise ModelError(what, why=str(error)) from error
 

@@ -193,6 +193,8 @@ def _share(
     named = offsets + torch.arange(len(offsets))
     if int(named.min()) < 0 or int(named.max()) >= target.vocabulary:
         raise misfit(directory, "d2t names tokens that the target does not have")
+    if len(named.unique()) < len(named):
+        raise misfit(directory, "d2t names a token twice")
     if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
         raise misfit(directory, "d2t and t2d name different tokens")
 

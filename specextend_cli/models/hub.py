@@ -7,6 +7,7 @@ fetched, never code.
 
 from __future__ import annotations
 
+import glob
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,7 +109,8 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             total = sum(sizes[file] for file in names)
             _check_space(source, total - size_on_disk(source))
             with watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
-                directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=names))
+                patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
+                directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
     except (http_error, OSError) as error:
         raise _explain(source, name, error) from error
     if not complete(directory, tokenizer=tokenizer):

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat import render_chat
 from specextend_cli.models.four_bit import FILE
+from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.quiet import quiet
 from specextend_cli.models.splitting import split
 from specextend_cli.models.tokens import load_tokenizer
-from specextend_cli.models.weights import check_safetensors, damaged, weight_files
+from specextend_cli.models.weights import check_safetensors, damaged, read_header, weight_files
 
 if TYPE_CHECKING:
     import torch
@@ -39,14 +40,15 @@ def load_model(
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
     `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing
-    weights, an unknown architecture, one that would need code from its repository, or no library to quantize with.
+    weights, an unknown architecture, one that would need code from its repository or reads more than text, weights
+    that are not the configuration's, or no library to quantize with.
     `torch.OutOfMemoryError` passes through: the caller knows the device. With a `crew`, of several processes that all
     call this, each has its part of the model (see `split`).
     """
     weights = weight_files(directory)
-    for file in weights:
-        if file.suffix == ".safetensors":
-            check_safetensors(file, name=name)
+    safe = [file for file in weights if file.suffix == ".safetensors"]
+    for file in safe:
+        check_safetensors(file, name=name)
     if not weights:
         raise damaged(directory, "a file of weights is missing", name)
 
@@ -61,6 +63,7 @@ def load_model(
             # With output_loading_info it returns two things, which its annotation does not know.
             return AutoModelForCausalLM.from_pretrained(
                 directory,
+                config=config,
                 dtype=dtype,
                 attn_implementation=attn_implementation,
                 local_files_only=True,
@@ -72,19 +75,26 @@ def load_model(
             )
 
     try:
+        with quiet():
+            config = read_config(directory, attn_implementation)
+        check_tensors(config, (read_header(file, name=name) for file in safe), directory)
         try:
             loaded = load(Undrawn())
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:
             loaded = load(nullcontext())
+    except (torch.OutOfMemoryError, ModelError):
+        raise
     except (SafetensorError, pickle.UnpicklingError, EOFError) as error:
         raise damaged(directory, str(error), name) from error
-    except (ValueError, KeyError, ImportError, OSError) as error:
-        raise ModelError(f"cannot load the model in {directory}", why=str(error).strip()) from error
+    except Exception as error:  # a configuration makes transformers raise whatever it raises with such a one
+        why = f"its config.json says {error}, which is unknown" if isinstance(error, KeyError) else str(error).strip()
+        raise ModelError(f"cannot load the model in {directory}", why=why[:400] or type(error).__name__) from error
     info: dict[str, Any] = loaded[1]
     if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
         raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
+    check_unexpected(info["unexpected_keys"], directory)
     model: PreTrainedModel = loaded[0]
     if crew is not None:
         split(model, crew)

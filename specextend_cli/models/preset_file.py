@@ -37,15 +37,21 @@ else:
     import tomli as tomllib
 
 
+_LARGEST = 1 << 20  # bytes
+
+
 def read_preset(path: Path) -> Preset:
     """The preset in that file; UsageError with the key and what to write instead where it says something impossible."""
     try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+        if (size := path.stat().st_size) > _LARGEST:
+            raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
+    except RecursionError:
+        raise UsageError(f"{path} is not a preset", why="its tables are nested without end") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
     if "name" not in data:
@@ -55,6 +61,8 @@ def read_preset(path: Path) -> Preset:
         preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
     except ValidationError as error:
         raise _explain(path, error) from error
+    except RecursionError:
+        raise UsageError(f"{path} is not a preset", why="its tables are nested without end") from None
     if preset.name != path.stem:
         raise UsageError(
             f'{path}: name: "{preset.name}" is not the name of the file',

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.json_file import read_object
 
 
 class Shape(BaseModel):
@@ -32,8 +32,10 @@ class Shape(BaseModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
-        """From the contents of a config.json; ModelError where a size is missing."""
+        """From the contents of a config.json; ModelError where a size is missing or impossible."""
         try:
+            if "text_config" in config:
+                raise ValueError("it wraps a text model in one that also reads images or sound")
             heads, hidden, family = config["num_attention_heads"], config["hidden_size"], config["model_type"]
             return cls(
                 layers=config["num_hidden_layers"],
@@ -47,14 +49,16 @@ class Shape(BaseModel):
                 qkv_bias=family == "qwen2",
                 qk_norm=family == "qwen3",
             )
-        except (KeyError, ValueError) as error:
-            raise ModelError("the model's config.json does not describe a text model", why=str(error)) from error
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
+            raise ModelError(what, why=why, fix=fix) from error
 
     @classmethod
     def of(cls, directory: Path) -> Shape:
         """Of a model in transformers' layout."""
         try:
-            config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+            config = read_object(directory / "config.json")
         except (OSError, ValueError) as error:
             raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
         return cls.from_config(config)

@@ -19,7 +19,9 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock, Timeout
 
+from specextend_cli.engine.private_files import create
 from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models.json_file import read_object
 from specextend_cli.models.progress import Progress, silent
 
 MANIFEST = "manifest.json"
@@ -44,7 +46,7 @@ def build(
     a disk that fills up on the way. Nothing is left behind when `fill` fails.
     """
     with full_disk_is_a_fit_error(directory):
-        directory.parent.mkdir(parents=True, exist_ok=True)
+        create(directory.parent)
         with _lock(directory, progress):
             temporary = _sweep(directory)
             if problem(directory, verify=verify) is None:
@@ -69,7 +71,7 @@ def problem(directory: Path, *, verify: bool = False) -> str | None:
     if not directory.is_dir():
         return "it is not there"
     try:
-        files = json.loads((directory / MANIFEST).read_text())["files"]
+        files = read_object(directory / MANIFEST)["files"]
         for name, expected in files.items():
             path = directory / name
             if not path.is_file():

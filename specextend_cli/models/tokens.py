@@ -135,7 +135,7 @@ def read_tokenizer(directory: Path) -> str:
 def _readable(directory: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"cannot read the tokenizer in {directory}", why=f"{type(error).__name__}: {error}") from error
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 from typing import Any
 
 from specextend_cli.errors import ModelError
+from specextend_cli.models.json_file import parse_object, read_object
 
+_LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
 
 
@@ -30,11 +31,11 @@ def weight_files(directory: Path) -> list[Path]:
 def _indexed(index: Path, suffix: str) -> list[str]:
     """The file names in an index; none where it is broken, or names anything but files beside it."""
     try:
-        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        names = read_object(index)["weight_map"].values()
         # An index comes with the model: it must not lead out of the model's directory.
         if all(name.endswith(suffix) and Path(name).name == name for name in names):
             return sorted(set(names))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass
     return []
 
@@ -63,9 +64,9 @@ def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
     try:
         with file.open("rb") as opened:
             (length,) = struct.unpack("<Q", opened.read(8))
-            if length > size:
-                raise ValueError("its header is cut off")
-            header = json.loads(opened.read(length))
+            if length > min(size, _LONGEST_HEADER):
+                raise ValueError("its header is cut off, or longer than any")
+            header = parse_object(opened.read(length))
         return {key: entry for key, entry in header.items() if key != "__metadata__"}, length
     except (struct.error, ValueError, AttributeError) as error:
         raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error

@@ -48,10 +48,9 @@ class Citer:
         most = max(looked.values(), default=0.0)
         sure = [i for i, share in looked.items() if share == most > 0 and share >= _SURE * sum(looked.values())]
         trust = self._trust if most > 0 else 0.0
-        whole = self.index.shares(weights)
         found: list[Evidence] = []
         while len(found) < _MOST:
-            shares = {i: share for i, share in self.index.shares(rest).items() if read is None or i in read}
+            shares = self.index.shares(rest, read)
             seen = {i: looked.get(i, 0.0) / most if most > 0 else 0.0 for i in (*shares, *sure)}
             if found:
                 cited = {self.passages[one.passage].page for one in found}
@@ -63,7 +62,7 @@ class Citer:
                 break
             fullest = max(shares.get(i, 0.0) for i in rivals) or 1.0
             best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * seen[i], -i))
-            lexical = whole.get(best, 0.0)
+            lexical = self.index.share(weights, best)
             score = (1 - trust) * lexical + trust * seen[best]
             found.append(Evidence(best, lexical, seen[best] if most > 0 else None, score))
             rest = self.index.missing(rest, best)

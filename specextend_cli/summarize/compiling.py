@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from specextend_cli.engine.private_files import make_private
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.weights import weight_files
 from specextend_cli.summarize.events import Stage
@@ -43,10 +44,10 @@ def kernels(model: Path, device: torch.device) -> Iterator[Stage]:
     except CannotCompileError:
         return
     try:
-        if not library.file.exists():
+        if not library.is_made:
             yield Stage(_KERNELS)
             with _locked():
-                if not library.file.exists():
+                if not library.is_made:
                     library.make()
         library.load()
     except (CannotCompileError, OSError) as error:
@@ -107,7 +108,7 @@ def _decoding_threads(lm: LanguageModel) -> Generator[Stage, None, int]:
     except (OSError, ValueError):
         yield Stage("choosing how many threads decode, once for this machine")
         known = decoding_threads(lm)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(file.parent)
         partial = file.with_name(f"{file.name}.{os.getpid()}")
         partial.write_text(f"{known}")
         partial.replace(file)
@@ -145,5 +146,5 @@ def _directory() -> Path:
 
 def _locked() -> FileLock:
     """A second process waits, and finds everything made."""
-    _directory().mkdir(parents=True, exist_ok=True)
+    make_private(_directory())
     return FileLock(_directory() / ".lock")

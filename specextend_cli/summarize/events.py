@@ -69,7 +69,9 @@ class Citation:
     """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
 
     `score`, 0 to 1, joins `lexical`, the share of the sentence's words that are there, rare ones counting more, and
-    `attention`, relative to the passage that the target looked at most; None where that is not known.
+    `attention`, relative to the passage that the target looked at most; None where that is not known. `page` counts
+    from 1; `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number. `ocr`: the text
+    of the page was recognized on a picture of it.
     """
 
     page: int
@@ -78,6 +80,8 @@ class Citation:
     score: float
     lexical: float
     attention: float | None
+    label: str = ""
+    ocr: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,10 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was read: `tokens` were in a first-level prompt, `dropped` ones in none, and then the output says so."""
+    """What was read: `tokens` were in a first-level prompt, `dropped` ones in none, and then the output says so.
+
+    `ocr` are the pages whose text was recognized on a picture of them.
+    """
 
     pages: int
     empty: tuple[int, ...]
@@ -135,6 +142,7 @@ class Coverage:
     tokens: int
     dropped: int = 0
     unit: str = "page"
+    ocr: tuple[int, ...] = ()
 
     @property
     def complete(self) -> bool:

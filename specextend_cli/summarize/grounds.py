@@ -22,6 +22,8 @@ class Grounds:
         self.sentences: list[Sentence] = []
         self._source = Source(document.text)
         self._length = 0
+        self._labels = {page.number: page.label for page in document.pages}
+        self._ocr = frozenset(document.extraction.ocr)
 
     def add(self, delta: str, written: tuple[int, int], looks: Iterable[Look], source: Material) -> Iterator[Sentence]:
         """The next piece of the summary, whole sentences.
@@ -56,4 +58,6 @@ class Grounds:
             passage = self.citer.passages[one.passage]
             looked = None if one.looked is None else round(one.looked, 3)
             scores = round(one.score, 3), round(one.lexical, 3), looked
-            yield Citation(passage.page, passage.start, passage.end, *scores)
+            label = self._labels.get(passage.page, "")
+            ocr = passage.page in self._ocr
+            yield Citation(passage.page, passage.start, passage.end, *scores, label, ocr)

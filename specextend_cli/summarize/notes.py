@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from specextend_cli.engine.private_files import create
+
 _VERSION = 1
 _LIMIT = 50_000  # notes; the oldest go first
 
@@ -33,7 +35,7 @@ class NoteStore:
         self.problem = ""
         if path is not None:
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                create(path.parent)  # for this user alone: it holds what documents say
                 with closing(self._connect()) as store, store:
                     store.execute("create table if not exists notes (key text primary key, text text, written real)")
                     store.execute("create table if not exists looks (key text primary key, looks text)")

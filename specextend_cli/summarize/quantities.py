@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -31,6 +32,7 @@ _DIGITS = re.compile(
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\b(\d{2})(\d{2})[-\N{EN DASH}/](\d{2})\b(?!\d)")
+_MOST = 10**24
 _WORD = rf"(?:{'|'.join((*_SPELT, *_SCALES))})"
 _WORDS = re.compile(rf"\b{_WORD}(?:(?:[ -]|\s+and\s+){_WORD})*\b", re.IGNORECASE)
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(_ORDINALS)})\b", re.IGNORECASE)
@@ -97,11 +99,12 @@ def numbers(text: str) -> list[Number]:
         Number(m.start(), m.end(), frozenset(_figures(m)), decade=m["decade"] is not None)
         for m in _DIGITS.finditer(text)
     ]
-    taken = {at for number in found for at in range(number.start, number.end)}
+    starts = [number.start for number in found]
+    ends = [0, *(number.end for number in found)]
     found += [
         Number(m.start(), m.end(), frozenset({str(_value(m[0]))}), spelt=True)
         for m in _WORDS.finditer(text)
-        if m.start() not in taken
+        if m.start() >= ends[bisect_right(starts, m.start())]  # not the scale of "3 million"
     ]
     return sorted(found, key=lambda number: number.start)
 
@@ -160,7 +163,7 @@ def _value(words: str) -> int:
         if scale is None:
             group += _SPELT.get(word, 0)  # "and" adds nothing
         elif scale == 100:
-            group = max(group, 1) * scale
+            group = min(max(group, 1) * scale, _MOST)  # "hundred hundred hundred" is no number
         else:
-            total, group = total + max(group, 1) * scale, 0
+            total, group = min(total + max(group, 1) * scale, _MOST), 0
     return total + group

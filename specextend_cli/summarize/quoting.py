@@ -74,8 +74,8 @@ class Quoter:
 
     def _candidates(self, draft: Sequence[str], read: range) -> Iterator[tuple[float, int, int]]:
         for at, sentence in enumerate(draft):
-            for passage, share in self._index.shares(self._index.weights(sentence)).items():
-                if passage in read and share >= _FLOOR and stands_alone(self._texts[passage]):
+            for passage, share in self._index.shares(self._index.weights(sentence), read).items():
+                if share >= _FLOOR and stands_alone(self._texts[passage]):
                     yield -share, at, passage
 
     def _is_new(self, text: str) -> bool:

@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from specextend_cli.documents.document import Document
+from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize.events import Citation, Sentence, Summary
 from specextend_cli.summarize.support import Unsupported
@@ -163,7 +164,7 @@ class RunStore:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         assert self.path is not None
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        create(self.path.parent)
         with closing(sqlite3.connect(self.path, timeout=10)) as store, store:
             store.execute("create table if not exists runs (id text primary key, made real, record text)")
             yield store

@@ -12,9 +12,11 @@ _END = re.compile(
 )
 # What ends with a full stop and ends nothing: a shortened word, or the number of an item in a list.
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev"
-    r"|Jan|Feb|Aug|Sept|Oct|Nov|Dec)|\A\s*\d+)\.\s*$"
+    r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev"
+    r"|Jan|Feb|Aug|Sept|Oct|Nov|Dec)$"
 )
+_LONGEST = 5  # characters of an abbreviation, and the one before it
+_ITEM = re.compile(r"\s*\d+\.")
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
 
@@ -22,11 +24,24 @@ _PATIENCE = 2
 def split(text: str) -> list[str]:
     """The sentences of a text, none left out: each with the white space after it."""
     sentences, start = [], 0
-    for end in _END.finditer(text):
-        if not _ABBREVIATION.search(text[start : end.end()]):
-            sentences.append(text[start : end.end()])
-            start = end.end()
+    for end in _ends(text):
+        sentences.append(text[start:end])
+        start = end
     return [*sentences, text[start:]] if start < len(text) else sentences
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where each sentence ends, with the white space after it. The work grows with the text, not with its sentences."""
+    item = _ITEM.match(text)
+    for end in _END.finditer(text):
+        stop = end.start()
+        marked = text[stop] == "." and text[stop + 1 : stop + 2].isspace()
+        if marked and (item is not None and item.end() == stop + 1):
+            continue
+        if marked and _ABBREVIATION.search(text[max(stop - _LONGEST, 0) : stop]):
+            continue
+        yield end.end()
+        item = _ITEM.match(text, end.end())
 
 
 def spans(text: str) -> list[tuple[int, int]]:
@@ -64,15 +79,12 @@ class Sentences:
         return ""
 
     def _complete(self) -> Iterator[str]:
-        at = 0
-        while (end := _END.search(self._open, at)) is not None:
-            sentence = self._open[: end.end()]
-            at = end.end()
-            if _ABBREVIATION.search(sentence):
-                continue
-            self._open, at = self._open[end.end() :], 0
+        start = 0
+        for end in _ends(self._open):
+            sentence, start = self._open[start:end], end
             if self._is_new(sentence):
                 yield sentence
+        self._open = self._open[start:]
 
     def _is_new(self, sentence: str) -> bool:
         words = tuple(_WORD.findall(sentence.lower()))

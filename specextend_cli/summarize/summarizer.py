@@ -44,7 +44,7 @@ from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.runs import RunStore
-from specextend_cli.summarize.threads import fit_threads
+from specextend_cli.summarize.threads import fit_threads, share_cores
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import Writer
@@ -156,6 +156,8 @@ class Summarizer:
                 read += event.tokens
             elif isinstance(event, Retried):
                 retried.append(event)
+            elif isinstance(event, engine.DrafterFailed):
+                event = Warned(f"{event.why}: it drafts no more, and the summary is not affected")
             yield event
         if not text.strip():
             yield Warned("the model wrote no summary: another --model may")
@@ -163,7 +165,9 @@ class Summarizer:
             yield Warned(self._store.problem)
         extraction = document.extraction
         dropped = work.plan.tokens - read
-        coverage = Coverage(extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit)
+        coverage = Coverage(
+            extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit, extraction.ocr
+        )
         summary = Summary(
             document=document.name,
             text=text.strip(),
@@ -235,7 +239,9 @@ class Summarizer:
             self._writer = load_writer(preset, pair, options)
             if options.compile:
                 yield from compiling(self._writer.target.lm, heads_of(self._writer.drafter))
+            share_cores(self._writer.target.lm)
             self._writer.together = min(self._writer.together, self._batch)
+            self._writer.keep_exact()
             yield Stage(f"drafts: {describe(self._writer.drafter)}")
         return self._writer.plainly() if self.plain else self._writer
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from specextend_cli.summarize.folding import without_accents
 from specextend_cli.summarize.quantities import Date, Number, dates, numbers, values
 from specextend_cli.summarize.sentences import spans
 
@@ -158,7 +158,7 @@ def _within(at: int, said: Sequence[Date]) -> bool:
 
 def _forms(word: str) -> set[str]:
     """A word without case, accents and possessive; and what is left of it without an ending: Italy, Italian."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c)).casefold()
+    plain = without_accents(word).casefold()
     plain = _POSSESSIVE.sub("", plain.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
     singular = plain[:-1] if plain.endswith("s") and len(plain) > 3 else plain
     return {plain, singular, _ENDING.sub("", singular)}

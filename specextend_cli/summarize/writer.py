@@ -116,6 +116,13 @@ class Writer:
                 if isinstance(event, Finished):
                     yield number, stream.text
 
+    def keep_exact(self) -> None:
+        """Let neither trees nor batches have more rows than the target computes as it does one."""
+        rows, shape = self.target.lm.exact_rows, self.budget.shape
+        if rows is not None:
+            self.together = min(self.together, rows)
+            self.budget = Budget(replace(shape, nodes=min(shape.nodes, rows)), gate=self.budget.gate)
+
     def again(self, attempt: int) -> Writer:
         """The same for another try: sampled, penalizing repetition more, by the seed and `attempt` alone."""
         old = self.sampling

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from typing import Literal
 
 from rich.text import Text
 
@@ -13,7 +14,9 @@ from specextend_cli.figures import format_count
 from specextend_cli.ui.colours import ACCENT, ADDED, REMOVED
 from specextend_cli.ui.streams import sanitize
 
+_Tag = Literal["replace", "delete", "insert", "equal"]
 _AROUND = 1  # unchanged lines shown beside changed ones
+_BLOCK = 400  # lines that are compared at a time: comparing takes time that grows with their square
 
 
 def diff(document: Document) -> Iterator[Text]:
@@ -35,8 +38,34 @@ def account(changes: Counter[str]) -> list[str]:
     return [f"{kind} × {format_count(count)}" for kind, count in changes.most_common()]
 
 
+class _Matcher(SequenceMatcher[str]):
+    """Compares long pages block by block, so that the work grows with their length."""
+
+    def __init__(self, found: Sequence[str], cleaned: Sequence[str]) -> None:
+        super().__init__(None, (), ())
+        self._found, self._cleaned = found, cleaned
+
+    def get_opcodes(self) -> list[tuple[_Tag, int, int, int, int]]:
+        codes: list[tuple[_Tag, int, int, int, int]] = []
+        i = j = 0
+        while i < len(self._found) or j < len(self._cleaned):
+            a, b = self._found[i : i + _BLOCK], self._cleaned[j : j + _BLOCK]
+            found = SequenceMatcher(None, a, b).get_opcodes()
+            whole = i + len(a) == len(self._found) and j + len(b) == len(self._cleaned)
+            if not whole and len(found) > 1 and found[-1][0] != "equal":
+                found.pop()  # what the block cuts off is compared again, in the next
+            for tag, i1, i2, j1, j2 in found:
+                if codes and codes[-1][0] == tag == "equal":  # it goes on over the end of a block
+                    (_, first, _, start, _) = codes.pop()
+                    codes.append((tag, first, i + i2, start, j + j2))
+                else:
+                    codes.append((tag, i + i1, i + i2, j + j1, j + j2))
+            i, j = codes[-1][2], codes[-1][4]
+        return codes
+
+
 def _lines(found: tuple[str, ...], cleaned: tuple[str, ...]) -> Iterator[Text]:
-    for group in SequenceMatcher(None, found, cleaned).get_grouped_opcodes(_AROUND):
+    for group in _Matcher(found, cleaned).get_grouped_opcodes(_AROUND):
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from (Text(f" {sanitize(line)}") for line in found[i1:i2])

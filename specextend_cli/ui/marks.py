@@ -37,9 +37,25 @@ class Marks:
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7]", or "[s. 2]" where a document has sections; "" where nothing is cited."""
-    pages = format_numbers({citation.page for citation in sentence.citations})
-    return f"[{unit[0]}. {pages}]" if pages else ""
+    """ "[p. 3, 7; p. 9 by OCR]", or "[s. 2]" where a document has sections; "" where nothing is cited.
+
+    A page with a label goes by it, with its number in the file behind it: "[p. iv (6), 9 (15)]".
+    """
+    pieces = []
+    for ocr, how in ((False, ""), (True, " by OCR")):
+        labels = {citation.page: citation.label for citation in sentence.citations if citation.ocr == ocr}
+        if any(labels.values()):
+            pages = ", ".join(format_page(page, label) for page, label in sorted(labels.items()))
+        else:
+            pages = format_numbers(labels)
+        if pages:
+            pieces.append(f"{unit[0]}. {pages}{how}")
+    return f"[{'; '.join(pieces)}]" if pieces else ""
+
+
+def format_page(page: int, label: str) -> str:
+    """ "6", or "iv (6)" where the document calls its sixth page iv."""
+    return f"{label} ({page})" if label else f"{page}"
 
 
 def format_unsupported(found: Sequence[Unsupported]) -> str:

@@ -179,6 +179,8 @@ def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> 
         pieces = [f"{format_many(coverage.pages, coverage.unit)} read"]
     if coverage.empty:
         pieces.append(f"{len(coverage.empty)} without text ({format_numbers(coverage.empty)})")
+    if coverage.ocr:
+        pieces.append(f"{len(coverage.ocr)} by OCR ({format_numbers(coverage.ocr)})")
     if coverage.failed:
         pieces.append(f"{len(coverage.failed)} unreadable ({format_numbers(coverage.failed)})")
     pieces.append(f"{format_many(coverage.dropped, 'token')} dropped")

@@ -14,7 +14,7 @@ from specextend_cli.figures import format_count, format_many, format_percent, fo
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.runs import Run
 from specextend_cli.ui.colours import QUIET
-from specextend_cli.ui.marks import Marks
+from specextend_cli.ui.marks import Marks, format_page
 from specextend_cli.ui.streams import sanitize
 from specextend_cli.ui.tables import cell, table
 
@@ -70,7 +70,10 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
         lines += [Text(), Text("no passage of the document says this")]
     for citation in sentence.citations:
         quote = run.quotes.get(citation.start)
-        lines += [Text(), Text(f"{run.unit} {citation.page} · {_scores(citation)}", style=QUIET)]
+        lines += [
+            Text(),
+            Text(f"{run.unit} {_place(citation)}{' by OCR' * citation.ocr} · {_scores(citation)}", style=QUIET),
+        ]
         if quote is not None:
             before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
             around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())
@@ -97,6 +100,10 @@ def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
         quote = run.quotes.get(citation["start"])
         citation["passage"] = None if quote is None else quote.passage
     return record
+
+
+def _place(citation: Citation) -> str:
+    return _line(format_page(citation.page, citation.label))
 
 
 def _scores(citation: Citation) -> str:

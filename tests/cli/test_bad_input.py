@@ -59,7 +59,7 @@ def said(done) -> dict[str, str]:
         ),
         ("cut.pdf", report_bytes(3)[:1500], "cut.pdf is a damaged PDF", "download or copy it again"),
         ("locked.pdf", encrypted(), "locked.pdf is encrypted", "SPECEXTEND_PDF_PASSWORD"),
-        ("scan.pdf", scanned(), "scan.pdf has no text layer", "ocrmypdf"),
+        ("scan.pdf", scanned(), "scan.pdf has no text layer", "--ocr"),
         ("junk.bin", bytes(range(256)) * 40, "junk.bin is a binary file", "PDF"),
         ("junk.pdf", b"%PDF-1.7\n" + bytes(range(256)) * 40, "junk.pdf is a damaged PDF", ""),
     ],

@@ -109,6 +109,19 @@ def test_marks_are_asked_for(cli, presets, tmp_path):
     assert out.read_text().startswith(marked.stdout.rstrip("\n"))
     record = json.loads(cli(*command, "--json").stdout)
     assert record["text"] == plain.stdout.strip()
-    assert {"page", "start", "end", "score", "lexical", "attention"} == set(record["sentences"][0]["citations"][0])
+    assert {"page", "start", "end", "score", "lexical", "attention", "label"} == set(
+        record["sentences"][0]["citations"][0]
+    )
     assert record["unsupported"] == [one for sentence in record["sentences"] for one in sentence["unsupported"]]
     assert cli("show", record["run"]).returncode == 0
+
+
+def test_page_labels_are_shown_beside_their_numbers(cli, presets):
+    source = document("The harbour was founded by fishermen once. " + text(6))
+    source = replace(source, pages=tuple(replace(page, label=f"A-{page.number}") for page in source.pages))
+    said = "The harbour was founded by fishermen."
+    run(summarizer(presets["one"], Scribe(lambda prompt, most: said), cache=True), source)
+    assert f"1  {said} [p. A-1 (1)]" in cli("show", "last").stdout
+    assert "page A-1 (1) · words" in cli("show", "last", "--sentence", 1).stdout
+    record = json.loads(cli("show", "last", "--json").stdout)["sentences"][0]["citations"][0]
+    assert (record["page"], record["label"]) == (1, "A-1")

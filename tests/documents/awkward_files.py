@@ -142,7 +142,7 @@ FILES = (
     Awkward("strict.docx", strict_docx, "Head\n\nText."),
     Awkward("utf-16.docx", utf16_docx, "Größe und Maß."),
     Awkward("tracked.docx", tracked, "The level is measured daily."),
-    Awkward("nested.docx", nested_tables, "Before.\n\nStation  Level\n3.20\na  b\n\nAfter."),
+    Awkward("nested.docx", nested_tables, "Before.\n\nStation  Level\n—  3.20\na  b\n\nAfter."),
     Awkward("linked.docx", linked, "See the book. Page 4"),
     Awkward("levelled.docx", levelled, "Findings\n\nThey are few.\n\n- one"),
     Awkward("noted.docx", noted, "Measured daily.\n\n1 By the mill."),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from made_pdfs import Sheets, report_bytes
+from shared_worker import SharedWorker
 
 
 @pytest.fixture
@@ -22,3 +23,16 @@ def report(tmp_path: Path) -> Callable[[int], Path]:
         return path
 
     return make
+
+
+@pytest.fixture(scope="session")
+def _shared() -> Iterator[SharedWorker]:
+    worker = SharedWorker()
+    yield worker
+    worker.close()
+
+
+@pytest.fixture
+def one_process(_shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process reads all documents of these tests: to start one costs more than to read them."""
+    _shared.install(monkeypatch)

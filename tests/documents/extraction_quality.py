@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from awkward import Awkward
 from awkward_pdfs import LAYOUT
+from awkward_print import PRINT
 from awkward_type import TYPE
 from damaged_pdfs import DAMAGED
 from pypdf import PdfReader
@@ -93,7 +94,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patch:
         worker = SharedWorker()
         worker.install(patch)
-        found = {case.name: compare(case) for case in (*LAYOUT, *TYPE, *DAMAGED) if words(case.text)}
+        found = {case.name: compare(case) for case in (*LAYOUT, *TYPE, *PRINT, *DAMAGED) if words(case.text)}
         worker.close()
     for name, figures in found.items():
         print(line(name, *figures))

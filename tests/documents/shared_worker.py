@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.documents import confined, pdf, pdf_worker, process, structured, structured_worker
+from specextend_cli.documents import (
+    cleaning,
+    cleaning_worker,
+    confined,
+    pdf,
+    pdf_worker,
+    process,
+    structured,
+    structured_worker,
+)
 
 _START = "from shared_worker import serve; serve()"
 _SECONDS = 5.0  # to say that a job is done
@@ -29,9 +38,13 @@ def _all(job: Any) -> Iterator[dict[str, Any]]:
     while job is not None:
         if isinstance(job, dict):
             confined._confine(job["memory"])
-            yield from (pdf_worker if "reader" in job else structured_worker).answer(job)
+            yield from _reader(job).answer(job)
             yield {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK}
         job = confined.heard()
+
+
+def _reader(job: dict[str, Any]) -> Any:
+    return pdf_worker if "reader" in job else cleaning_worker if "form" in job else structured_worker
 
 
 class SharedWorker:
@@ -51,7 +64,13 @@ class SharedWorker:
 
     @contextmanager
     def __call__(
-        self, start: str, job: Mapping[str, object], *, first: float, following: float = 0.0
+        self,
+        start: str,
+        job: Mapping[str, object],
+        *,
+        first: float,
+        following: float = 0.0,
+        most: int = process.MAX_ANSWER,
     ) -> Iterator[process.Conversation]:
         """As `process.worker` does. `start` is left out: the process knows by the job."""
         if self._process is None or self._busy or self._jobs == self._lasts:  # busy: with a job that it died of
@@ -61,7 +80,7 @@ class SharedWorker:
             self._jobs = 0
         self._jobs += 1
         mine, self._busy, finished = self._process, True, False
-        conversation = process.Conversation(mine, first=first, following=following or _SECONDS)
+        conversation = process.Conversation(mine, first=first, following=following or _SECONDS, most=most)
         try:
             conversation.tell(job)
             yield conversation
@@ -83,6 +102,7 @@ class SharedWorker:
         self._process, self._busy = None, False
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        """Let both readers use it."""
+        """Let the readers and the cleaning use it."""
         patch.setattr(pdf, "worker", self)
         patch.setattr(structured, "worker", self)
+        patch.setattr(cleaning, "worker", self)

@@ -8,6 +8,7 @@ import pytest
 from awkward import Awkward
 from awkward_files import FILES
 from awkward_pdfs import LAYOUT
+from awkward_print import PRINT
 from awkward_type import TYPE
 from damaged_pdfs import DAMAGED
 from shared_worker import SharedWorker
@@ -15,7 +16,7 @@ from shared_worker import SharedWorker
 from specextend_cli.documents import read_bytes
 from specextend_cli.errors import Exit, InputError
 
-ALL = (*LAYOUT, *TYPE, *DAMAGED, *FILES)
+ALL = (*LAYOUT, *TYPE, *PRINT, *DAMAGED, *FILES)
 
 
 @pytest.fixture(scope="module")

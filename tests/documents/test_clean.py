@@ -8,7 +8,7 @@ from specextend_cli.documents.repairs.hyphens import hyphens
 from specextend_cli.documents.repairs.margins import side_headings
 from specextend_cli.documents.repairs.notes import note_marks
 from specextend_cli.documents.repairs.rows import rows
-from specextend_cli.documents.repairs.running import running_lines
+from specextend_cli.documents.repairs.running import KEPT, running_lines
 
 
 def texts(pages: list[list[Line]]) -> list[list[str]]:
@@ -79,9 +79,59 @@ def test_a_large_title_that_returns_keeps_its_first_place() -> None:
 
 
 def test_running_lines_in_text_files() -> None:
-    pages = [grid(f"THE TITLE\n\nText {'abcdef'[n]} goes on\nand {'uvwxyz'[n]}.\n\n{n + 1}", n + 1) for n in range(6)]
-    fixed, _ = running_lines(pages)
-    assert texts(fixed)[2] == ["Text c goes on", "and w."]
+    texts_of = [f"THE TITLE\n\nThe text {'abcdef'[n]} goes on\nand on with {'uvwxyz'[n]}.\n\n{n + 1}" for n in range(6)]
+    fixed, _ = running_lines([grid(text, n) for n, text in enumerate(texts_of, 1)])
+    assert texts(fixed)[2] == ["The text c goes on", "and on with w."]
+
+
+def invoice(n: int) -> list[Line]:
+    said = (f"Invoice {1000 + n}", f"Date: {n} May 2024", f"Amount: {100 + 7 * n}.50", f"Total: {120 + 7 * n}.50")
+    return [at(text, 780 - 24 * k, page=n) for k, text in enumerate((*said[:2], "Delivered to Paris", *said[2:]))]
+
+
+def test_lines_that_differ_in_figures_are_no_running_heads() -> None:
+    pages = [invoice(n) for n in range(1, 6)]
+    assert running_lines(pages) == (pages, [])
+    longer = [
+        [*invoice(n), *(at(f"Stone {n} {k} " * 5, 600 - 12 * k, page=n) for k in range(30))] for n in range(1, 40)
+    ]
+    assert running_lines(longer) == (longer, [])
+
+
+def test_labelled_numbers_that_count_up_are_no_page_numbers() -> None:
+    for label in ("Invoice {}", "INV-{}", "Order no. {}", "Case #{}"):
+        pages = [
+            [at(label.format(n), 780, page=n), *(at(f"Body {n} {k} " * 9, 700 - 12 * k, page=n) for k in range(9))]
+            for n in range(1, 9)
+        ]
+        assert running_lines(pages) == (pages, []), label
+
+
+def test_what_is_most_of_its_pages_is_no_running_head() -> None:
+    pages = [
+        [
+            at(text, 780 - 60 * k, page=n)
+            for k, text in enumerate(("Stone and Sons", "12 Bridge Road, Paris", chr(96 + n)))
+        ]
+        for n in range(1, 6)
+    ]
+    fixed, edits = running_lines(pages)
+    assert fixed == pages
+    assert {edit.kind for edit in edits} == {KEPT}
+    assert len(edits) == 10
+
+
+def test_a_running_head_may_carry_its_page_number_and_that_of_its_chapter() -> None:
+    pages = [
+        [
+            at(f"Chapter {1 + n // 12}: Levels  {n}", 780, page=n),
+            *(at(f"Body {chr(96 + n % 26)} {k} " * 9, 700 - 12 * k, page=n) for k in range(9)),
+        ]
+        for n in range(1, 60)
+    ]
+    fixed, edits = running_lines(pages)
+    assert all(len(page) == 9 for page in fixed)
+    assert {edit.kind for edit in edits} == {"running head"}
 
 
 def test_hyphens_are_joined_as_the_document_itself_spells_the_word() -> None:

@@ -91,3 +91,10 @@ def test_the_outline_finds_headings_over_lines_and_near_their_page() -> None:
     texts = [line.text for page in pages for line in page if id(line) in found]
     assert texts == ["The River and its", "Bridges", "Ferries", "Notes"]
     assert found[id(pages[0][1])] == found[id(pages[0][2])]
+
+
+def test_a_text_that_is_slanted_as_a_whole_is_no_watermark() -> None:
+    pages = [[at("Total: 100.00", 400 - 20 * k, page=n, slanted=True) for k in range(3)] for n in (1, 2)]
+    fixed, edits = watermarks(pages)
+    assert fixed == pages
+    assert {edit.kind for edit in edits} == {"watermark kept"}

@@ -80,7 +80,7 @@ def test_tables_row_by_row() -> None:
         "<table><caption>Rain</caption><thead><tr><th>Year<th>mm</thead><tr><td>2019</td><td><p>812</p></td></tr>"
         "<tr><td>2020<td></td><td>1,<b>002</b><br>wet</table>after"
     )
-    assert document.text == "Rain\n\nYear  mm\n2019  812\n2020  1,002 wet\n\nafter"
+    assert document.text == "Rain\n\nYear  mm\n2019  812\n2020  —  1,002 wet\n\nafter"
 
 
 def test_tables_in_tables_and_tables_for_layout() -> None:

@@ -24,6 +24,7 @@ from specextend_cli.engine.four_bit import Tiles, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import library as module
+from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists, root
 
@@ -457,7 +458,8 @@ def test_a_compiler_that_does_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_damaged_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     library = Library(tmp_path / "kernels.so")
-    library.file.write_bytes(b"no library")
+    (tmp_path / "made").write_bytes(b"no library")
+    publish(tmp_path / "made", library.file)
     monkeypatch.setattr(module, "is_loaded", lambda: False)
     with pytest.raises(CannotCompileError, match=r"remove .*kernels\.so"):
         library.load()

@@ -68,6 +68,54 @@ def test_models_that_go_round_the_hooks_are_refused_at_load() -> None:
     assert "handed down" in caught.value.why
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        transformers.DogeConfig(**COMMON),  # hands every layer a mask of its own
+        transformers.XLMRobertaConfig(
+            **{**COMMON, "num_key_value_heads": 4, "pad_token_id": 1}
+        ),  # attends to later tokens
+        transformers.BertConfig(**{**COMMON, "num_key_value_heads": 4, "pad_token_id": 0}),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_models_whose_logits_differ_from_their_own_attention_are_refused(config: transformers.PreTrainedConfig) -> None:
+    model = make(config)
+    for parameter in model.parameters():  # some begin as zeros, and do nothing
+        torch.nn.init.normal_(parameter, std=0.2)
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(model)
+    assert "differ" in caught.value.why
+
+
+def test_keys_of_another_shape_than_the_configuration_says_are_refused() -> None:
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(make(transformers.BertConfig(**{**COMMON, "pad_token_id": 0})))  # it has 4 key heads, not 2
+    assert "does not run" in caught.value.why
+
+
+@pytest.mark.parametrize("wrong", ["prompt", "tree"])
+def test_wrong_attention_is_found_at_load(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a back end that is wrong in one place only."""
+    from specextend_cli.engine import lm as module
+    from specextend_cli.engine.attention.reference import reference
+
+    def careless(q, k, v, scale, tree_mask):
+        if (tree_mask is None) == (wrong == "prompt") and q.shape[2] > 1:
+            v = v.flip(2)
+        return reference(q, k, v, scale, tree_mask)
+
+    monkeypatch.setattr(module, "backend_for", lambda device, name: careless)
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(tiny())
+    assert wrong in caught.value.why
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_rounding_is_no_difference(dtype: torch.dtype) -> None:
+    LanguageModel(tiny().to(dtype))
+
+
 def test_encoder_decoders_are_refused() -> None:
     config = transformers.T5Config(vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8)
     with pytest.raises(ModelError) as caught:

@@ -90,7 +90,7 @@ def test_a_chain_is_causal(n: int) -> None:
 class Scripted:
     """A drafter that proposes what it is told to."""
 
-    name, feature_layers, retrieves = "scripted", (), False
+    name, feature_layers, retrieves, failure = "scripted", (), False, None
 
     def __init__(self, tree: DraftTree) -> None:
         self.tree = tree

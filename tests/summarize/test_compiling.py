@@ -10,6 +10,7 @@ import torch
 
 from specextend_cli.engine import native
 from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.private_files import publish
 from specextend_cli.summarize import compiling
 
 CPU = torch.device("cpu")
@@ -34,7 +35,9 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def make(self: Library) -> None:
         done.append("make")
-        self.file.touch()
+        made = self.file.with_name("made")
+        made.touch()
+        publish(made, self.file)
 
     monkeypatch.setattr(Library, "within", lambda directory: Library(directory / "kernels.so"))
     monkeypatch.setattr(Library, "make", make)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specextend_cli.engine.meter import Meter
@@ -15,7 +17,7 @@ from specextend_cli.summarize.events import (
     Text,
 )
 from specextend_cli.summarize.support import Unsupported
-from specextend_cli.ui.marks import Marks, format_unsupported
+from specextend_cli.ui.marks import Marks, format_citations, format_unsupported
 from specextend_cli.ui.writers import TextWriter
 
 PLAN = Plan("a", 9, 100, (100,), 1)
@@ -52,6 +54,13 @@ def test_marks_stand_behind_what_they_mark(marks: Marks, unit: str, expected: st
     assert len(pieces) == 3  # each sentence as soon as it is known
 
 
+def test_citations_say_which_pages_were_ocr() -> None:
+    citations = (*CITATIONS, Citation(9, 40, 49, 0.5, 0.5, 0.5, ocr=True))
+    assert format_citations(replace(ONE, citations=citations), "page") == "[p. 3, 7; p. 9 by OCR]"
+    assert format_citations(replace(ONE, citations=citations[2:]), "page") == "[p. 9 by OCR]"
+    assert format_citations(TWO, "page") == ""
+
+
 def test_text_that_no_sentence_claims_is_not_lost() -> None:
     pieces: list[str] = []
     writer = TextWriter(pieces.append, Marks(cite=True))
@@ -65,3 +74,8 @@ def test_what_is_not_in_the_source_is_one_line() -> None:
     assert format_unsupported(ONE.unsupported * 2) == "not in the source: Port Ellery, 1,001"
     many = [Unsupported(str(n), "number", n, n + 1) for n in range(11)]
     assert format_unsupported(many).endswith("6, 7 and 3 more")
+
+
+def test_a_page_goes_by_its_label() -> None:
+    labelled = (Citation(15, 0, 9, 0.9, 0.8, 1.0), Citation(6, 20, 29, 0.5, 0.5, 0.5, "iv"))
+    assert format_citations(replace(ONE, citations=labelled), "page") == "[p. iv (6), 15]"

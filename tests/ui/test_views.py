@@ -276,6 +276,8 @@ def test_coverage_is_said_in_full():
         "pages 1-212 read; 4 without text (31, 88-90); 1 unreadable (7); 12 tokens dropped"
     )
     assert format_coverage(Coverage(8, (), (), 1), (3, 20)) == "8 pages read; 0 tokens dropped"
+    scanned = Coverage(8, (), (), 1, ocr=(2, 3, 7))
+    assert format_coverage(scanned, (1, 8)) == "pages 1-8 read; 3 by OCR (2-3, 7); 0 tokens dropped"
 
 
 def test_a_run_without_speculation_says_only_what_was_measured():

@@ -47,9 +47,18 @@ class ByText:
         self.config = config
         self.name = f"{inner.name} by text"
         self.feature_layers = inner.feature_layers
-        self.retrieves = inner.retrieves
         self._tokens: list[int] = []
         self._chunks = Chunks(config)
+
+    @property
+    def retrieves(self) -> bool:
+        """See `Drafter`."""
+        return self.inner.retrieves
+
+    @property
+    def failure(self) -> str | None:
+        """See `Drafter`."""
+        return self.inner.failure
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""

@@ -138,6 +138,7 @@ class TriForceDrafter:
     name = "triforce"
     feature_layers: tuple[int, ...] = ()
     retrieves = True
+    failure: str | None = None
 
     def __init__(self, target: Target, source: Source, config: Retrieval) -> None:
         self.target = target

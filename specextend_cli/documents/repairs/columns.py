@@ -11,6 +11,7 @@ from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
 _MOST = 500  # lines on a page: with more it is no page of prose
+_MOST_GAPS = 2_000  # on a page: each of them is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
 _GUTTER = 0.8  # its least width, in sizes of the type
 _CHARACTERS = 16  # in the average line of a column; tables have shorter cells
@@ -38,7 +39,7 @@ def columns(pages: Pages) -> Repaired:
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for page in pages:
-        if len(page) > _MOST:
+        if len(page) > _MOST or sum(len(line.gaps) for line in page) > _MOST_GAPS:
             fixed.append(list(page))
             continue
         grouped = groupby(_numbered_rows(page), key=lambda found: found[0])

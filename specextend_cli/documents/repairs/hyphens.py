@@ -12,7 +12,8 @@ from specextend_cli.documents.line import HYPHEN
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
-_LAST = re.compile(rf"([^\W\d_]+(?:-[^\W\d_]+)*)[-\N{{HYPHEN}}{HYPHEN}]$")
+_LAST = re.compile(rf"[-\N{{HYPHEN}}{HYPHEN}]([^\W\d_]+(?:-[^\W\d_]+)*)")  # of a line read backwards
+_HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
 _NUMBER = re.compile(r"\d[-–]$")
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
 # Ends of words that are words themselves: "account" and "able" stand alone too, and yet make "accountable".
@@ -37,13 +38,14 @@ def hyphens(pages: Pages) -> Repaired:
             fixed[p][i] = replace(here, text=here.text + number[1])
             fixed[q][j] = replace(there, text=there.text[number.end() :])
             continue
-        last, first = _LAST.search(here.text), _NEXT.match(there.text)
-        if last is None or first is None:
+        last = _last_word(here.text)
+        first = _NEXT.match(there.text) if last else None
+        if not last or first is None:
             continue
-        whole = _whole(last[1], first[1], words)
+        whole = _whole(last, first[1], words)
         moved = there.text[first.start() : first.end()].rstrip()
-        edits.append(Edit("hyphen joined", here.page, f"{last[1]}-\n{first[1]}", whole))
-        fixed[p][i] = replace(here, text=here.text[: last.start()] + whole + moved[len(first[1]) :])
+        edits.append(Edit("hyphen joined", here.page, f"{last}-\n{first[1]}", whole))
+        fixed[p][i] = replace(here, text=here.text[: -len(last) - 1] + whole + moved[len(first[1]) :])
         fixed[q][j] = replace(there, text=there.text[first.end() :])
     return [[replace(line, text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
 
@@ -55,10 +57,19 @@ def vocabulary(pages: Pages) -> Counter[str]:
     for page in pages:
         for line in page:
             found = [match[0].lower() for match in _WORD.finditer(line.text)]
-            now_cut = _LAST.search(line.text) is not None
+            now_cut = bool(_last_word(line.text))
             words.update(found[1 if cut else 0 : len(found) - 1 if now_cut else len(found)])
             cut = now_cut
     return words
+
+
+def _last_word(text: str) -> str:
+    """The word before the hyphen that ends a line, or "".
+
+    The line is read backwards. A search for the end of a line would try every letter of a long word as the first one.
+    """
+    match = _LAST.match(text[::-1]) if text.endswith(_HYPHENS) else None
+    return match[1][::-1] if match else ""
 
 
 def _whole(head: str, tail: str, words: Counter[str]) -> str:

@@ -1,4 +1,4 @@
-"""Marks of notes go."""
+"""Marks of notes go; powers stay."""
 
 from __future__ import annotations
 
@@ -6,16 +6,32 @@ import re
 from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
+from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
-_NOTE_MARK = re.compile("(?:(?<=[^\\W\\d_]{3})|(?<=[.,;:)\\]”’\"'?!]))[⁰¹²³⁴-⁹]+")
-NOTE_NUMBER = re.compile("^([⁰¹²³⁴-⁹]+)\\s*")
-_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_DIGITS = "⁰¹²³⁴-⁹"
+_MARK = f"[{_DIGITS}]+(?:[,–-][{_DIGITS}]+)*|[{SUPERSCRIPT_LETTERS}](?![^\\W_])"
+# Behind a word, punctuation, a year, or a figure with its thousands apart: none of them is the base of a power.
+_NOTE_MARK = re.compile(
+    "(?:(?<=[^\\W\\d_]{3})|(?<=[.,;:)\\]”’\"'?!%])"
+    "|(?<=(?<![\\d.,])1[5-9]\\d\\d)|(?<=(?<![\\d.,])20\\d\\d)|(?<=\\d,\\d{3}))"
+    f"(?:{_MARK})"
+)
+_LETTER = re.compile(f"[{SUPERSCRIPT_LETTERS}]")
+_OF_A_FIGURE = re.compile(r"\d{3}$|[.,]\d+$")
+_BRACKETS = re.compile(r"\(([^()]{1,40})\)$")
+_WORD = re.compile(r"[^\W\d_]{3}")
+_ORDINAL = re.compile(r"[IVXLC]{1,7}$|\d{1,2}$")
+_BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
+NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s*")
+_PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 
 
 def note_marks(pages: Pages) -> Repaired:
-    """Raised numbers after words go: "grants⁶" would be read as a name or a figure. A note keeps its own number."""
+    """Raised numbers and letters after words go: "grants⁶" would be read as a name or a figure.
+
+    A note keeps its own number. A raised letter that marks no note is plain (19e) or an exponent (x^n).
+    """
     edits: list[Edit] = []
 
     def repaired(line: Line) -> Line:
@@ -27,6 +43,26 @@ def note_marks(pages: Pages) -> Repaired:
 
 def unmarked(text: str, page: int, edits: list[Edit]) -> str:
     """One line without marks of notes; what went goes to `edits`."""
-    text = NOTE_NUMBER.sub(lambda match: match[1].translate(_DIGITS) + " ", text)
-    edits.extend(Edit("note mark", page, match[0]) for match in _NOTE_MARK.finditer(text))
-    return _NOTE_MARK.sub("", text)
+    text = NOTE_NUMBER.sub(lambda match: match[1].translate(_PLAIN) + " ", text)
+
+    def removed(match: re.Match[str]) -> str:
+        before = match.string[max(match.start() - 48, 0) : match.start()]
+        if (brackets := _BRACKETS.search(before)) and not _WORD.search(brackets[1]):
+            return match[0]  # (1+x)²
+        if _LETTER.match(match[0]) and _ORDINAL.search(before):
+            return match[0]  # XXIᵉ
+        edits.append(Edit("note mark", page, match[0]))
+        return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
+
+    text = _NOTE_MARK.sub(removed, text)
+    return _LETTER.sub(lambda match: _letter(match, page, edits), text)
+
+
+def _letter(match: re.Match[str], page: int, edits: list[Edit]) -> str:
+    """What a raised letter is that no punctuation and no word of three letters stands before."""
+    before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
+    if _OF_A_FIGURE.search(before):
+        edits.append(Edit("note mark", page, match[0]))
+        return ""
+    exponent = _BASE.search(before) or (before[-1:].isdigit() and letter in "ijkmnx")  # 2^n, but 19e and 3d
+    return f"^{letter}" if exponent else letter

@@ -10,3 +10,8 @@ from specextend_cli.documents.line import Line
 Pages = Sequence[Sequence[Line]]
 Repaired = tuple[list[list[Line]], list[Edit]]
 Repair = Callable[[Pages], Repaired]
+
+
+def weight(line: Line) -> int:
+    """Letters and digits of a line: what a page loses with it."""
+    return sum(map(str.isalnum, line.text))

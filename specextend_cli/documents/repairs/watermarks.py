@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from statistics import median
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.repairs.repair import Pages, Repaired, weight
+
+KEPT_MARK = "watermark kept"
+"""The kind of an edit that changes nothing: slanted text that is too much of its pages to be a watermark."""
+_SMALL = 0.6  # of the letters and digits of a page
 
 
 def watermarks(pages: Pages) -> Repaired:
@@ -21,8 +26,22 @@ def watermarks(pages: Pages) -> Repaired:
     body = sizes.most_common(1)[0][0]
     returning = Counter(map(_place, slanted))
     gone = {id(line) for line in slanted if returning[_place(line)] > 1 or line.size > 1.5 * body}
+    if _share(pages, gone) > _SMALL:
+        return [list(page) for page in pages], [
+            Edit(KEPT_MARK, line.page, line.text, line.text) for line in slanted if id(line) in gone
+        ]
     edits = [Edit("watermark", line.page, line.text) for line in slanted if id(line) in gone]
     return [[line for line in page if id(line) not in gone] for page in pages], edits
+
+
+def _share(pages: Pages, gone: set[int]) -> float:
+    """The share of their letters and digits that pages with removed lines lose: the median."""
+    shares = []
+    for page in pages:
+        whole, lost = sum(map(weight, page)), sum(weight(line) for line in page if id(line) in gone)
+        if lost:
+            shares.append(lost / whole)
+    return median(shares) if shares else 0.0
 
 
 def _place(line: Line) -> tuple[str, int, int]:

@@ -20,7 +20,14 @@ class Drafter(Protocol):
 
     name: str
     feature_layers: tuple[int, ...]
-    retrieves: bool
+
+    @property
+    def retrieves(self) -> bool:
+        """See above; it may change when a drafter fails."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why it, or one of its sources, has stopped drafting for good, in words; None while it has not."""
 
     def begin(self, capacity: int) -> None:
         """Forget the last sequence; the next one may hold `capacity` tokens."""

@@ -37,10 +37,19 @@ class BlendDrafter:
             raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
         self.feature_layers = tuple(dict.fromkeys(layer for source in sources for layer in source.feature_layers))
-        self.retrieves = any(source.retrieves for source in self.sources)
         self.worth = Worth()
         self._merged: list[_Node] = []
         self._usual = _USUAL  # what models promise for the next token
+
+    @property
+    def retrieves(self) -> bool:
+        """See `Drafter`."""
+        return any(source.retrieves for source in self.sources)
+
+    @property
+    def failure(self) -> str | None:
+        """What the first source that failed says; the others go on."""
+        return next((source.failure for source in self.sources if source.failure), None)
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""

@@ -45,7 +45,7 @@ class EagleDrafter(ModelDrafter):
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
-        if features is not None:
+        if features is not None and not self.failure:
             self._features.append(features)
         if self._is_first:  # nothing precedes the first token, so it makes no row
             self.working.note(tokens[:1])

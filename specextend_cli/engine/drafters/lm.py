@@ -46,7 +46,7 @@ class LMDrafter(ModelDrafter):
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
-        if self.is_self:
+        if self.is_self and not self.failure:
             self.working.note(tokens)
             self._pending = [tokens[-1]]  # the target has read the others
         else:
@@ -57,7 +57,7 @@ class LMDrafter(ModelDrafter):
         if not self.is_self:
             return super().propose(shape)
         token = self._pending[-1]
-        if min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+        if self.failure or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
             return root(token, self.device)
         if self._in_prompt:
             self.working.choose(None)

@@ -35,6 +35,7 @@ class ModelDrafter(ABC):
         self.working = working
         self.window = window if working.config.policy != "full" else None
         self.retrieves = working.config.policy != "full"
+        self.failure: str | None = None
         self.device = target.lm.device
         self._pending: list[int] = []  # committed tokens that the draft has not read
         self._in_prompt = True
@@ -64,6 +65,9 @@ class ModelDrafter(ABC):
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
+        if self.failure:
+            self._pending = [tokens[-1]]
+            return
         self.working.note(tokens)
         self._pending.extend(tokens)
         if len(self._pending) > _CHUNK:
@@ -78,7 +82,7 @@ class ModelDrafter(ABC):
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
         token = self._pending[-1]
-        if min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+        if self.failure or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
             return root(token, self.device)
         if self._in_prompt:
             self.working.choose(None)
@@ -86,7 +90,10 @@ class ModelDrafter(ABC):
         return self._grow(token, self._extend(self._pending), shape)
 
     def _grow(self, token: int, first: Tensor, shape: TreeShape, ahead: int = 0) -> DraftTree:
-        """A tree of `shape` around `token`; its nodes come `ahead` rows behind those in the working cache."""
+        """A tree of `shape` around `token`; its nodes come `ahead` rows behind those in the working cache.
+
+        A model whose scores are not numbers is at fault for good: the root alone, and `failure` says so.
+        """
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
@@ -95,6 +102,10 @@ class ModelDrafter(ABC):
 
         tree = grow(token, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)
         self.working.cache.rollback()
+        if not tree.is_finite:
+            self.failure = f"the {self.name} draft computes values that are not numbers"
+            self.retrieves = False
+            return root(token, self.device)
         return tree
 
     def _read(self, tokens: list[int]) -> None:

@@ -77,6 +77,7 @@ class NgramDrafter:
     name = "ngram"
     feature_layers: tuple[int, ...] = ()
     retrieves = False
+    failure: str | None = None
 
     def __init__(self, device: torch.device | str = "cpu", *, remembered: int = 8192) -> None:
         self.device = device

@@ -17,6 +17,7 @@ class NoDrafter:
     name = "none"
     feature_layers: tuple[int, ...] = ()
     retrieves = False
+    failure: str | None = None
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device

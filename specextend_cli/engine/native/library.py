@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler, first_line, processor
+from specextend_cli.engine.private_files import DamagedError, checked, is_good, make_private, publish
 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
@@ -45,6 +46,11 @@ class Library:
         facts = (torch.__version__, torch.compiled_with_cxx11_abi(), processor(), _FLAGS, version())
         return cls(directory / f"kernels-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so")
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the file is there, whole, and ours; else `make` it."""
+        return is_good(self.file)
+
     def make(self) -> None:
         """Compile; takes half a minute. CannotCompileError, with nothing left in `file`."""
         root = Path(torch.__file__).parent
@@ -57,11 +63,11 @@ class Library:
             *(f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu"),
         ]
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.file.parent)
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_LONGEST)
             if done.returncode:
                 raise CannotCompileError(f"the C++ compiler failed: {_first_error(done.stderr)}")
-            made.replace(self.file)
+            publish(made, self.file)
         except subprocess.TimeoutExpired as error:
             raise CannotCompileError(f"the C++ compiler took longer than {_LONGEST} seconds") from error
         except (OSError, subprocess.SubprocessError) as error:
@@ -70,11 +76,20 @@ class Library:
             made.unlink(missing_ok=True)
 
     def load(self) -> None:
-        """Into this process, for good. CannotCompileError: it is damaged, or the system does not let it in."""
+        """Into this process, for good.
+
+        CannotCompileError: it is damaged, others could have written it, or the system does not let it in.
+        """
         if is_loaded():
             return
         try:
-            torch.ops.load_library(str(self.file))
+            file = checked(self.file)
+        except DamagedError as error:
+            raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
+        except OSError as error:
+            raise CannotCompileError(str(error)) from error
+        try:
+            torch.ops.load_library(str(file))
         except OSError as error:
             # Not removed: where nothing can be loaded from, every run would make it again.
             raise CannotCompileError(f"{first_line(error.__cause__ or error)}; remove {self.file}") from error

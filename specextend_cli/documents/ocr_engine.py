@@ -1,0 +1,85 @@
+"""The OCR program of this machine: tesseract, or ocrmypdf where only that is there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from specextend_cli.errors import InputError, UsageError
+
+LANGUAGE = "eng"
+INSTALL = "apt install tesseract-ocr (Debian, Ubuntu), dnf install tesseract (Fedora) or brew install tesseract (macOS)"
+_LANGUAGES = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{1,40}(?:\+[A-Za-z][A-Za-z0-9_/-]{1,40}){0,9}")
+_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Which program, where it is, the languages that it reads, and whether it can tell which way up a page is."""
+
+    name: Literal["tesseract", "ocrmypdf"]
+    path: str
+    languages: str
+    turns: bool = False
+
+
+def check_languages(languages: str) -> str:
+    """ "deu+eng" as it came; UsageError where it is no list of languages as tesseract names them."""
+    if not _LANGUAGES.fullmatch(languages):
+        raise UsageError(
+            f"--ocr-lang {languages[:40]} names no languages",
+            why="they are tesseract's, with + between: eng, deu, chi_sim, eng+fra",
+            fix="tesseract --list-langs shows those that are installed",
+        )
+    return languages
+
+
+def has_engine() -> bool:
+    """Whether OCR can be offered."""
+    return bool(_program("tesseract") or _program("ocrmypdf"))
+
+
+def find_engine(languages: str, document: str) -> Engine:
+    """What reads scans here; InputError, with what to install, where nothing does, or not these languages."""
+    check_languages(languages)
+    path = _program("tesseract")
+    if path is not None:
+        installed = _installed(path)
+        missing = [language for language in languages.split("+") if language not in installed]
+        if installed and missing:
+            packages = " ".join(f"tesseract-ocr-{language.replace('_', '-').lower()}" for language in missing)
+            raise InputError(
+                f"{document} cannot be read by OCR in {languages}",
+                why=f"tesseract has no data for {', '.join(missing)}; it has {', '.join(sorted(installed))}",
+                fix=f"apt install {packages}, or --ocr-lang with one that it has",
+            )
+        return Engine("tesseract", path, languages, "osd" in installed)
+    path = _program("ocrmypdf")
+    if path is not None:
+        return Engine("ocrmypdf", path, languages)
+    raise InputError(
+        f"{document} needs OCR, and there is no program for it",
+        why="neither tesseract nor ocrmypdf is installed",
+        fix=INSTALL,
+    )
+
+
+def _program(name: str) -> str | None:
+    path = shutil.which(name)
+    return None if path is None else str(Path(path).absolute())
+
+
+def _installed(path: str) -> frozenset[str]:
+    """The languages that tesseract says it has; none where it says nothing."""
+    try:
+        done = subprocess.run(
+            [path, "--list-langs"], capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    return frozenset(line.strip() for line in lines if _LANGUAGES.fullmatch(line.strip()))

@@ -1,0 +1,129 @@
+"""Blocks that a file holds out of order go where they stand on the page."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.line import Line
+from specextend_cli.documents.repairs.repair import Pages, Repaired
+
+_WORD = re.compile(r"[^\W\d_]{3}")  # figures and letters at a diagram have no order
+_MOST = 1_000  # lines on a page: with more it is a list
+_MOST_BLOCKS = 250
+_STEP = 2.2  # sizes from line to line of a block
+_ALIKE = 0.08  # difference of sizes within a block
+_SHARED = 0.3  # of the narrower of two blocks: as much of it stands above or below the other
+_BLOCK = 100  # characters that a block counts for beside its own: few are moved, rather than short ones
+_MOVED = 0.4  # of the characters of a page: where more would have to move, its order is not one of columns
+
+
+@dataclass(slots=True)
+class _Block:
+    """Lines that follow closely below each other, and where they stand; some may stand elsewhere."""
+
+    lines: list[Line] = field(default_factory=list)
+    last: Line | None = None
+    left: float = inf
+    right: float = -inf
+    top: float = -inf
+    foot: float = inf
+    weight: int = 0
+    has_words: bool = False
+
+    def add(self, line: Line, stands: bool) -> None:
+        """One more line; `stands`: where it does counts."""
+        self.lines.append(line)
+        self.weight += len(line.text)
+        self.has_words = self.has_words or _WORD.search(line.text) is not None
+        if stands:
+            self.last = line
+            self.left, self.right = min(self.left, line.left), max(self.right, line.right)
+            self.top, self.foot = max(self.top, line.base + 0.7 * line.size), min(self.foot, line.base)
+
+    def takes(self, line: Line) -> bool:
+        """Whether a line goes on below."""
+        if self.last is None:
+            return False
+        alike = abs(self.last.size - line.size) <= _ALIKE * line.size and self.last.bold == line.bold
+        near = 0 < self.last.base - line.base <= _STEP * line.size
+        return alike and near and min(self.right, line.right) > max(self.left, line.left)
+
+    def is_above(self, other: _Block) -> bool:
+        """Whether it stands above the other, in the same column."""
+        shared = min(self.right, other.right) - max(self.left, other.left)
+        narrower = min(self.right - self.left, other.right - other.left)
+        return self.foot >= other.top and shared > 0 and shared >= _SHARED * narrower
+
+
+def reading_order(pages: Pages) -> Repaired:
+    """In a column, what stands above comes first: headings, captions and feet that a file holds elsewhere are moved.
+
+    The fewest and shortest blocks are moved, each to the next one below it in its column, or behind the last above it.
+    The order of columns stays that of the file.
+    """
+    edits: list[Edit] = []
+    fixed = []
+    for page in pages:
+        blocks = _blocks(page) if len(page) <= _MOST else []
+        moved = _moved(blocks) if len(blocks) <= _MOST_BLOCKS else []
+        weights = [block.weight for block in blocks]
+        if not moved or sum(weights[at] for at in moved) > _MOVED * sum(weights):
+            fixed.append(list(page))
+            continue
+        order = [at for at in range(len(blocks)) if at not in moved]
+        for at in sorted(moved, key=lambda at: -blocks[at].top):
+            order.insert(_place(blocks, order, at), at)
+        lines = [line for at in order for line in blocks[at].lines]
+        edits += [Edit("moved", line.page, line.text, line.text) for at in moved for line in blocks[at].lines]
+        fixed.append(lines)
+    return fixed, edits
+
+
+def _blocks(page: Sequence[Line]) -> list[_Block]:
+    """The blocks of a page in its order; lines that are turned stay behind the one before, wherever they stand."""
+    found: list[_Block] = []
+    for line in page:
+        level = line.size != 1 and not line.slanted and line.turn == page[0].turn
+        if not found or (level and not found[-1].takes(line)):
+            found.append(_Block())
+        found[-1].add(line, level)
+    return found
+
+
+def _moved(blocks: Sequence[_Block]) -> list[int]:
+    """The blocks to be moved: without them, no block comes before one that stands above it in its column."""
+    against: defaultdict[int, set[int]] = defaultdict(set)
+    for at, block in enumerate(blocks):
+        for other in range(at + 1, len(blocks) if block.has_words else 0):
+            if blocks[other].has_words and blocks[other].is_above(block):
+                against[at].add(other)
+                against[other].add(at)
+    weights = [_BLOCK + block.weight for block in blocks]
+    conflict = {at: sum(weights[other] for other in others) for at, others in against.items()}
+    moved = []
+    while conflict:
+        worst = max(conflict, key=lambda at: conflict[at] / weights[at])
+        moved.append(worst)
+        del conflict[worst]
+        for other in against.pop(worst):
+            against[other].discard(worst)
+            conflict[other] -= weights[worst]
+            if not against[other]:
+                del against[other], conflict[other]
+    return sorted(moved)
+
+
+def _place(blocks: Sequence[_Block], order: Sequence[int], at: int) -> int:
+    """Where in the order a block goes."""
+    below = [place for place, other in enumerate(order) if blocks[at].is_above(blocks[other])]
+    above = [place for place, other in enumerate(order) if blocks[other].is_above(blocks[at])]
+    nearest = min(below, key=lambda place: blocks[at].foot - blocks[order[place]].top, default=None)
+    if nearest is not None and (not above or nearest > max(above)):
+        return nearest
+    return max(above) + 1 if above else bisect_left(order, at)

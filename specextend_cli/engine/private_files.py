@@ -1,0 +1,148 @@
+"""Files that are loaded as code, in a directory that nobody else can write: written whole, and checked before loading.
+
+A cache may lie where others can write, by `XDG_CACHE_HOME` or a careless `umask`; and a file may be cut off when a
+machine stops. So the directory belongs to us alone, as does everything above it that could be exchanged for another;
+and each file has its SHA-256 sum beside it, written with it, which is compared before the file is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import hashlib
+import os
+import pwd
+import stat
+from pathlib import Path
+
+_RECORD = ".sha256"
+
+
+class UntrustedError(PermissionError):
+    """Somebody else could have written it; in words, with what to do."""
+
+
+class DamagedError(OSError):
+    """It is not what was written; in words."""
+
+
+def create(directory: Path) -> None:
+    """Create `directory`, and what leads there, for this user alone, whatever the umask; what is there stays."""
+    for place in (*reversed(directory.parents), directory):
+        place.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_private(directory: Path) -> None:
+    """Create `directory` for this user alone, or make it so. UntrustedError where others can exchange it."""
+    create(directory)
+    real = directory.resolve()
+    found = real.stat()
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != 0o700:
+        real.chmod(0o700)  # made by an earlier version
+    _check_place(real)
+
+
+def publish(made: Path, file: Path) -> None:
+    """Move `made`, which must lie beside it, to `file`, whole or not at all, and record what is in it."""
+    made.chmod(0o600)
+    _sync(made)
+    record, partial = _record(file), _record(made)
+    partial.write_text(_digest(made))
+    partial.chmod(0o600)
+    _sync(partial)
+    file.unlink(missing_ok=True)  # an old file never stands beside the new record, which would make it damaged for good
+    partial.replace(record)
+    made.replace(file)
+    _sync(file.parent)
+
+
+def is_good(file: Path) -> bool:
+    """Whether `file` is there, ours, and what was written."""
+    try:
+        _check_file(file)
+    except OSError:
+        return False
+    return True
+
+
+def checked(file: Path) -> Path:
+    """Where `file` really lies, to be loaded from there. UntrustedError, DamagedError, or another OSError."""
+    real = file.resolve(strict=True)
+    _check_place(real.parent)
+    _check_file(file)
+    return real
+
+
+def discard(file: Path) -> None:
+    """Remove `file` and its record."""
+    for path in (file, _record(file)):
+        path.unlink(missing_ok=True)
+
+
+def _check_file(file: Path) -> None:
+    record = _record(file)
+    for path in (file, record):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise DamagedError(f"{path} is no file")
+        if found.st_uid not in _trusted() or _others_write(found):
+            raise UntrustedError(f"{path} belongs to another user, or others can write it; remove it")
+    if record.read_text(errors="replace") != _digest(file):
+        raise DamagedError(f"{file} is damaged")
+
+
+def _check_place(real: Path) -> None:
+    """UntrustedError unless only we and the system can write `real`, a path without links, or replace what leads there.
+
+    In a directory with the sticky bit, such as /tmp, others cannot replace what is not theirs.
+    """
+    for place in (real, *real.parents):
+        found = place.stat()
+        sticky = place != real and found.st_mode & stat.S_ISVTX
+        if found.st_uid not in _trusted() or (_others_write(found) and not sticky):
+            why = "can be written by other users" if found.st_uid in _trusted() else "belongs to another user"
+            raise UntrustedError(
+                f"{place} {why}, so no compiled code is loaded from {real}; set XDG_CACHE_HOME to a directory of yours"
+            )
+
+
+def _trusted() -> set[int]:
+    """Users who could do anything anyhow: this one, root, and whoever owns the root of the file system."""
+    return {0, os.geteuid(), Path("/").stat().st_uid}  # the last is root, under another number, in a user namespace
+
+
+def _others_write(found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
+
+
+def _is_own_group(group: int) -> bool:
+    """Whether nobody else is in the group: root's, or the one of this user's own name that many systems give."""
+    if group == 0:
+        return True
+    with contextlib.suppress(KeyError):
+        own = pwd.getpwuid(os.geteuid())
+        named = grp.getgrgid(group)
+        return own.pw_gid == group and named.gr_name == own.pw_name and set(named.gr_mem) <= {own.pw_name}
+    return False
+
+
+def _record(file: Path) -> Path:
+    return file.with_name(f"{file.name}{_RECORD}")
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        digest = hashlib.sha256()
+        while block := opened.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""A target's config.json before anything is built from it: what it may ask for, and whether its tensors agree.
+
+transformers builds what a configuration says and fills in what is missing; much of a wrong one it takes without a
+word. Here it is read first. Its own choice of attention is never followed: with the `kernels` package installed,
+`"_attn_implementation": "owner/name"` would download compiled code from the Hub and run it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.json_file import read_object
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+_MOST_LAYERS = 1024
+_MOST_PARTS = 1 << 16  # heads, experts, labels
+_MOST = 1 << 26  # of anything that is counted: tokens of a vocabulary, positions, numbers in a row
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
+_COUNTED = re.compile(r"(num|n|max)_\w+|\w+_(size|dim)|vocab_size|d_\w+")
+_WEIGHT_TYPES = {"F64", "F32", "F16", "BF16"}
+_IN_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)\.")
+_HARMLESS = re.compile(r"rotary_emb|inv_freq|masked_bias|\.attn\.bias$|\.attention\.bias$|position_ids")
+
+
+def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
+    """The configuration for transformers, with `attention` as its implementation; None is transformers' own choice.
+
+    ModelError: it cannot be read, is of a kind that is not known, wraps a text model, or has impossible sizes. Any
+    other exception is transformers' own.
+    """
+    from transformers import AutoConfig
+
+    try:
+        data = read_object(directory / "config.json")
+        _check_sizes(data)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
+    if any(isinstance(data.get(part), dict) for part in ("text_config", "vision_config", "audio_config")):
+        raise ModelError(
+            f"the model in {directory} is not supported",
+            why="it wraps a text model in one that also reads images or sound; only text models are read here",
+            fix="use the text model it is made of, if its maker publishes it; specextend presets list shows others",
+        )
+    config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    for choice, value in (("_attn_implementation", attention), ("_experts_implementation", None)):
+        if hasattr(config, choice):
+            setattr(config, choice, value)
+    return config
+
+
+def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]], directory: Path) -> None:
+    """ModelError where the tensors that safetensors headers list are not those of the configuration.
+
+    Whole numbers are weights only where the configuration says how they are to be read.
+    """
+    quantized = getattr(config, "quantization_config", None) is not None
+    for header in headers:
+        for name, entry in header.items():
+            if name.endswith("weight") and not quantized and entry.get("dtype") not in _WEIGHT_TYPES:
+                raise _misfit(directory, f"its {name} is of {entry.get('dtype')} numbers, and nothing says their scale")
+            if name.endswith("embed_tokens.weight"):
+                found = dict(zip(("vocab_size", "hidden_size"), entry.get("shape", ()), strict=False))
+                for size, rows in found.items():
+                    if (said := getattr(config, size, rows)) != rows:
+                        raise _misfit(directory, f"config.json says {size} {said}, its embedding has {rows}")
+
+
+def check_unexpected(names: Iterable[str], directory: Path) -> None:
+    """ModelError where tensors of decoder layers are left over: the model would compute without them."""
+    left = sorted(name for name in names if _IN_LAYER.search(name) and not _HARMLESS.search(name))
+    if left:
+        raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")
+
+
+def _check_sizes(data: Mapping[str, Any]) -> None:
+    for key, value in data.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not _COUNTED.fullmatch(key):
+            continue
+        most = _MOST_LAYERS if key in _LAYERS else _MOST_PARTS if key.startswith("num_") else _MOST
+        if value > most:
+            raise ValueError(f"it says {key} {value:,}, more than any model has")
+
+
+def _misfit(directory: Path, why: str) -> ModelError:
+    return ModelError(
+        f"the model in {directory} is not what its config.json says",
+        why=why,
+        fix="save or fetch it again, configuration and weights of the same model",
+    )

@@ -1,0 +1,74 @@
+"""Strings of a preset that become an argument, a path or an address: checked here, so that they are nothing else.
+
+Presets are files that people exchange. A package called `-r/path/requirements.txt` would be an option of pip, a file
+called `../../x` would lie outside the cache. Each type below is a string in exactly one published form.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, Field
+
+_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 503, PEP 508
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?/[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LONGEST = 96  # characters of a name: the Hub's limit, and short enough for a directory's name made of two
+
+
+def _package(name: str) -> str:
+    if not _PACKAGE.fullmatch(name) or len(name) > _LONGEST:
+        raise ValueError("the name of a package has letters, digits, dots, dashes and underscores (PEP 503)")
+    return name
+
+
+def _version(text: str) -> str:
+    try:
+        if not _VERSION.fullmatch(text) or len(text) > _LONGEST:
+            raise InvalidVersion
+        Version(text)
+    except InvalidVersion:
+        raise ValueError("one exact version of a package, such as 1.0.2 (PEP 440)") from None
+    return text
+
+
+def _member(name: str) -> str:
+    if _CONTROL.search(name) or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError('a file inside the wheel, such as "package/model.gguf", without ".." or an absolute path')
+    return name
+
+
+def _repository(name: str) -> str:
+    parts = name.split("/")
+    if (
+        not _REPOSITORY.fullmatch(name)
+        or any(len(part) > _LONGEST or "--" in part or ".." in part for part in parts)
+        or name.endswith(".git")
+    ):
+        raise ValueError("a repository is OWNER/NAME, as the Hugging Face Hub spells it")
+    return name
+
+
+def _path(path: Path) -> Path:
+    if _CONTROL.search(str(path)):
+        raise ValueError("a directory's path, without control characters")
+    return path
+
+
+def _line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("one line, without control characters")
+    return text
+
+
+Line: TypeAlias = Annotated[str, AfterValidator(_line)]
+PackageName: TypeAlias = Annotated[str, AfterValidator(_package)]
+PackageVersion: TypeAlias = Annotated[str, AfterValidator(_version)]
+MemberPath: TypeAlias = Annotated[str, AfterValidator(_member)]
+RepositoryName: TypeAlias = Annotated[str, AfterValidator(_repository)]
+LocalPath: TypeAlias = Annotated[Path, AfterValidator(_path)]
+ByteCount: TypeAlias = Annotated[int, Field(gt=0, le=1 << 44)]

@@ -1,0 +1,153 @@
+"""Of a web page its article is read, and what was left out is said."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from made_files import epub, message, page
+from made_pages import MadePage, made_pages
+
+from specextend_cli.documents import Document, process, read, read_bytes, structured
+from specextend_cli.documents.article import OUTSIDE, article_of
+from specextend_cli.documents.sections import Parsed
+
+pytestmark = pytest.mark.usefixtures("one_process")
+
+PAGES = {made.name: made for made in made_pages(1)}
+NEWS = PAGES["news-0"]
+
+
+def words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.casefold()))
+
+
+def article(made: MadePage) -> Document:
+    return read_bytes("page.html", made.html.encode())
+
+
+@pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
+def test_articles_are_found_whole(made: MadePage) -> None:
+    wanted, document = words(made.wanted), article(made)
+    got = words(document.text)
+    assert (wanted & got).total() >= 0.99 * wanted.total()
+    assert (wanted & got).total() >= 0.93 * got.total()
+
+
+def test_what_is_left_out_is_said_and_can_be_had() -> None:
+    document = article(NEWS)
+    assert "cookies" not in document.text
+    assert document.text.startswith(NEWS.wanted.split("\n")[0])
+    (warning,) = document.extraction.warnings
+    count = sum(words(edit.before).total() for edit in document.extraction.edits if edit.kind == OUTSIDE)
+    assert warning.startswith(f"page.html is read as an article: {count} of its ")
+    assert warning.endswith("--full-page keeps them.")
+    assert document.extraction.changes[OUTSIDE] > 5
+    whole = read_bytes("page.html", NEWS.html.encode(), full_page=True)
+    assert "cookies" in whole.text
+    assert whole.extraction.warnings == ()
+    assert OUTSIDE not in whole.extraction.changes
+
+
+def test_its_tables_notes_and_sections_are_ours() -> None:
+    text = article(PAGES["with_table-0"]).text
+    assert "Station  May  June\nMill  3.20\nBridge  —  1.10\nWeir  2.75  2.60" in text
+    wiki = article(PAGES["wiki-0"])
+    assert "Length  210 km" in wiki.text
+    assert "[1]" not in wiki.text
+    assert [section.title for section in wiki.pages][-2:] == ["History", "References"]
+    assert [section.number for section in wiki.pages] == list(range(1, len(wiki.pages) + 1))
+
+
+@pytest.mark.parametrize("name", ["report-0", "index-0", "forum-0"])
+def test_pages_that_are_no_articles_lose_no_text(name: str) -> None:
+    assert not words(PAGES[name].wanted) - words(article(PAGES[name]).text)
+
+
+def test_short_pages_stay_whole() -> None:
+    body = "<nav><a href=/>Home</a></nav><article><p>The river rose.</p></article><div><p>Buy a boat.</p></div>"
+    document = read_bytes("a.html", f"<html><body>{body}".encode())
+    assert document.text == "The river rose.\n\nBuy a boat."
+
+
+def test_books_and_mail_are_never_cut() -> None:
+    body = NEWS.html.split("<body>")[1].split("</body>")[0]
+    assert "cookies" in read_bytes("a.epub", epub({"a.xhtml": page(body)})).text
+    assert "cookies" in read_bytes("a.eml", bytes(message(None, NEWS.html))).text
+
+
+def test_long_reports_are_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    import trafilatura
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("called")
+
+    monkeypatch.setattr(trafilatura, "bare_extraction", never)
+    parsed = Parsed("html")
+    for _ in range(3_100):
+        parsed.add("paragraph", "the river rose by three metres in one night again")
+    assert article_of(parsed, "<p>", "a.html") is parsed
+
+
+@pytest.mark.parametrize("error", [ValueError, RecursionError, MemoryError, RuntimeError])
+def test_a_page_that_trafilatura_cannot_read_stays_whole(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import trafilatura
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(trafilatura, "bare_extraction", fail)
+    parsed = Parsed("html")
+    for _ in range(30):
+        parsed.add("paragraph", "the river rose by three metres in one night again")
+    assert article_of(parsed, "<p>", "a.html") is parsed
+
+
+def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = "import time; from specextend_cli.documents import article; article._extracted = lambda _: time.sleep(60);"
+    monkeypatch.setattr(structured, "worker", process.worker)
+    monkeypatch.setattr(structured, "_START", slow + structured._START)
+    path = tmp_path / "a.html"
+    path.write_text(NEWS.html)
+    _, cleaned = structured.parse(path, kind="html", name="a.html", seconds=6.0)
+    assert "cookies" in cleaned.text.text
+
+
+def test_only_the_confined_process_imports_trafilatura(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(NEWS.html)
+    code = (
+        "import sys; from specextend_cli.documents import read; print(len(read(sys.argv[1]).text)); "
+        "print([name for name in ('trafilatura', 'lxml', 'justext') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>a b c d</p>" * 7_000,
+        "<h2>a b</h2>" * 7_000 + "<p>c</p>",
+        "<table>" + "<tr><td>1<td>2<td>3</tr>" * 4_000 + "</table>",
+        "<a href=/>x y</a>" * 12_000,
+        "<table>" + "<tr><td colspan=900 rowspan=900>x<td>y</tr>" * 3_000 + "</table>",
+        "<div>" * 1_500 + "river " * 500,
+        "<p>\0river \ud800</p>".encode("utf-8", "replace").decode() * 500,
+    ],
+)
+def test_no_page_takes_for_ever(body: str) -> None:
+    assert read_bytes("a.html", f"<html><body>{body}".encode()).text
+
+
+def test_a_page_from_a_file_and_from_memory_are_alike(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(NEWS.html)
+    assert read(path).text == article(NEWS).text
+    assert read(path, full_page=True).text != article(NEWS).text

@@ -1,0 +1,85 @@
+"""What a PDF holds beside its text: fields, annotations, page labels; and text that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+from damaged_pdfs import mapped
+from made_forms import form_bytes, labelled_bytes
+from made_pdfs import report_bytes
+
+from specextend_cli.documents import read_bytes
+from specextend_cli.documents.annotations import Annotation, put_in
+from specextend_cli.documents.legibility import meaningless
+from specextend_cli.documents.names import page_label
+from specextend_cli.errors import InputError
+
+
+def test_fields_and_annotations_are_read_where_they_stand() -> None:
+    document = read_bytes("form.pdf", form_bytes())
+    lines = [" ".join(line.split()) for line in document.text.split("\n") if line]
+    assert lines == [
+        *("Application", "Name: Ada Lovelace", "Sum: 12,500 EUR", "[x] Married", "Owner", "City: Paris"),
+        *("Received in May", "The last line.", "Note: Is this sum right?", "Remarks: None so far"),
+    ]
+    changes = document.extraction.changes
+    assert (changes["form field"], changes["text box"], changes["note"]) == (5, 1, 1)
+
+
+def test_a_page_of_fields_alone_has_text() -> None:
+    field = Annotation("form field", "12,500 EUR", "Sum", 100, 700, 300, 720)
+    assert [line[0] for line in put_in([], [field])] == ["Sum: 12,500 EUR"]
+
+
+def test_page_labels_stand_beside_the_numbers() -> None:
+    document = read_bytes("report.pdf", labelled_bytes(report_bytes(5), 2))
+    assert [page.label for page in document.pages] == ["i", "ii", "A-1", "A-2", "A-3"]
+    assert [page.number for page in document.pages] == [1, 2, 3, 4, 5]
+    assert [page.label for page in read_bytes("report.pdf", report_bytes(3)).pages] == ["", "", ""]
+
+
+def test_page_labels_are_untrusted() -> None:
+    assert page_label("3", 3) == ""
+    assert page_label("\x1b[31m1] (2) " + "x" * 99, 3) == "�31m1 2 " + "x" * 12
+    assert page_label(" \n", 3) == ""
+
+
+def shifted(text: str) -> str:
+    """As a font without a text encoding often comes out."""
+    return "".join(chr(ord(letter) - 29) if letter != " " else letter for letter in text)
+
+
+PROSE = (
+    "Every station on the water reports its level to the office in the valley, and the people that live beside it have"
+    " to be told at once when the bank of the stream is about to give way, which can happen in less than half an hour."
+    " Most towns keep boats for such days; those that do not have them ask the next one, and hope that some come soon."
+)
+
+
+def test_what_cannot_be_read() -> None:
+    assert meaningless([PROSE]) == 0
+    assert meaningless(["ACGT" * 100, "XKRT PLN CZK HRK BGN " * 20]) == 0
+    assert meaningless(["Город стоит на реке. " * 20, "洪水" * 100]) == 0
+    assert meaningless([shifted(PROSE)]) == 1
+    assert meaningless(["\x01\x0f\x11 " * 30]) == 1
+    assert meaningless(["(cid:12)(cid:7)" * 20]) == 1
+    assert meaningless(["/g12/g7" * 20]) == 1
+    assert meaningless(["The level \x01 fell"]) == 0  # damage, not gibberish
+
+
+def gibberish(letters: str) -> bytes:
+    codes = {0x61 + at: letter for at, letter in enumerate(letters)}
+    line = b"BT /F1 8 Tf 72 %d Td (" + b"abcdefgh hgfedcba " * 4 + b") Tj ET "
+    return mapped(codes, b"".join(line % (700 - 12 * at) for at in range(9)))
+
+
+def test_gibberish_is_said_with_a_way_out() -> None:
+    (warning,) = read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10RST\x7f")).extraction.warnings
+    assert warning.startswith("Page 1 of odd.pdf cannot be read")
+    assert "--ocr reads them" in warning
+
+
+def test_a_pdf_of_control_characters_holds_no_text() -> None:
+    with pytest.raises(InputError) as caught:
+        read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10\x11\x12\x13\x7f"))
+    assert "no meaning" in caught.value.why
+    assert "specextend summarize odd.pdf --ocr" in caught.value.fix

@@ -1,0 +1,118 @@
+"""Reading takes time in proportion to the length of a text, whatever is in it.
+
+Each of these took minutes or hours where work grew with the square of its length. They are read by workers, which are
+stopped after a minute.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from specextend_cli.documents import cleaning, read_bytes
+from specextend_cli.documents.mail import MAX_HEADER
+from specextend_cli.errors import InputError
+
+SIZE = 25_000
+CHANCE = random.Random(20)
+REPEATED = (
+    *(
+        "a",
+        "ab-",
+        "it’",
+        "0",
+        "123,",
+        "1.",
+        "1 ",
+        "洪水",
+        "é",
+        "e\u0301",
+        "a¹",
+        "(",
+        "[",
+        '"',
+        "”",
+        ".",
+        ". ",
+        ".”",
+        ",",
+        "-",
+    ),
+    *(
+        "_",
+        "…",
+        " .",
+        "..1",
+        "\t",
+        "a\x08",
+        "\x1b[",
+        "\x1b]",
+        "\x9b0",
+        "\u200d",
+        "a\u00ad",
+        "\u00a0",
+        "x\n",
+        "-\n",
+        "A. ",
+    ),
+    *(
+        "ab-\n",
+        "1-\n",
+        "Mr. ",
+        "\n",
+        "- a\n",
+        "1. a\n",
+        "xvi\n",
+        "12\n\n",
+        "River ",
+        "# a\n\n",
+        "`",
+        "\ue000",
+        "\ufffd",
+    ),
+)
+LINES = ("".join(CHANCE.choice("ACGT") for _ in range(SIZE)), "".join(CHANCE.choice("aBc0+/") for _ in range(SIZE)))
+
+
+def test_texts_of_any_shape() -> None:
+    shapes = [*((repeated * SIZE)[:SIZE] for repeated in REPEATED), *LINES]
+    document = read_bytes("a.txt", "\f".join(f"River\n{shape}\nBridge" for shape in shapes).encode())
+    assert document.extraction.pages == len(shapes)
+    assert document.text.endswith("Bridge")
+
+
+def test_markdown_of_any_shape() -> None:
+    shapes = ["# River", *((repeated * SIZE)[:SIZE] for repeated in REPEATED), *LINES, "Bridge"]
+    assert read_bytes("a.md", "\n\n".join(shapes).encode()).text.endswith("Bridge")
+
+
+@pytest.mark.parametrize("page", ["x\f", "12\f"])
+def test_many_form_feeds(page: str) -> None:
+    document = read_bytes("a.txt", (page * 20_000 + "The river rises.").encode())
+    assert document.extraction.pages == 20_001
+    assert document.pages[-1].number == 20_001
+
+
+def test_long_headers_of_a_mail_are_cut_and_said() -> None:
+    data = b"Message-ID: <a@b>\nFrom: a@b.c\nSubject: " + b"a " * (1 << 20) + b"\n\nThe river rises.\n"
+    document = read_bytes("a.eml", data)
+    assert document.text.endswith("The river rises.")
+    assert len(document.title) <= MAX_HEADER
+    assert "were cut there" in document.extraction.warnings[0]
+
+
+def test_headings_without_end() -> None:
+    page = "<html><body>" + "<h1>a</h1>" * 20_000 + "<p>The river rises.</p></body></html>"
+    assert read_bytes("a.html", page.encode()).text.endswith("The river rises.")
+
+
+def test_cleaning_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "SECONDS", 0.0)
+    monkeypatch.setattr(cleaning, "SECONDS_PER_CHARACTER", 0.0)
+    monkeypatch.setattr(cleaning, "SECONDS_PER_PAGE", 0.0)
+    with pytest.raises(InputError) as caught:
+        read_bytes("a.txt", b"The river rises.\n" * 1_000)
+    assert caught.value.what == "a.txt could not be read"
+    assert "split it" in caught.value.fix
+    assert read_bytes("a.txt", b"The river rises.").text  # a small text needs no other process

@@ -1,0 +1,206 @@
+"""What repairs by position leave alone, and that none of them loses a line."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from specextend_cli.documents.clean import tidy
+from specextend_cli.documents.line import Line
+from specextend_cli.documents.repairs.captions import captions
+from specextend_cli.documents.repairs.empty_cells import empty_cells
+from specextend_cli.documents.repairs.notes import unmarked
+from specextend_cli.documents.repairs.reading_order import reading_order
+from specextend_cli.documents.repairs.running import running_lines
+from specextend_cli.documents.word_gaps import missing_spaces
+
+
+def at(text: str, base: float, *, left: float = 72, size: float = 10, page: int = 1, **more: object) -> Line:
+    return Line(text, page, left, left + 0.5 * size * len(text), base, size, **more)  # type: ignore[arg-type]
+
+
+def prose(letter: str, base: float, count: int, *, left: float = 72) -> list[Line]:
+    return [at(f"line {n} of the text {letter}", base - 12 * n, left=left) for n in range(count)]
+
+
+def texts(pages: list[list[Line]]) -> list[str]:
+    return [line.text for page in pages for line in page]
+
+
+def row(base: float, *cells: tuple[float, str]) -> Line:
+    ends = [(left + 5 * len(text), following) for (left, text), (following, _) in pairwise(cells)]
+    last, final = cells[-1]
+    text = "  ".join(text for _, text in cells)
+    return Line(text, 1, cells[0][0], last + 5 * len(final), base, 10, gaps=tuple(ends))
+
+
+# --------------------------------------------------------------------------------------------------- reading order
+
+
+def test_columns_keep_the_order_of_the_file() -> None:
+    left, right = prose("a", 700, 9), prose("b", 700, 9, left=320)
+    title, foot = at("A title over both of the columns of this page", 740, size=18), at("x" * 80, 400)
+    for page in ([title, *left, *right, foot], [title, *right, *left, foot]):
+        assert reading_order([page]) == ([page], [])
+
+
+def test_a_title_and_a_note_go_where_they_stand() -> None:
+    title, note = at("A title over the page", 740, size=18), at("1 A note at its foot that goes on", 90, size=7)
+    body = prose("a", 700, 9)
+    fixed, edits = reading_order([[note, *body, title]])
+    assert fixed == [[title, *body, note]]
+    assert {edit.kind for edit in edits} == {"moved"}
+
+
+def test_figures_at_an_axis_and_turned_lines_stay() -> None:
+    axis = [at(str(n), 500 + 12 * n) for n in range(9)]
+    turned = [at("a word that is turned", 900, turn=1), at("another one", 990, turn=1)]
+    page = [*prose("a", 700, 4), *axis, *turned, *prose("b", 400, 4)]
+    assert reading_order([page]) == ([page], [])
+
+
+def test_a_page_in_no_order_stays() -> None:
+    page = [at(f"a line of text {n}", 400 + 40 * n) for n in range(9)]
+    assert reading_order([page]) == ([page], [])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_repair_by_position_loses_a_line(seed: int) -> None:
+    chance = random.Random(seed)
+    words = (
+        "Figure 1: a river",
+        "goes on in small letters and is longer",
+        "A sentence that ends here, or there.",
+        "3  4",
+    )
+    page = [
+        at(
+            chance.choice(words) + f" {n}",
+            chance.uniform(0, 800),
+            left=chance.choice((40, 72, 300)),
+            size=chance.choice((7, 10, 10, 10, 18)),
+            bold=chance.random() < 0.2,
+            turn=int(chance.random() < 0.05),
+        )
+        for n in range(chance.randrange(1, 60))
+    ]
+    for repair in (reading_order, captions, empty_cells):
+        assert sorted(texts(repair([page, page])[0])) == sorted(texts([page, page]))
+    assert tidy([page])
+
+
+# -------------------------------------------------------------------------------------------------------- captions
+
+
+def test_a_sentence_goes_on_above_a_figure() -> None:
+    above = [
+        at("A sentence that is interrupted by a figure", 700),
+        at("goes on behind it and ends. It is the last.", 600),
+    ]
+    figure = [at("Figure 2: Levels", 680, size=8), at("Mill", 650, size=7)]
+    fixed, _ = captions([[above[0], *figure, above[1], *prose("a", 570, 3)]])
+    assert texts(fixed)[:4] == [above[0].text, above[1].text, "Figure 2: Levels", "Mill"]
+
+
+def test_what_is_no_caption_stays() -> None:
+    first = at("A sentence that says it all as is shown in", 700)
+    told = [at("Table 1 and then in the others that follow it", 688), at("goes on, and on and ends.", 676)]
+    ended = [at("A sentence that ends here, before the figure.", 700), at("Figure 2: Levels", 680, size=8)]
+    listed = [
+        at("Parameters of the function that is called so", 700),
+        at("source: where it is that it comes from", 660),
+    ]
+    pages = ([first, *told], [*ended, at("goes on in small letters and no more", 600)], [*listed, *prose("a", 600, 3)])
+    for page in pages:
+        assert captions([page]) == ([page], [])
+
+
+# ----------------------------------------------------------------------------------------------------------- cells
+
+
+def test_a_table_of_contents_has_no_empty_cells() -> None:
+    entries = ((72, "Appendix I"), (160, "Methods"), (500, "7")), ((160, "Oil"), (500, "8")), ((160, "Gas"), (500, "9"))
+    page = [row(700 - 14 * n, *cells) for n, cells in enumerate(entries)]
+    assert empty_cells([page]) == ([page], [])
+
+
+def test_further_lines_of_cells_are_no_rows() -> None:
+    page = [
+        row(700, (72, "Praise"), (160, "A public word for good"), (360, "Alone")),
+        row(688, (160, "work, and a letter of"), (360, "or in pairs")),
+        row(676, (72, "Penalty"), (160, "A fine"), (360, "Alone")),
+        row(664, (72, "Other"), (160, "A warning"), (360, "Alone")),
+    ]
+    assert empty_cells([page]) == ([page], [])
+
+
+def test_a_cell_over_two_columns_fills_nothing() -> None:
+    page = [row(700 - 14 * n, (72, f"Mill {n}"), (160, "3.20"), (220, "19"), (280, "7")) for n in range(4)]
+    spanning = row(714, (72, "Place"), (160, "What was measured"))
+    assert empty_cells([[spanning, *page]]) == ([[spanning, *page]], [])
+
+
+# ---------------------------------------------------------------------------------------------------------- spaces
+
+
+def spans(text: str, gaps: dict[int, float], usual: float = 0.0) -> list[tuple[float, float]]:
+    """Characters of half a size each; `gaps` before some of them, in sizes of 10."""
+    found, place = [], 0.0
+    for number, _ in enumerate(text):
+        place += 10 * gaps.get(number, usual)
+        found.append((place, place + 5))
+        place += 5
+    return found
+
+
+def test_spaces_are_put_in_clear_gaps_only() -> None:
+    text = "therivertakesitswayto"
+    clear = {3: 0.25, 8: 0.25, 13: 0.26, 16: 0.25, 19: 0.24}
+    assert missing_spaces(text, spans(text, clear), 10) == set(clear)
+    uneven = {number: 0.02 * (number % 11) for number in range(1, len(text))}
+    assert not missing_spaces(text, spans(text, uneven), 10)
+
+
+def test_writing_without_spaces_gets_none() -> None:
+    for text in ("这条河从山上流下来经过许多田地和村庄", "この川は山から流れて海に入る人々は", "แม่น้ำไหลจากภูเขาผ่านทุ่งนา"):
+        assert not missing_spaces(text, spans(text, {3: 0.3, 8: 0.3}), 10)
+
+
+# ----------------------------------------------------------------------------------------------------------- marks
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("the grants¹⁰²³ of 1999¹² and 2016,³", "the grants of 1999 and 2016,"),
+        ("of 1,234ᵇ and 45%ᶜ, the totalᵃ", "of 1,234 and 45%, the total"),
+        ("several.¹,² Then", "several. Then"),
+        ("10⁶, 10⁻⁶, x², m³, (a + b)², 2.5³ and (see above)⁴", "10⁶, 10⁻⁶, x², m³, (a + b)², 2.5³ and (see above)"),
+        ("2ⁿ and eˣ of the 19ᵉ and the XXIᵉ siècle", "2^n and e^x of the 19e and the XXIe siècle"),
+        ("ᵃ Includes all", "a Includes all"),
+        ("¹² 18 U.S.C.", "12 18 U.S.C."),
+    ],
+)
+def test_marks_of_notes_and_powers(text: str, plain: str) -> None:
+    assert unmarked(text, 1, []) == plain
+
+
+# ---------------------------------------------------------------------------------------------------- running heads
+
+
+def test_a_large_head_goes_with_its_page_number_and_chapters_stay() -> None:
+    def pages(head: str) -> list[list[Line]]:
+        return [
+            [
+                at(head.replace("#", str(n)), 760, size=14, page=n),
+                *(at(f"{'x' * (20 + n)} {k}", 700 - 12 * k, page=n) for k in range(9)),
+            ]
+            for n in range(1, 7)
+        ]
+
+    for head in ("Levels and Floods  #", "# | Levels and Floods", "Levels and Floods  Page #"):
+        assert all("Levels" not in line.text for page in running_lines(pages(head))[0] for line in page)
+    for title in ("#. Levels and Floods", "Chapter #"):
+        assert running_lines(pages(title)) == (pages(title), [])

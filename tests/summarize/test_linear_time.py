@@ -1,0 +1,45 @@
+"""What reads a document's text takes time in proportion to its length, whatever is in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from specextend_cli.summarize.lexical import Index, terms
+from specextend_cli.summarize.quantities import numbers
+from specextend_cli.summarize.sentences import split
+
+MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes
+
+
+def test_texts_of_any_shape() -> None:
+    subprocess.run([sys.executable, Path(__file__).with_name("linear_work.py")], check=True, timeout=MINUTES)
+
+
+def test_abbreviations_and_numbers_of_items_end_no_sentence() -> None:
+    text = "1. Mr. Hill of St. Mary left.  2. See Fig. 3. It rose. \n\nAt 5 p.m. J. Roe came."
+    assert split(text) == [
+        "1. Mr. Hill of St. Mary left.  ",
+        "2. See Fig. 3. ",
+        "It rose. \n\n",
+        "At 5 p.m. ",
+        "J. Roe came.",
+    ]
+
+
+def test_a_run_of_hundreds_is_no_number_of_thousands_of_digits() -> None:
+    (number,) = numbers("hundred " * 5_000)
+    assert len(max(number.readings)) < 30
+
+
+def test_terms_have_no_accents_however_many_there_are() -> None:
+    assert terms("Ré\u0301\u0323sume\u0301 ﬁne Ÿ \u0f73") == terms("resume fine y")
+
+
+def test_shares_of_some_passages() -> None:
+    index = Index(["river bridge", "river", "bridge", "river bridge"])
+    weights = index.weights("river bridge")
+    whole = index.shares(weights)
+    assert index.shares(weights, range(1, 3)) == {passage: whole[passage] for passage in (1, 2)}
+    assert all(index.share(weights, passage) == whole[passage] for passage in range(4))

@@ -1,0 +1,25 @@
+"""Presets, caches, checkpoints and package indexes that somebody else made, and a home of the test's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+for folder in (TESTS / "untrusted", TESTS / "models"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where caches and configuration lie: no test sees or touches the user's."""
+    home = tmp_path / "home"
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(home / "cache" / name))
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name: str(home / "config" / name))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hub"))
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    return home

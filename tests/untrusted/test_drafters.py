@@ -1,0 +1,170 @@
+"""A drafter can waste time, never change a token: invalid trees, non-finite scores and damaged weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_identity import POLICIES, SHAPE, run, small
+from tiny_heads import tiny_head
+from tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
+from torch import Tensor
+
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter
+from specextend_cli.engine.events import DrafterFailed, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
+
+NEW = 12
+TOKENS = prompt(40)
+NOT_NUMBERS = (float("nan"), float("inf"), -float("inf"))
+
+
+class HostileDrafter:
+    """Hands over whatever it was given, one tree after the other."""
+
+    name = "hostile"
+    feature_layers: tuple[int, ...] = ()
+    retrieves = False
+    failure: str | None = None
+
+    def __init__(self, trees: Sequence[DraftTree]) -> None:
+        self.trees, self.asked = trees, 0
+
+    def begin(self, capacity: int) -> None: ...
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None: ...
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        self.asked += 1
+        return self.trees[self.asked % len(self.trees)]
+
+    def retrieve(self, scores: Tensor) -> None: ...
+
+    def visible(self) -> Tensor:
+        return torch.arange(0)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> DraftTree:
+    """Any three tensors: parents behind their children, tokens of no vocabulary, scores that are not numbers."""
+
+    def tensor(values: st.SearchStrategy[float], dtype: torch.dtype) -> Tensor:
+        length = n if draw(st.integers(0, 9)) else draw(st.integers(0, 40))
+        return torch.tensor(draw(st.lists(values, min_size=length, max_size=length)), dtype=dtype)
+
+    n = draw(st.integers(0, 40))
+    return DraftTree(
+        tensor(st.integers(0, VOCABULARY - 1) | st.integers(-(2**31), 2**31), torch.long),
+        tensor(st.integers(-3, 45), torch.long),
+        tensor(st.floats(0, 1, width=32) | st.floats(width=32), torch.float32),
+    )
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return Target(LanguageModel(tiny()))
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[int]:
+    return generate(tiny(), TOKENS, NEW)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(trees(), min_size=1, max_size=4), st.booleans())
+def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
+    target: Target, expected: list[int], handed: list[DraftTree], gate: bool
+) -> None:
+    assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(trees(), min_size=1, max_size=4), st.integers(0, 2**31))
+def test_nor_do_sampled_ones(target: Target, handed: list[DraftTree], seed: int) -> None:
+    sampling = Sampling(temperature=0.9, top_k=30, seed=seed, repetition_penalty=1.1)
+    plain, _ = run(target, HostileDrafter([DraftTree(*torch.zeros(3, 0))]), TOKENS, small("full"), sampling, new=NEW)
+    assert run(target, HostileDrafter(handed), TOKENS, small("full"), sampling, new=NEW)[0] == plain
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees(), st.integers(1, 45))
+def test_a_repaired_tree_is_valid_and_so_are_its_best_nodes(tree: DraftTree, n: int) -> None:
+    for valid in (tree.repaired(7, VOCABULARY), tree.repaired(7, VOCABULARY).best(n)):
+        tokens, parents, scores = valid.tokens.tolist(), valid.parents.tolist(), valid.scores.tolist()
+        assert (tokens[0], parents[0], scores[0]) == (7, 0, 1.0)
+        assert all(0 <= token < VOCABULARY for token in tokens)
+        assert all(0 <= parent < node for node, parent in enumerate(parents) if node)
+        assert all(0 <= score <= scores[parent] for score, parent in zip(scores, parents, strict=True))
+
+
+def test_a_valid_tree_is_repaired_to_itself() -> None:
+    tree = DraftTree(torch.tensor([7, 1, 2, 3]), torch.tensor([0, 0, 1, 0]), torch.tensor([1.0, 0.5, 0.5, 0.25]))
+    same = tree.repaired(7, VOCABULARY)
+    assert all(torch.equal(getattr(tree, part), getattr(same, part)) for part in ("tokens", "parents", "scores"))
+
+
+def _damaged(module: torch.nn.Module, value: float) -> torch.nn.Module:
+    """One number of every matrix replaced."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.dim() == 2:
+                parameter[0, 0] = value
+    return module
+
+
+def _eagle(target: Target, policy: str, value: float) -> Drafter:
+    return EagleDrafter(_damaged(tiny_head("eagle3"), value), target, small(policy))  # type: ignore[arg-type]
+
+
+def _lm(target: Target, policy: str, value: float) -> Drafter:
+    return LMDrafter(LanguageModel(_damaged(small_draft(), value)), target, small(policy))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [_eagle, _lm])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("value", NOT_NUMBERS)
+@pytest.mark.parametrize("blended", [False, True])
+def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
+    make: Callable[[Target, str, float], Drafter],
+    policy: str,
+    value: float,
+    blended: bool,
+    target: Target,
+    expected: list[int],
+) -> None:
+    drafter = make(target, policy, value)
+    whole = BlendDrafter([NgramDrafter(), drafter]) if blended else drafter
+    failures = []
+    for _ in range(2):
+        tokens = []
+        for event in decode(
+            target, whole, TOKENS, stop=Stop(NEW), retrieval=small(policy), budget=Budget(SHAPE, gate=False)
+        ):
+            if isinstance(event, Step):
+                tokens += event.tokens
+            elif isinstance(event, DrafterFailed):
+                failures.append(event.why)
+        assert tokens == expected
+    assert len(failures) == 1
+    assert "not numbers" in failures[0]
+    assert whole.failure == failures[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"eps": -1.0}, {"eps": float("nan")}, {"rope": {"rope_type": "default", "rope_theta": -5.0}}],
+)
+def test_a_head_whose_settings_make_no_numbers_changes_nothing(
+    changes: dict[str, object], target: Target, expected: list[int]
+) -> None:
+    drafter = BlendDrafter([NgramDrafter(), EagleDrafter(tiny_head("eagle3", **changes), target, small("retrieval"))])
+    assert run(target, drafter, TOKENS, small("retrieval"), new=NEW)[0] == expected

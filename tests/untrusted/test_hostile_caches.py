@@ -1,0 +1,310 @@
+"""Compiled code is loaded only as it was written, from where nobody else can write."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from specextend_cli.engine import native, private_files, unpacked
+from specextend_cli.engine.compiled import Programs
+from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.native import library as library_module
+from specextend_cli.engine.private_files import (
+    DamagedError,
+    UntrustedError,
+    checked,
+    discard,
+    is_good,
+    make_private,
+    publish,
+)
+from specextend_cli.engine.program import load_program
+from specextend_cli.models import store
+from specextend_cli.summarize import compiling
+from specextend_cli.summarize.notes import NoteStore
+
+NOBODY = 65534
+
+
+def written(directory: Path, content: bytes = b"machine code", name: str = "kernels.so") -> Path:
+    """A file of ours in a directory of ours."""
+    make_private(directory)
+    made = directory / f"{name}.1"
+    made.write_bytes(content)
+    publish(made, directory / name)
+    return directory / name
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "programs"
+
+
+def test_what_was_written_is_loaded(place: Path) -> None:
+    file = written(place)
+    assert is_good(file)
+    assert checked(file) == file.resolve()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert {path.name for path in place.iterdir()} == {"kernels.so", "kernels.so.sha256"}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in place.iterdir())
+    file = written(place, b"newer")
+    assert checked(file).read_bytes() == b"newer"
+    discard(file)
+    assert not list(place.iterdir())
+    assert not is_good(file)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_whatever_the_umask(place: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        file = written(place)
+    finally:
+        os.umask(before)
+    assert is_good(file)
+    assert checked(file)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_a_file_that_was_cut_off_is_no_longer_good(place: Path, cut: int) -> None:
+    file = written(place)
+    os.truncate(file, cut)
+    assert not is_good(file)
+    with pytest.raises(DamagedError, match="damaged"):
+        checked(file)
+
+
+def test_a_file_without_its_record_is_not_loaded(place: Path) -> None:
+    file = written(place)
+    file.with_name("kernels.so.sha256").unlink()
+    assert not is_good(file)
+    with pytest.raises(OSError, match="sha256"):
+        checked(file)
+
+
+def test_a_directory_of_an_earlier_version_becomes_private(place: Path) -> None:
+    file = written(place)
+    place.chmod(0o777)
+    with pytest.raises(UntrustedError, match="can be written by other users"):
+        checked(file)
+    make_private(place)
+    assert checked(file)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o757])
+def test_others_may_not_write_in_the_directory(place: Path, mode: int) -> None:
+    file = written(place)
+    place.chmod(mode)
+    with pytest.raises(UntrustedError, match=r"can be written by other users.*XDG_CACHE_HOME"):
+        checked(file)
+
+
+def test_others_may_not_exchange_the_directory(place: Path) -> None:
+    """A cache in a directory where everybody may write is renamed, and another put in its place."""
+    file = written(place)
+    place.parent.chmod(0o777)
+    with pytest.raises(UntrustedError, match="can be written by other users"):
+        checked(file)
+    place.parent.chmod(0o1777)  # as /tmp: what is ours stays
+    assert checked(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("which", ["file", "record", "directory", "above"])
+def test_nothing_of_another_user_is_loaded(place: Path, which: str) -> None:
+    file = written(place)
+    path = {"file": file, "record": file.with_name("kernels.so.sha256"), "directory": place, "above": place.parent}
+    os.chown(path[which], NOBODY, NOBODY)
+    with pytest.raises(UntrustedError, match="belongs to another user"):
+        checked(file)
+    with pytest.raises(UntrustedError) if which in ("directory", "above") else nullcontext():
+        make_private(place)
+    assert is_good(file) == (which in ("directory", "above"))
+
+
+def test_files_that_others_can_write_are_not_loaded(place: Path) -> None:
+    file = written(place)
+    file.chmod(0o666)
+    assert not is_good(file)
+    with pytest.raises(UntrustedError):
+        checked(file)
+
+
+def test_groups_that_are_shared(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many systems give every user a group of their own, and a umask that lets it write."""
+    file = written(place)
+    place.parent.chmod(0o770)
+    monkeypatch.setattr(private_files, "_is_own_group", lambda group: True)
+    assert checked(file)
+    monkeypatch.setattr(private_files, "_is_own_group", lambda group: False)
+    with pytest.raises(UntrustedError):
+        checked(file)
+
+
+def test_links_are_followed_before_anything_is_believed(place: Path, tmp_path: Path) -> None:
+    file = written(place)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o777)
+    elsewhere.chmod(0o777)
+    shutil.copy(file, elsewhere / file.name)
+    shutil.copy(file.with_name("kernels.so.sha256"), elsewhere)
+    link = tmp_path / "link"
+    link.symlink_to(elsewhere)
+    with pytest.raises(UntrustedError):
+        checked(link / file.name)
+    file.unlink()
+    file.symlink_to(elsewhere / file.name)
+    with pytest.raises(UntrustedError):
+        checked(file)
+
+
+def test_something_that_is_no_file(place: Path) -> None:
+    file = written(place)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DamagedError):
+        checked(file)
+    assert not is_good(file)
+
+
+def library_that_leaves_a_mark(tmp_path: Path, mark: Path) -> Path:
+    """A shared library that runs code when it is loaded."""
+    compiler = shutil.which("cc") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no compiler")
+    source = tmp_path / "mark.c"
+    source.write_text(
+        f'#include <stdio.h>\n__attribute__((constructor)) static void f(void) {{ fclose(fopen("{mark}", "w")); }}\n'
+    )
+    subprocess.run([compiler, "-x", "c", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "mark.so")], check=True)
+    return tmp_path / "mark.so"
+
+
+def test_a_foreign_library_in_a_shared_cache_does_not_run(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its own record beside it, where the program's own would lie."""
+    mark = tmp_path / "ran"
+    file = written(place, library_that_leaves_a_mark(tmp_path, mark).read_bytes())
+    place.parent.chmod(0o777)
+    monkeypatch.setattr(library_module, "is_loaded", lambda: False)
+    library = Library(file)
+    with pytest.raises(CannotCompileError, match="can be written by other users"):
+        library.load()
+    assert not mark.exists()
+    with pytest.raises(CannotCompileError, match="can be written by other users"):
+        load_program(file)
+    place.parent.chmod(0o700)
+    with pytest.raises((CannotCompileError, AttributeError, RuntimeError)):  # it is loaded, and has no kernels
+        library.load()
+    assert mark.exists()
+
+
+def test_a_library_that_was_cut_off_is_made_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading it ended the process with a bus error, in every run."""
+    made: list[str] = []
+
+    def make(self: Library) -> None:
+        made.append("made")
+        written(self.file.parent, name=self.file.name)
+
+    file = written(place)
+    os.truncate(file, 4)
+    monkeypatch.setattr(native, "is_loaded", lambda: False)
+    monkeypatch.setattr(compiling, "cache_root", lambda: place.parent)
+    monkeypatch.setattr(compiling, "weight_files", lambda model: [Path(torch._C.__file__)] * 3)
+    monkeypatch.setattr(compiling, "_WORTH", 0)
+    monkeypatch.setattr(Library, "within", lambda directory: Library(file))
+    monkeypatch.setattr(Library, "make", make)
+    monkeypatch.setattr(Library, "load", lambda self: made.append("loaded"))
+    list(compiling.kernels(place, torch.device("cpu")))
+    list(compiling.kernels(place, torch.device("cpu")))
+    assert made == ["made", "loaded", "loaded"]
+
+
+def test_a_shared_cache_is_said_with_what_to_do(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(place)
+    place.parent.chmod(0o777)
+    monkeypatch.setattr(native, "is_loaded", lambda: False)
+    monkeypatch.setattr(library_module, "is_loaded", lambda: False)
+    monkeypatch.setattr(compiling, "cache_root", lambda: place.parent)
+    monkeypatch.setattr(compiling, "weight_files", lambda model: [Path(torch._C.__file__)] * 3)
+    monkeypatch.setattr(compiling, "_WORTH", 0)
+    monkeypatch.setattr(Library, "within", lambda directory: Library(file))
+    *_, last = compiling.kernels(place, torch.device("cpu"))
+    assert "can be written by other users" in last.name
+    assert "XDG_CACHE_HOME" in last.name
+    discard(file)
+    monkeypatch.setattr(Library, "make", lambda self: pytest.fail("compiled into it"))
+    *_, last = compiling.kernels(place, torch.device("cpu"))
+    assert "can be written by other users" in last.name
+
+
+def test_a_program_that_was_exchanged_is_made_again(place: Path) -> None:
+    files = {kind: written(place, name=f"{kind}.pt2") for kind in ("token", "tree")}
+    programs = Programs((), (), 1, files, 1)  # type: ignore[arg-type]
+    assert programs.missing == []
+    files["tree"].write_bytes(b"machine cope")
+    assert programs.missing == ["tree"]
+    with pytest.raises(CannotCompileError, match="damaged"):
+        load_program(files["tree"])
+
+
+def test_one_that_stops_while_it_writes_leaves_nothing_that_is_loaded(place: Path) -> None:
+    code = f"""
+import os, signal
+from contextlib import nullcontext
+from pathlib import Path
+from specextend_cli.engine import private_files
+private_files._sync = lambda path: os.kill(os.getpid(), signal.SIGKILL) if path.suffix == {{suffix!r}} else None
+made = Path({str(place)!r}) / "kernels.so.2"
+made.write_bytes(b"newer")
+private_files.publish(made, made.with_name("kernels.so"))
+"""
+    file = written(place)
+    for suffix, survives in ((".2", True), (".sha256", True), ("", False)):
+        done = subprocess.run([sys.executable, "-c", code.format(suffix=suffix)], capture_output=True, check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert is_good(file)
+        assert file.read_bytes() == (b"machine code" if survives else b"newer")
+
+
+def test_directories_that_torch_left_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    unpacked._sweep.cache_clear()
+    hours_ago = time.time() - 7200
+    for name, inside, when in (
+        ("aotinductor_ours", "token-0123456789abcdef", hours_ago),
+        ("aotinductor_head", "head-rows-0123456789abcdef", hours_ago),
+        ("aotinductor_new", "tree-0123456789abcdef", time.time()),
+        ("aotinductor_other", "somebody", hours_ago),
+        ("others", "token-0123456789abcdef", hours_ago),
+    ):
+        (tmp_path / name / inside).mkdir(parents=True)
+        os.utime(tmp_path / name, (when, when))
+    (tmp_path / "elsewhere" / "token-0123456789abcdef").mkdir(parents=True)
+    (tmp_path / "aotinductor_link").symlink_to(tmp_path / "elsewhere")
+    unpacked.remove_unpacked()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["aotinductor_link", "aotinductor_new", "aotinductor_other", "elsewhere", "others"]
+    assert (tmp_path / "elsewhere" / "token-0123456789abcdef").is_dir()
+
+
+def test_the_cache_is_for_its_user_alone(home: Path) -> None:
+    """Models may be anybody's; what documents say may not."""
+    NoteStore(store.cache_root() / "notes.sqlite")
+    assert stat.S_IMODE(store.cache_root().stat().st_mode) == 0o700
+    shutil.rmtree(store.cache_root())
+    store.build(store.cache_root() / "models" / "mine", lambda into: None)
+    assert stat.S_IMODE(store.cache_root().stat().st_mode) == 0o700
+    assert stat.S_IMODE((store.cache_root() / "models").stat().st_mode) == 0o700

@@ -1,0 +1,257 @@
+"""A model's directory that lies, is nested without end or asks for code: an error of the model, at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tiny_models import COMMON, make, tiny
+from torch import Tensor
+
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import ModelError
+from specextend_cli.models import model_config
+from specextend_cli.models.load import load_model, load_tokenizer
+from specextend_cli.models.shape import Shape
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.models.weights import check_safetensors, weight_files
+
+DEEP = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' * 300 + "1" + "}" * 300]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("saved")
+    tiny().save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture
+def model(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def change(directory: Path, **settings: Any) -> None:
+    file = directory / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], None]) -> None:
+    file = directory / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}
+    edit(tensors)
+    save_file(tensors, file, {"format": "pt"})
+
+
+def refused(directory: Path, because: str = "") -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        load_model(directory)
+    assert because in caught.value.why
+    return caught.value
+
+
+def wrappers() -> dict[str, transformers.PreTrainedConfig]:
+    text = {**COMMON, "head_dim": 16}
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    return {
+        "gemma3": transformers.Gemma3Config(text_config=text, vision_config=vision),
+        "llava": transformers.LlavaConfig(text_config=COMMON | {"model_type": "llama"}, vision_config=vision),
+        "qwen2-vl": transformers.Qwen2VLConfig(),
+        "clip": transformers.CLIPConfig(),
+    }
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "llava", "qwen2-vl", "clip"])
+def test_models_that_wrap_a_text_model(kind: str, model: Path) -> None:
+    """`Gemma3Config` has no vocabulary, no layers and no heads of its own."""
+    (model / "config.json").write_text(wrappers()[kind].to_json_string())
+    error = refused(model, "images or sound")
+    assert "presets list" in error.fix
+    with pytest.raises(ModelError) as caught:
+        Shape.of(model)
+    assert "images or sound" in caught.value.why
+
+
+def test_a_wrapper_that_is_loaded_already() -> None:
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(make(wrappers()["gemma3"]))
+    assert "images or sound" in caught.value.why
+
+
+@pytest.mark.parametrize("text", [*DEEP, "[]", "null", "3", '"x"', "{", "", "\x00", "{}"])
+def test_configurations_that_are_none(text: str, model: Path) -> None:
+    (model / "config.json").write_text(text)
+    refused(model)
+    with pytest.raises(ModelError):
+        Shape.of(model)
+
+
+@pytest.mark.parametrize("text", DEEP)
+def test_nesting_without_end_in_every_other_file(text: str, model: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (model / name).write_text(text)
+    for read in (TextEncoder.of, load_tokenizer):
+        with pytest.raises(ModelError, match="tokenizer"):
+            read(model)
+    index = model / "model.safetensors.index.json"
+    index.write_text(text)
+    assert weight_files(model) == []
+    index.unlink()
+    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text.encode())
+    with pytest.raises(ModelError, match="damaged"):
+        check_safetensors(model / "model.safetensors")
+
+
+@pytest.mark.parametrize("length", [1 << 40, (1 << 64) - 1, 200_000_000])
+def test_a_header_is_not_read_for_ever(length: int, model: Path) -> None:
+    file = model / "model.safetensors"
+    file.write_bytes(struct.pack("<Q", length))
+    with file.open("r+b") as opened:
+        opened.truncate(300_000_000)  # sparse
+    with pytest.raises(ModelError, match="damaged"):
+        check_safetensors(file)
+
+
+@pytest.mark.parametrize("name", ["../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors", "..", 3, None])
+def test_an_index_names_files_beside_it(name: Any, model: Path) -> None:
+    (model.parent / "x.safetensors").write_bytes((model / "model.safetensors").read_bytes())
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    assert weight_files(model) == []
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+@pytest.mark.parametrize("value", ["owner/kernel", "flash_attention_2", {"": "owner/kernel"}, "eager"])
+def test_a_configuration_chooses_no_kernels(key: str, value: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the `kernels` package there, `owner/kernel` would be downloaded from the Hub and run."""
+    change(model, **{key: value, "_experts_implementation": "owner/kernel"})
+    loaded = load_model(model)
+    assert loaded.config._attn_implementation == "sdpa"
+    assert load_model(model, attn_implementation="eager").config._attn_implementation == "eager"
+
+
+def test_code_of_a_repository_is_never_run(model: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    code = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\nclass Odd: ...\n"
+    for name in ("modeling_odd.py", "configuration_odd.py", "tokenization_odd.py"):
+        (model / name).write_text(code)
+    classes = {
+        "AutoConfig": "configuration_odd.Odd",
+        "AutoModelForCausalLM": "modeling_odd.Odd",
+        "AutoTokenizer": ["tokenization_odd.Odd", None],
+    }
+    change(model, auto_map=classes)
+    load_model(model)  # transformers has a Llama of its own
+    change(model, model_type="odd")
+    refused(model)
+    assert not mark.exists()
+
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"num_hidden_layers": 10**9},
+    {"num_hidden_layers": -1},
+    {"num_hidden_layers": "3"},
+    {"num_hidden_layers": [3]},
+    {"vocab_size": 10**12},
+    {"vocab_size": -5},
+    {"hidden_size": 10**12},
+    {"intermediate_size": 10**12},
+    {"max_position_embeddings": 10**12},
+    {"num_attention_heads": 0},
+    {"num_attention_heads": -4},
+    {"num_attention_heads": 3},
+    {"num_labels": 10**8},
+    {"num_key_value_heads": 10**7},
+    {"hidden_act": "__import__"},
+    {"hidden_act": 3},
+    {"rope_parameters": "linear"},
+    {"rope_parameters": {"rope_type": "nothing"}},
+    {"rope_scaling": {"type": "linear", "factor": "2"}, "rope_parameters": None},
+    {"model_type": ["llama"]},
+    {"model_type": {}},
+    {"model_type": None},
+    {"model_type": "../../x"},
+    {"dtype": "load"},
+    {"dtype": "__name__"},
+    {"dtype": ["float32"]},
+    {"id2label": "x"},
+    {"id2label": {"a": "b"}},
+    {"quantization_config": "x"},
+    {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+    {"transformers_weights": "../x.safetensors"},
+    {"transformers_weights": "/etc/x.safetensors"},
+]
+
+
+@pytest.mark.parametrize("settings", IMPOSSIBLE, ids=json.dumps)
+def test_what_no_model_has(settings: dict[str, Any], model: Path) -> None:
+    change(model, **settings)
+    refused(model)
+
+
+SIZES = {"vocab_size": 98, "hidden_size": 32, "intermediate_size": 95, "num_key_value_heads": 4, "num_hidden_layers": 4}
+
+
+@pytest.mark.parametrize("key", SIZES)
+def test_a_size_that_contradicts_the_tensors(key: str, model: Path) -> None:
+    change(model, **{key: SIZES[key]})
+    refused(model)
+
+
+def test_a_model_cut_short(model: Path) -> None:
+    """transformers leaves out what has no place, without a word."""
+    change(model, num_hidden_layers=2)
+    refused(model, "model.layers.2.")
+
+
+def test_a_model_of_another_kind(model: Path) -> None:
+    """Qwen3 has norms that Llama has not."""
+    transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**COMMON, head_dim=16)).save_pretrained(model)
+    assert load_model(model)
+    change(model, model_type="llama", architectures=["LlamaForCausalLM"])
+    refused(model, "k_norm")
+
+
+def test_what_old_checkpoints_have_besides(model: Path) -> None:
+    def add(tensors: dict[str, Tensor]) -> None:
+        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(8)
+        tensors["v_head.weight"] = torch.ones(3)
+
+    change_tensors(model, add)
+    assert load_model(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn])
+def test_whole_numbers_are_no_weights(dtype: torch.dtype, model: Path) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    change_tensors(model, lambda tensors: tensors.update({name: tensors[name].to(dtype)}))
+    refused(model, "nothing says their scale")
+
+
+def test_sizes_of_real_models_are_believed() -> None:
+    """The largest there are."""
+    model_config._check_sizes(
+        {"num_hidden_layers": 126, "vocab_size": 262_208, "max_position_embeddings": 10_485_760, "hidden_size": 53_248}
+    )
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"model": 3}', '{"model": {"vocab": []}, "added_tokens": 3}', "\x00"])
+def test_tokenizers_that_are_none(text: str, model: Path) -> None:
+    (model / "tokenizer.json").write_text(text)
+    for read in (TextEncoder.of, load_tokenizer):
+        with pytest.raises(ModelError, match="tokenizer"):
+            read(model)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 1000, b"\n" + b"\xff" * 9 + b"\x7f", b"\x0a\x80\x80\x80\x80\x10"])
+def test_sentencepiece_models_that_are_none(content: bytes, model: Path) -> None:
+    (model / "tokenizer.model").write_bytes(content)
+    with pytest.raises(ModelError, match="tokenizer"):
+        TextEncoder.of(model)

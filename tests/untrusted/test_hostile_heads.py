@@ -1,0 +1,324 @@
+"""A draft head that says otherwise than its tensors, or what is not known here, is refused: never read wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from published_heads import angelslim, bare, safeailab_1, safeailab_3, specforge, speculators, tied, yarn
+from safetensors.torch import load_file, save_file
+from tiny_models import VOCABULARY, tiny
+from torch import Tensor
+
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import ModelError
+from specextend_cli.models.head_shape import HeadShape
+from specextend_cli.models.head_values import check_values
+from specextend_cli.models.heads import load_head
+
+Settings = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def lm() -> LanguageModel:
+    return LanguageModel(tiny())
+
+
+def change(directory: Path, **settings: Any) -> None:
+    file = directory / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+def change_inner(directory: Path, **settings: Any) -> None:
+    """The settings of speculators' decoder layer."""
+    inner = json.loads((directory / "config.json").read_text())["transformer_layer_config"]
+    change(directory, transformer_layer_config={**inner, **settings})
+
+
+def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], None]) -> None:
+    file = directory / "model.safetensors"
+    tensors = load_file(file)
+    edit(tensors)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
+
+
+def refused(directory: Path, lm: LanguageModel, *because: str) -> str:
+    with pytest.raises(ModelError) as caught:
+        load_head(directory, lm)
+    assert all(word in caught.value.why for word in because), caught.value.why
+    return caught.value.why
+
+
+SIZES = {
+    "hidden_size": 128,
+    "intermediate_size": 95,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 2,
+    "vocab_size": VOCABULARY + 1,
+    "draft_vocab_size": 41,
+    "head_dim": 32,
+    "target_hidden_size": 128,
+}
+
+
+@pytest.mark.parametrize("key", SIZES)
+@pytest.mark.parametrize("layout", [safeailab_3, speculators])
+def test_a_size_that_contradicts_the_tensors(layout: Any, key: str, tmp_path: Path, lm: LanguageModel) -> None:
+    layout(tmp_path)
+    if layout is speculators and key not in ("draft_vocab_size", "target_hidden_size"):
+        change_inner(tmp_path, **{key: SIZES[key]})
+    else:
+        change(tmp_path, **{key: SIZES[key]})
+    refused(tmp_path, lm)
+
+
+def test_fewer_layers_than_there_are(tmp_path: Path, lm: LanguageModel) -> None:
+    tied(tmp_path)
+    change(tmp_path, num_hidden_layers=1)
+    refused(tmp_path, lm, "num_hidden_layers 1", "it has 2")
+
+
+@pytest.mark.parametrize("layout", [bare, safeailab_3])
+def test_a_vocabulary_of_another_target(layout: Any, tmp_path: Path, lm: LanguageModel) -> None:
+    """The head has no embedding of its own that would tell."""
+    layout(tmp_path)
+    change(tmp_path, vocab_size=VOCABULARY - 1)
+    refused(tmp_path, lm, "vocab_size 96")
+
+
+WORDS = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, float("nan")]
+
+
+@pytest.mark.parametrize("key", [*SIZES, "max_position_embeddings"])
+def test_sizes_are_whole_numbers(key: str, tmp_path: Path, lm: LanguageModel) -> None:
+    for value in WORDS:
+        with pytest.raises(ValueError, match=key):
+            check_values({key: value})
+    angelslim(tmp_path)
+    change(tmp_path, **{key: "64"})
+    refused(tmp_path, lm, key)
+    with pytest.raises(ModelError):
+        HeadShape.of(tmp_path)
+
+
+FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings", "attention_bias"]
+
+
+@pytest.mark.parametrize("flag", [*FLAGS, "mlp_bias", "qkv_bias", "bias", "use_sliding_window"])
+def test_flags_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -> None:
+    """`bool("false")` is True."""
+    for value in ("true", "no", "", 0, 1, [], {}):
+        with pytest.raises(ValueError, match=flag):
+            check_values({flag: value})
+    speculators(tmp_path)
+    change(tmp_path, **{flag: "false"})
+    refused(tmp_path, lm, flag)
+    with pytest.raises(ModelError):
+        HeadShape.of(tmp_path)
+
+
+@pytest.mark.parametrize("flag", ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output"])
+def test_flags_in_a_table_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -> None:
+    specforge(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config.pop(flag, None)
+    config["eagle_config"][flag] = "false"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    refused(tmp_path, lm, flag)
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_an_output_without_a_norm(table: bool, tmp_path: Path, lm: LanguageModel) -> None:
+    """SpecForge trained heads so before it meant by `false` what others do; which one it is, nothing says."""
+    specforge(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["norm_output"]
+    (config["eagle_config"] if table else config)["norm_output"] = False
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    refused(tmp_path, lm, "norm_output")
+
+
+def test_speculators_means_one_thing_by_it(tmp_path: Path, lm: LanguageModel) -> None:
+    speculators(tmp_path)
+    change(tmp_path, norm_output=False)
+    assert not load_head(tmp_path, lm).head.config.feeds_normed
+    change(tmp_path, norm_output=True)
+    assert load_head(tmp_path, lm).head.config.feeds_normed
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layer_types": ["sliding_attention"], "sliding_window": 64},
+        {"layer_types": ["chunked_attention"]},
+        {"layer_types": "sliding_attention"},
+        {"sliding_window": 64},
+        {"sliding_window": 64, "use_sliding_window": True},
+        {"attention_chunk_size": 64},
+        {"model_type": "gemma"},
+        {"partial_rotary_factor": 0.5},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}},
+    ],
+)
+def test_attention_that_is_not_known_here(settings: Settings, tmp_path: Path, lm: LanguageModel) -> None:
+    speculators(tmp_path)
+    change_inner(tmp_path, **settings)
+    refused(tmp_path, lm)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layer_types": ["full_attention"], "sliding_window": None},
+        {"sliding_window": 64, "use_sliding_window": False},
+        {"sliding_window": 64, "layer_types": ["full_attention"]},
+        {"model_type": "qwen3"},
+        {"partial_rotary_factor": 1.0},
+    ],
+)
+def test_full_attention_in_other_words(settings: Settings, tmp_path: Path, lm: LanguageModel) -> None:
+    speculators(tmp_path)
+    change_inner(tmp_path, **settings)
+    assert load_head(tmp_path, lm)
+
+
+def test_a_copy_of_its_targets_configuration(tmp_path: Path, lm: LanguageModel) -> None:
+    """As SafeAILab's: more layers than a head can have, and a window that its layers never look at."""
+    safeailab_3(tmp_path)
+    change(tmp_path, num_hidden_layers=32, sliding_window=4096, model_type="mistral")
+    assert load_head(tmp_path, lm)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.bool, torch.float8_e4m3fn])
+@pytest.mark.parametrize("name", ["fc.weight", "midlayer.mlp.up_proj.weight", "norm.weight", "lm_head.weight"])
+def test_weights_are_numbers_with_a_point(dtype: torch.dtype, name: str, tmp_path: Path, lm: LanguageModel) -> None:
+    """Quantized ones mean something only with their scales."""
+    angelslim(tmp_path)
+    change_tensors(tmp_path, lambda tensors: tensors.update({name: tensors[name].to(dtype)}))
+    refused(tmp_path, lm, str(dtype).removeprefix("torch."))
+
+
+def test_quantized_heads(tmp_path: Path, lm: LanguageModel) -> None:
+    angelslim(tmp_path)
+    change(tmp_path, quantization_config={"quant_method": "fp8"})
+    refused(tmp_path, lm, "quantiz")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.bfloat16])
+def test_tokens_are_whole_numbers(dtype: torch.dtype, tmp_path: Path, lm: LanguageModel) -> None:
+    angelslim(tmp_path)
+    change_tensors(tmp_path, lambda tensors: tensors.update(d2t=tensors["d2t"].to(dtype)))
+    refused(tmp_path, lm, "d2t")
+
+
+def test_two_rows_for_one_token(tmp_path: Path, lm: LanguageModel) -> None:
+    """Siblings of a tree are distinct tokens."""
+    angelslim(tmp_path)
+
+    def twice(tensors: dict[str, Tensor]) -> None:
+        tensors["d2t"] = torch.zeros_like(tensors["d2t"])
+        tensors["d2t"][1] = -1
+        del tensors["t2d"]
+
+    change_tensors(tmp_path, twice)
+    refused(tmp_path, lm, "d2t")
+
+
+@pytest.mark.parametrize(
+    ("flag", "layout"), [("attention_bias", angelslim), ("mlp_bias", angelslim), ("qkv_bias", yarn)]
+)
+def test_biases_that_are_said_and_are_not_there(flag: str, layout: Any, tmp_path: Path, lm: LanguageModel) -> None:
+    layout(tmp_path)
+    change(tmp_path, **{flag: True})
+    refused(tmp_path, lm, flag)
+
+
+@pytest.mark.parametrize(("flag", "layout"), [("norm_before_fc", bare), ("fc_norm", speculators)])
+def test_norms_that_are_there_and_denied(flag: str, layout: Any, tmp_path: Path, lm: LanguageModel) -> None:
+    layout(tmp_path)
+    change(tmp_path, **{flag: False})
+    refused(tmp_path, lm, flag)
+
+
+@pytest.mark.parametrize("eps", [-1, 0, "1e-6", float("nan"), float("inf"), 2.0, None, True])
+def test_a_norm_that_divides_by_nothing(eps: Any, tmp_path: Path, lm: LanguageModel) -> None:
+    angelslim(tmp_path)
+    change(tmp_path, rms_norm_eps=eps)
+    if eps is None:  # the default
+        assert load_head(tmp_path, lm)
+    else:
+        refused(tmp_path, lm, "rms_norm_eps")
+
+
+ROPES: list[Settings] = [
+    {"rope_theta": -5},
+    {"rope_theta": float("nan")},
+    {"rope_theta": "10000"},
+    {"rope_theta": 0.5},
+    {"rope_scaling": {"type": "linear", "factor": 0}},
+    {"rope_scaling": {"type": "linear", "factor": -1.0}},
+    {"rope_scaling": {"type": "linear", "factor": "2"}},
+    {"rope_scaling": {"type": "linear", "factor": float("inf")}},
+    {"rope_scaling": {"type": "linear"}},
+    {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 0}},
+    {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": float("nan")}},
+    {"rope_scaling": {"rope_type": "llama3", "factor": 4.0}},
+    {"rope_scaling": {"rope_type": ["linear"]}},
+    {"rope_scaling": "linear"},
+    {"rope_scaling": {"rope_type": "default", "mrope_section": [1, 2, 3]}},
+    {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0}}},
+]
+
+
+@pytest.mark.parametrize("settings", ROPES, ids=json.dumps)
+def test_positions_that_make_no_sense(settings: Settings, tmp_path: Path, lm: LanguageModel) -> None:
+    angelslim(tmp_path)
+    change(tmp_path, **settings)
+    refused(tmp_path, lm)
+
+
+@pytest.mark.parametrize("ids", [["0", 1, 2], [0.5, 1, 2], [True, 1, 2], {"0": 1}, "012", 3, [[0], 1, 2]])
+def test_layers_are_named_by_numbers(ids: Any, tmp_path: Path, lm: LanguageModel) -> None:
+    speculators(tmp_path)
+    change(tmp_path, eagle_aux_hidden_state_layer_ids=ids)
+    refused(tmp_path, lm, "eagle_aux_hidden_state_layer_ids")
+    with pytest.raises(ModelError):
+        HeadShape.of(tmp_path)
+
+
+@pytest.mark.parametrize("activation", ["__import__", 3, None, ["silu"], "nothing"])
+def test_an_activation_that_does_not_exist(activation: Any, tmp_path: Path, lm: LanguageModel) -> None:
+    angelslim(tmp_path)
+    change(tmp_path, hidden_act=activation)
+    if activation is None:
+        assert load_head(tmp_path, lm)
+    else:
+        refused(tmp_path, lm)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "null", "3", '"x"', "\x00", '{"eagle_config": 3}', "{}"]
+)
+def test_configurations_that_are_none(text: str, tmp_path: Path, lm: LanguageModel) -> None:
+    safeailab_1(tmp_path)
+    (tmp_path / "config.json").write_text(text)
+    refused(tmp_path, lm)
+    with pytest.raises(ModelError):
+        HeadShape.of(tmp_path)
+
+
+def test_tensors_that_are_something_else(tmp_path: Path, lm: LanguageModel) -> None:
+    for name, tensor in {
+        "fc.weight": torch.ones(3),
+        "midlayer.self_attn.q_proj.weight": torch.ones(0, 64),
+        "midlayer.self_attn.k_proj.weight": torch.ones(7, 64),
+        "midlayer.mlp.gate_proj.weight": torch.ones(96, 1, 32),
+    }.items():
+        angelslim(tmp_path)
+        change_tensors(tmp_path, lambda tensors, name=name, tensor=tensor: tensors.update({name: tensor}))  # type: ignore[misc]
+        refused(tmp_path, lm)

