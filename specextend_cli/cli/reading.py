@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -153,8 +154,7 @@ def sources(
         del found[path]
     if not found:
         raise InputError("there is no document", why="all that was found is named as a result of an earlier run")
-    every = [Source(path, pages, password_file, within, ocr, full_page) for path, within in found.items()]
-    inputs = _told_apart(every)
+    inputs = _told_apart([Source(path, pages, password_file, within, ocr, full_page) for path, within in found.items()])
     refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
     return inputs
 
@@ -294,8 +294,12 @@ def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _password(file: Path | None) -> str | None:
     """From the file, else from the environment; never from the command line, which others can see."""
-    if file is None:
-        return os.environ.get(PASSWORD)
+    return os.environ.get(PASSWORD) if file is None else _first_line(file)
+
+
+@cache
+def _first_line(file: Path) -> str:
+    """Read once: it may be a pipe, as `<(pass show report)` is."""
     try:
         return file.read_text(encoding="utf-8").splitlines()[0]
     except (OSError, UnicodeDecodeError) as error:

@@ -52,7 +52,7 @@ def test_the_help_needs_no_torch_and_names_every_method() -> None:
 def test_stdout_holds_the_result_and_nothing_else(cli, small, home: Path) -> None:
     done = cli(*small, *FEW)
     assert done.returncode == 0
-    assert done.stdout.startswith("method ")
+    assert done.stdout.startswith("method\t")
     assert "ngram" in done.stdout
     assert "2 of 2" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr

@@ -117,6 +117,11 @@ def test_the_right_password_opens(cli, locked, tmp_path, monkeypatch):
     assert cli("extract", "-q", locked).stdout == done.stdout
 
 
+def test_a_password_may_come_from_a_pipe(locked):
+    done = bash('$SPECEXTEND extract -q "$F" --password-file <(echo secret)', real=True, F=str(locked))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_wrong_password_is_3(cli, locked, tmp_path, monkeypatch):
     file = tmp_path / "password"
     file.write_text("guess\n")
