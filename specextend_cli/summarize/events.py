@@ -150,7 +150,7 @@ class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
     `retried` has an entry for every time that something was asked for again. `method` is whose sentences these are (see
-    `Method`); `warnings` are what the run `Warned` of.
+    `Method`); `warnings` are those of reading and of the run.
     """
 
     document: str

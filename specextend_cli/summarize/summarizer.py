@@ -177,7 +177,7 @@ class Summarizer:
             request=self.request,
             retried=tuple(retried),
             method=mapreduce.method,
-            warnings=tuple(warnings),
+            warnings=(*extraction.warnings, *warnings),
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document)))
 
