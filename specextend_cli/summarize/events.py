@@ -197,8 +197,8 @@ class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
     `retried` has an entry for every time that something was asked for again. `method` is whose sentences these are (see
-    `Method`); `warnings` are what the run `Warned` of. `reused` counts the chunk summaries (of a document that takes
-    one pass, the summary) that an earlier run had written.
+    `Method`); `warnings` are those of reading and of the run. `reused` counts the chunk summaries (of a document that
+    takes one pass, the summary) that an earlier run had written.
     """
 
     document: str

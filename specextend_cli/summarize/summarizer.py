@@ -184,7 +184,7 @@ class Summarizer:
             request=self.request,
             retried=tuple(retried),
             method=mapreduce.method,
-            warnings=tuple(warnings),
+            warnings=(*extraction.warnings, *warnings),
             reused=reused,
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document)))
