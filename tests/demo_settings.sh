@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# The demo on machines that lack something: no AVX-512, no compiler, a compiler that fails, and cores that are shared.
+#
+#   tests/demo_settings.sh [SETTING...]     avx2, no-compiler, failing-compiler, two-busy; default: all
+#
+# Each has a cache of its own, with the model of the user's (run `make demo` first). Exit 1 if any of them fails.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+specextend=$PWD/.venv/bin/specextend
+python=$PWD/.venv/bin/python
+document=docs/samples/flood-warning.pdf
+models=${XDG_CACHE_HOME:-$HOME/.cache}/specextend/models
+scratch=$(mktemp -d)
+busy=()
+failed=0
+
+finish() {
+    for process in ${busy[@]+"${busy[@]}"}; do kill "$process" 2> /dev/null; done
+    rm -rf "$scratch"
+}
+trap finish EXIT
+
+# check NAME COMMAND...: the command must print a summary of the document.
+check() {
+    local name=$1 began=$SECONDS
+    shift
+    if "$@" > "$scratch/out" 2> "$scratch/err" && [ "$(grep -ci flood "$scratch/out")" -gt 0 ]; then
+        echo "demo, $name: $(wc -w < "$scratch/out") words in $((SECONDS - began)) s"
+    else
+        echo "demo, $name: FAILED after $((SECONDS - began)) s"
+        tail -n 20 "$scratch/err"
+        failed=1
+    fi
+}
+
+# own_cache NAME: where nothing is compiled yet.
+own_cache() {
+    mkdir -p -m 700 "$scratch/$1/specextend"
+    cp -R "$models" "$scratch/$1/specextend/models"
+    echo "$scratch/$1"
+}
+
+# The instructions are hidden from whoever asks the system for them, and switched off in torch's own libraries.
+avx2() {
+    local cache
+    cache=$(own_cache avx2)
+    sed 's/avx512[a-z0-9_]*//g' /proc/cpuinfo > "$scratch/cpuinfo"
+    hidden() {
+        XDG_CACHE_HOME=$cache ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
+            unshare --map-root-user --mount sh -c 'mount --bind "$0" /proc/cpuinfo && exec "$@"' "$scratch/cpuinfo" "$@"
+    }
+    if ! hidden true 2> /dev/null; then
+        echo "demo, no AVX-512: skipped, because this system lets nobody mount over /proc/cpuinfo"
+        return
+    fi
+    check "no AVX-512" hidden "$specextend" summarize "$document"
+    if ! hidden "$python" -m pytest -m pair tests/models tests/pair; then failed=1; fi
+}
+
+no-compiler() {
+    check "no compiler" env -u CXX XDG_CACHE_HOME="$(own_cache none)" PATH="$PWD/.venv/bin" \
+        "$specextend" summarize "$document"
+}
+
+failing-compiler() {
+    mkdir "$scratch/bin"
+    printf '#!/bin/sh\necho "g++: fatal error: no input files" >&2\nexit 1\n' > "$scratch/bin/g++"
+    chmod +x "$scratch/bin/g++"
+    check "a compiler that fails" env CXX="$scratch/bin/g++" XDG_CACHE_HOME="$(own_cache failing)" \
+        PATH="$scratch/bin:$PATH" "$specextend" summarize "$document"
+}
+
+two-busy() {
+    for _ in 1 2; do
+        "$python" -c "while True: pass" &
+        busy+=($!)
+    done
+    check "beside two busy programs" "$specextend" summarize --no-cache "$document"
+    kill "${busy[@]}"
+    busy=()
+}
+
+[ $# -gt 0 ] || set -- avx2 no-compiler failing-compiler two-busy
+for setting; do
+    case $setting in
+        avx2 | no-compiler | failing-compiler | two-busy) "$setting" ;;
+        *) echo "there is no setting $setting" >&2 && exit 2 ;;
+    esac
+done
+exit "$failed"

@@ -1,0 +1,61 @@
+"""The embedded pair writes the same tokens with drafts and without, however short the prompt is.
+
+In bfloat16 where our kernels are, in float32 elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from specextend_cli import Options, Summarizer
+from specextend_cli.documents.read import read
+from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import Drafter, NoDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.stop import Stop
+from specextend_cli.summarize.writer import Writer
+
+pytestmark = pytest.mark.pair
+SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "flood-warning.pdf"
+LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 129, 140)
+
+
+def _loaded(dtype: str) -> Writer:
+    summarizer = Summarizer(Options(cache=False, dtype=dtype))
+    events = summarizer.load()
+    while True:
+        try:
+            next(events)
+        except StopIteration as ended:
+            return ended.value
+
+
+@pytest.fixture(scope="module")
+def writer() -> Iterator[Writer]:
+    loaded = _loaded("auto")
+    yield loaded if loaded.target.lm.exact_rows else _loaded("float32")
+
+
+def _written(writer: Writer, drafter: Drafter, prompt: list[int]) -> list[int]:
+    events = decode(writer.target, drafter, prompt, stop=Stop(24), budget=Budget(writer.budget.shape, gate=False))
+    return [token for event in events if isinstance(event, Step) for token in event.tokens]
+
+
+def test_drafts_change_no_token_of_a_short_text(writer: Writer) -> None:
+    tokens = writer.tokenizer.encode(read(SAMPLE).text[:4000]).ids
+    for start, length in enumerate(LENGTHS):
+        prompt = tokens[7 * start : 7 * start + length]
+        plain = _written(writer, NoDrafter(), prompt)
+        assert _written(writer, writer.drafter, prompt) == plain, length
+
+
+def test_batches_and_trees_have_no_more_rows_than_are_exact(writer: Writer) -> None:
+    rows = writer.target.lm.exact_rows
+    if rows is None:
+        pytest.skip("our kernels are not here")
+    assert writer.together <= rows
+    assert writer.budget.shape.nodes <= rows
