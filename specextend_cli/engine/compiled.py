@@ -36,7 +36,7 @@ from specextend_cli.engine.program import (
     load_program,
 )
 from specextend_cli.engine.slots import Folded, Slots
-from specextend_cli.engine.threads import on_threads
+from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import from_lists
 
 _SHORTEST = 128  # tokens seen; with fewer, a step costs little anyhow. By our kernels, any number: rounding stays one
@@ -133,17 +133,20 @@ def programs_for(lm: LanguageModel, directory: Path, *, reading_threads: int = 0
     if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
         raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
     stock: Sequence[nn.Module] = decoder.layers
-    given = _watch(lm, stock[0])
+    with on_threads(probing_threads(lm.model)):
+        given = _watch(lm, stock[0])
     states, positions = given.get("states"), given.get("position_embeddings")
     if not isinstance(states, Tensor) or not isinstance(positions, tuple) or len(positions) != 2:
         raise CannotCompileError(f"{type(stock[0]).__name__} takes other arguments than states and cos and sin")
     every = Pass(lm.backend, record=frozenset(range(lm.layers)))
     two = torch.arange(2, device=lm.device)
     cache = lm.new_cache(2)
-    out = lm.forward(two, two, cache, this_pass=every, features=(0, lm.layers))
-    assert out.features is not None
-    first, last = out.features.chunk(2, -1)
-    if not _is_plain(lm, two, first, last, out.logits):
+    with on_threads(probing_threads(lm.model)):
+        out = lm.forward(two, two, cache, this_pass=every, features=(0, lm.layers))
+        assert out.features is not None
+        first, last = out.features.chunk(2, -1)
+        is_plain = _is_plain(lm, two, first, last, out.logits)
+    if not is_plain:
         raise CannotCompileError(f"{type(lm.model).__name__} computes something between its parts")
     _, _, kv_heads, _, head_dim = cache.buffer.shape
     sizes = {"width": states.shape[-1], "rotated": positions[0].shape[-1], "kv_heads": kv_heads, "head_dim": head_dim}

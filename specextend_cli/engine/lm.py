@@ -14,6 +14,7 @@ from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.self_check import difference, stock_logits
 from specextend_cli.engine.thread_governor import ThreadGovernor
+from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
@@ -45,8 +46,6 @@ class LanguageModel:
         check_supported(model)
         register()
         self.model = model.eval()
-        stock = self._stock_logits() if parts == 1 else None
-        model.set_attn_implementation(NAME)
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
@@ -58,8 +57,12 @@ class LanguageModel:
         """Rows of a forward, a tree's nodes or a batch's sequences, up to which each is rounded as it is alone."""
         self.governor = ThreadGovernor()
         """Takes fewer threads while other programs want the cores; this one leaves them alone."""
-        self._probe()
-        if stock is not None and (wrong := difference(model, stock, self._read)) is not None:
+        with on_threads(probing_threads(model)):
+            stock = self._stock_logits() if parts == 1 else None
+            model.set_attn_implementation(NAME)
+            self._probe()
+            wrong = None if stock is None else difference(model, stock, self._read)
+        if wrong is not None:
             raise _unsupported(model, wrong)
 
     @property

@@ -47,10 +47,12 @@ def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
     """How the logits that `read` computes differ from `stock` beyond rounding, in words; None where they do not."""
     ours = read(*_tokens(model)).float()
     stock = stock.float()
+    if not bool(stock.isfinite().all()):
+        return "it computes values that are not numbers"
     errors = (ours - stock).norm(dim=-1) / stock.norm(dim=-1).clamp(min=1e-12)
     limit = _ROUNDING.get(model.dtype, 0.1)
     allowed = 0.0 if model.dtype == torch.float32 else _OUTLIERS
-    wrong = ~(errors <= limit)  # what is not a number is wrong, too
+    wrong = ~(errors <= limit)  # what is no number is wrong, too
     for part, rows in (("a prompt", slice(None, _PROMPT)), ("a draft tree", slice(_PROMPT, None))):
         if float(wrong[rows].float().mean()) > allowed:
             size = float(errors[rows].median())

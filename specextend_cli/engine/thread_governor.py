@@ -28,7 +28,8 @@ _STEPS = 4  # of a comparison
 _RECENT = 8  # steps that are remembered
 _NODE = 0.15  # of a plain step's time, that each further row of a step takes
 _BETTER = 0.9  # of the time with the other count; less is noise
-_SOONEST, _LATEST = 1.0, 16.0  # seconds between comparisons; twice as many after each that changed nothing
+_SOONEST, _LATEST = 1.0, 16.0  # seconds between comparisons; twice as many after each that changed nothing, ...
+_RARELY = 20.0  # ... and so many times what that one took: threads that wait for each other can take seconds for a step
 
 
 class _Step(NamedTuple):
@@ -109,7 +110,8 @@ class ThreadGovernor:
                 else:
                     # Half as many may be crowded as well: next time, try fewer yet.
                     farther = self._level - before + 1 if self._level > before else 1
-                    self._move(before, min(2 * self._delay, _LATEST))
+                    took = sum(step.wall for step in self._steps)
+                    self._move(before, max(min(2 * self._delay, _LATEST), _RARELY * took))
                     self._reach = farther if before + farther < len(self._counts) else 1
         elif now >= self._due and len(self._steps) >= _STEPS:
             wall, cpu = (sum(step[i] for step in self._steps) for i in (1, 2))

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from specextend_cli.engine.attention.function import Pass
 from specextend_cli.engine.tree import from_lists
@@ -20,6 +21,7 @@ _NODES = 8
 _ROUNDS = 7
 FEWEST = 2
 _WORTH = 0.95  # of the time with all threads; less is noise
+_SMALL = 500_000_000  # parameters
 
 
 @contextmanager
@@ -34,6 +36,15 @@ def on_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def probing_threads(model: nn.Module) -> int | None:
+    """Threads for the few short forwards with which a model is checked when it is loaded; None: those there are.
+
+    One, for a model that is read from memory in an instant: a second thread gains nothing there, and where other
+    programs have the cores, threads that wait for each other take seconds.
+    """
+    return 1 if sum(weight.numel() for weight in model.parameters()) < _SMALL else None
 
 
 def quickest(step: Callable[[], object], most: int, clock: Callable[[], float] = perf_counter) -> int:

@@ -111,6 +111,15 @@ def test_wrong_attention_is_found_at_load(wrong: str, monkeypatch: pytest.Monkey
     assert wrong in caught.value.why
 
 
+def test_a_model_that_computes_no_numbers_is_refused() -> None:
+    model = tiny()
+    with torch.no_grad():
+        model.get_decoder().layers[1].mlp.up_proj.weight[0, 0] = torch.nan
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(model)
+    assert "not numbers" in caught.value.why
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_rounding_is_no_difference(dtype: torch.dtype) -> None:
     LanguageModel(tiny().to(dtype))

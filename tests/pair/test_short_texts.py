@@ -5,7 +5,6 @@ In bfloat16 where our kernels are, in float32 elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
+from specextend_cli.summarize.background import drained
 from specextend_cli.summarize.writer import Writer
 
 pytestmark = pytest.mark.pair
@@ -26,18 +26,13 @@ LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 
 
 def _loaded(dtype: str) -> Writer:
     summarizer = Summarizer(Options(cache=False, dtype=dtype))
-    events = summarizer.load()
-    while True:
-        try:
-            next(events)
-        except StopIteration as ended:
-            return ended.value
+    return drained(summarizer.load())
 
 
 @pytest.fixture(scope="module")
-def writer() -> Iterator[Writer]:
+def writer() -> Writer:
     loaded = _loaded("auto")
-    yield loaded if loaded.target.lm.exact_rows else _loaded("float32")
+    return loaded if loaded.target.lm.exact_rows else _loaded("float32")
 
 
 def _written(writer: Writer, drafter: Drafter, prompt: list[int]) -> list[int]:

@@ -126,7 +126,9 @@ def _eagle(target: Target, policy: str, value: float) -> Drafter:
 
 
 def _lm(target: Target, policy: str, value: float) -> Drafter:
-    return LMDrafter(LanguageModel(_damaged(small_draft(), value)), target, small(policy))  # type: ignore[arg-type]
+    lm = LanguageModel(small_draft())
+    _damaged(lm.model, value)
+    return LMDrafter(lm, target, small(policy))
 
 
 @pytest.mark.parametrize("make", [_eagle, _lm])
