@@ -9,7 +9,7 @@ LONGEST := engine cli bench
 ROOMS := $(LONGEST) $(filter-out $(LONGEST) __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
 
-.PHONY: demo test $(ROOMS:%=test-%) test-slow test-oldest lint format docs clean
+.PHONY: demo test $(ROOMS:%=test-%) test-settings test-slow test-oldest lint format docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -19,6 +19,10 @@ test: $(ROOMS:%=test-%)
 # A room at a time, so that `make --jobs` can run several.
 $(ROOMS:%=test-%): test-%: $(VENV)/.developing
 	$(BIN)/python -m pytest tests/$*
+
+# The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
+test-settings: $(VENV)/.developing demo
+	tests/demo_settings.sh
 
 test-slow: $(VENV)/.developing
 	$(BIN)/python -m pytest -m slow
