@@ -28,7 +28,8 @@ test-slow: $(VENV)/.developing
 	$(BIN)/python -m pytest -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
-APART := attention budget compiled_head memory native ngram sampling tree triton triton_on_gpu
+APART := attention budget cache compiled_head decoding_threads graphed memory native ngram retrieval sampling \
+	thread_governor tree triton triton_on_gpu
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable .[dev]
