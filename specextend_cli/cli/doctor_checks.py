@@ -34,6 +34,7 @@ def examine(output: Output) -> Iterator[Check]:
         yield from _processor()
     yield from _hardware()
     yield from _models()
+    yield _ocr()
     yield _terminal(output)
 
 
@@ -108,6 +109,25 @@ def _processor() -> Iterator[Check]:
             Check("AVX-512", "with bfloat16 and VNNI") if has else Check("AVX-512", "not all of it", "poor", "", lacks)
         )
     yield _compiler()
+    if (check := _compiled_code()) is not None:
+        yield check
+
+
+def _compiled_code() -> Check | None:
+    """Where it is kept, if it is not loaded from there."""
+    from specextend_cli.engine.private_files import UntrustedError, make_private
+    from specextend_cli.models.store import cache_root
+
+    programs = cache_root() / "programs"
+    try:
+        if programs.exists():
+            make_private(programs)
+    except UntrustedError as error:
+        why, _, fix = str(error).rpartition("; ")
+        return Check("compiled code", why, "poor", fix, "decoding takes more than twice as long")
+    except OSError:  # said of the cache itself
+        return None
+    return None
 
 
 def _instructions() -> set[str]:
@@ -164,6 +184,14 @@ def _hardware() -> Iterator[Check]:
     else:
         cost = f"the default model wants {format_bytes(NEED_MEMORY)} and may not fit"
         yield Check("memory", value, "poor", "close other programs", cost)
+
+
+def _ocr() -> Check:
+    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
+
+    if has_engine():
+        return Check("OCR", "--ocr reads scans and images")
+    return Check("OCR", "neither tesseract nor ocrmypdf", "poor", INSTALL, "scans and images cannot be read")
 
 
 def _models() -> Iterator[Check]:

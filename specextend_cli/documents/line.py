@@ -9,6 +9,9 @@ from typing import Any
 HYPHEN = "\x02"
 """Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
 
+EMPTY_CELL = "—"
+"""Stands for an empty cell before others of its row, so that columns do not shift."""
+
 SUPERSCRIPT_LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
 """Raised letters, those of "abcdefghijklmnoprstuvwxyz"."""
 

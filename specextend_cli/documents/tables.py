@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-EMPTY = "—"
+from specextend_cli.documents.line import EMPTY_CELL
+
 MOST_COLUMNS = 200
 REPEATED = 60  # characters of a cell that is repeated
 _LABEL = 60  # characters; a longer cell that stands alone in its row is a text, and its column says nothing
@@ -70,4 +71,4 @@ def _line(row: dict[int, str]) -> str:
         return ""
     if len(filled) == 1 and len(row[filled[0]]) > _LABEL:
         return row[filled[0]]
-    return "\t".join(row.get(at, "") or EMPTY for at in range(max(filled) + 1))
+    return "\t".join(row.get(at, "") or EMPTY_CELL for at in range(max(filled) + 1))

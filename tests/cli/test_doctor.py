@@ -136,3 +136,20 @@ def test_without_torch_the_error_is_4_and_names_it(cli, tmp_path, monkeypatch):
     done = cli("summarize", path)
     assert done.returncode == 4
     assert done.stderr.startswith("error: torch is not installed\n")
+
+
+def test_without_ocr_it_says_what_to_install(findings, monkeypatch):
+    monkeypatch.setattr("specextend_cli.documents.ocr_engine._program", lambda name: None)
+    code, found = findings()
+    assert (code, found["OCR"]["state"]) == (0, "poor")
+    assert "apt install tesseract-ocr" in found["OCR"]["fix"]
+
+
+def test_a_cache_that_others_can_write_is_said(findings, monkeypatch, tmp_path):
+    shared = tmp_path / "shared"
+    (shared / "programs").mkdir(parents=True)
+    shared.chmod(0o777)
+    monkeypatch.setattr("specextend_cli.models.store.cache_root", lambda: shared)
+    _, found = findings()
+    assert "can be written by other users" in found["compiled code"]["value"]
+    assert "XDG_CACHE_HOME" in found["compiled code"]["fix"]

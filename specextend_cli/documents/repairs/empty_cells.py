@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
+from specextend_cli.documents.line import EMPTY_CELL, Line
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 from specextend_cli.documents.repairs.rows import CELLS
-
-EMPTY = "—"
 
 _ENOUGH = 3  # rows of a table
 _FEWEST, _MOST = 3, 40  # columns: of two, an empty one moves nothing
@@ -81,7 +79,7 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
         return
     for row, places in placed:
         at = dict(zip(places, row.cells, strict=False))
-        cells = [at.get(place, EMPTY) for place in range(max(at, default=-1) + 1)]
+        cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
         if len(cells) > len(row.cells) and _is_whole(row, cells):
             yield row, replace(row.line, text=CELLS.join(cells), gaps=())
 
@@ -98,7 +96,7 @@ def _is_whole(row: _Row, cells: Sequence[str]) -> bool:
     """Whether a row is no further line of the cells above it."""
     if any(map(_FIGURE.match, row.cells)):
         return True
-    return cells[0] != EMPTY and not any(cell[:1].islower() for cell in row.cells)
+    return cells[0] != EMPTY_CELL and not any(cell[:1].islower() for cell in row.cells)
 
 
 def _columns(table: Sequence[_Row], most: int) -> list[Span]:
