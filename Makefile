@@ -21,7 +21,7 @@ $(ROOMS:%=test-%): test-%: $(VENV)/.developing
 	$(BIN)/python -m pytest tests/$*
 
 # The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
-test-settings: $(VENV)/.developing demo
+test-settings: $(VENV)/.developing
 	tests/demo_settings.sh
 
 test-slow: $(VENV)/.developing
