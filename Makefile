@@ -28,13 +28,12 @@ test-slow: $(VENV)/.developing
 	$(BIN)/python -m pytest -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
-APART := attention budget cache compiled_head decoding_threads graphed memory native ngram retrieval sampling \
+APART := attention budget cache compiled compiled_head decoding_threads graphed memory native ngram retrieval sampling \
 	thread_governor tree triton triton_on_gpu
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable .[dev]
-	$(VENV)-oldest/bin/python -m pytest tests/engine $(APART:%=--ignore tests/engine/test_%.py) \
-		-k "not (test_compiled and torch)" # layers are compiled for our own kernels alone
+	$(VENV)-oldest/bin/python -m pytest tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 
 lint: $(VENV)/.developing
 	$(BIN)/ruff check .
