@@ -56,7 +56,7 @@ avx2() {
         return
     fi
     check "no AVX-512" hidden "$specextend" summarize "$document"
-    if ! hidden "$python" -m pytest -m pair tests/models tests/pair; then failed=1; fi
+    if ! hidden "$python" -m pytest tests/pair; then failed=1; fi
 }
 
 no-compiler() {
