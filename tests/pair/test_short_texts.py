@@ -38,13 +38,14 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
 
 
 def _written(writer: Writer, drafter: Drafter, prompt: list[int]) -> list[int]:
-    events = decode(writer.target, drafter, prompt, stop=Stop(16), budget=Budget(writer.budget.shape, gate=False))
+    stop = Stop(16 if writer.target.lm.exact_rows else 5)
+    events = decode(writer.target, drafter, prompt, stop=stop, budget=Budget(writer.budget.shape, gate=False))
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 
 def test_drafts_change_no_token_of_a_short_text(writer: Writer) -> None:
     tokens = writer.tokenizer.encode(read(SAMPLE).text[:4000]).ids
-    lengths = LENGTHS if writer.target.lm.exact_rows else LENGTHS[::4]  # stock layers are slow
+    lengths = LENGTHS if writer.target.lm.exact_rows else LENGTHS[::9]  # stock layers are slow
     for start, length in enumerate(lengths):
         prompt = tokens[7 * start : 7 * start + length]
         plain = _written(writer, NoDrafter(), prompt)
