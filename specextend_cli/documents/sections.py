@@ -35,11 +35,6 @@ class Section:
     failed: str = ""
     has_body: bool = False  # whether anything but headings is among the items
 
-    @property
-    def opening(self) -> bool:
-        """Whether it has headings only: they come first, and one after anything else begins another section."""
-        return bool(self.items) and self.items[-1][0] == "heading"
-
 
 @dataclass(slots=True)
 class Parsed:
