@@ -11,6 +11,14 @@ from torch.nn.functional import pad
 ATTRIBUTION_INTERVAL = 4
 """Steps: looking at every one costs about 4% of decoding time (docs/trust.md)."""
 
+_DEPTH = 0.58  # of the layers: docs/trust.md says why
+
+
+def attribution_layers(layers: int) -> tuple[int, ...]:
+    """The layers of a model whose attention tells what a token is taken from."""
+    first = int(_DEPTH * layers)
+    return tuple(range(first, min(first + 2, layers)))
+
 
 def segment_attention(attention: Tensor, marks: Tensor) -> Tensor:
     """Attention [n, length] summed between `marks` [m], ascending positions: [n, m - 1]."""

@@ -219,7 +219,7 @@ class Prompts(_Table):
     """The user's side of the prompts, with `{placeholders}`; `{document}` exactly once in each.
 
     `single` summarizes a document that fits, `map` takes notes from a part, `reduce` joins notes; those left out are
-    the plain ones of `wording`, as are the sentences of `styles` and `focus`, which stand where a prompt says `{style}`
+    those of `prompt_templates`, as are the sentences of `styles` and `focus`, which stand where a prompt says `{style}`
     and `{focus}`. `system` may be empty: then the chat template decides. `chat_template` (Jinja) replaces
     the model's own, or stands in for a missing one; `template_options` are variables for it.
     """

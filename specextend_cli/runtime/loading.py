@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import psutil
-
-from specextend_cli.engine.attribution import attribution_layers
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
 from specextend_cli.models.preset import Dtype, LocalSource, Preset, Quantization
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
 from specextend_cli.runtime.eagle_head import load_eagle
+from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import crew
 
 if TYPE_CHECKING:
@@ -31,27 +28,6 @@ if TYPE_CHECKING:
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
     from specextend_cli.summarize.text_generator import TextGenerator
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """What the user may ask for instead of the preset's own settings; None keeps them. `head` see `with_head`.
-
-    `compile`: on processors, decoding runs compiled layers (see `compiling`).
-    """
-
-    draft: str | None = None
-    head: str | None = None
-    policy: str | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    compile: bool = True
-
-    def __post_init__(self) -> None:
-        if self.temperature is not None and not 0 <= self.temperature < math.inf:
-            raise UsageError(f"--temperature {self.temperature} is no temperature", fix="0, which is greedy, or more")
 
 
 def load_writer(preset: Preset, directories: Directories, choices: EngineOptions) -> TextGenerator:
@@ -91,6 +67,7 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
 
 def load_target(preset: Preset, directories: Directories, choices: EngineOptions) -> Target:
     """The preset's target, or this process's part of it; errors as `load_writer`."""
+    from specextend_cli.engine.attribution import attribution_layers
     from specextend_cli.engine.target import Target
 
     shared = crew()
@@ -231,45 +208,6 @@ def sampling_of(preset: Preset, choices: EngineOptions) -> Sampling:
     given = {"temperature": choices.temperature, "seed": choices.seed}
     wanted.update({key: value for key, value in given.items() if value is not None})
     return Sampling(**{**wanted, "seed": wanted["seed"] or 0})
-
-
-def device_of(name: str) -> torch.device:
-    """The device of that name, "auto" the best there is; UsageError where torch does not see it."""
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise UsageError(f"there is no device {name!r}", fix="--device auto, cpu, cuda or cuda:1") from error
-    devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (device.index or 0) >= devices.get(device.type, 0):
-        seen = ", ".join(f"{count} {kind}" for kind, count in devices.items())
-        raise UsageError(f"device {name} is not usable here", why=f"torch sees {seen}", fix="specextend doctor")
-    return device
-
-
-def dtype_of(name: str, device: torch.device) -> torch.dtype:
-    """bfloat16 wherever the machine multiplies it natively, float32 elsewhere."""
-    import torch
-
-    if name != "auto":
-        dtype: torch.dtype = getattr(torch, name)
-        return dtype
-    if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    native = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return torch.bfloat16 if native else torch.float32
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that are free on `device` now."""
-    import torch
-
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
 
 
 def check_memory(

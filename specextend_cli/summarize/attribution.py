@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from specextend_cli.summarize.text_stream import TextStream
 
-_DEPTH = 0.58  # where in a model's layers two look: docs/trust.md says why
 _KEPT = 24  # segments of a sentence; the rest holds next to nothing
 
 
@@ -25,12 +24,6 @@ class SentenceAttention:
     start: int
     end: int
     shares: Mapping[int, float]
-
-
-def attribution_layers(layers: int) -> tuple[int, ...]:
-    """The layers of a model whose attention tells what a token is taken from."""
-    first = int(_DEPTH * layers)
-    return tuple(range(first, min(first + 2, layers)))
 
 
 def pack(looks: Iterable[SentenceAttention]) -> str:

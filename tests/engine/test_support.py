@@ -19,13 +19,14 @@ from specextend_cli.errors import ModelError
 
 PACKAGE = Path(__file__).parents[2] / "specextend_cli"
 
-ROOMS = ("cli", "ui", "bench", "train", "summarize", "documents", "models", "engine")
+ROOMS = ("cli", "ui", "bench", "train", "summarize", "runtime", "documents", "models", "engine")
 """From the top down. A room imports from those below it; `ui` reads the events of `summarize` and the engine."""
 ALLOWED = {
-    "cli": {"ui", "bench", "train", "summarize", "documents", "models", "engine"},
-    "ui": {"bench", "train", "summarize", "documents", "models", "engine"},
-    "bench": {"summarize", "documents", "models", "engine"},
-    "summarize": {"documents", "models", "engine"},
+    "cli": {"ui", "bench", "train", "summarize", "runtime", "documents", "models", "engine"},
+    "ui": {"bench", "train", "summarize", "runtime", "documents", "models", "engine"},
+    "bench": {"summarize", "runtime", "documents", "models", "engine"},
+    "summarize": {"runtime", "documents", "models", "engine"},
+    "runtime": {"models", "engine"},
     "documents": set(),
     "models": {"engine"},
     "train": {"models", "engine"},

@@ -15,7 +15,7 @@ from specextend_cli.models import fast_import
 
 IMPORTS = """
 import sys
-from specextend_cli.models import lean
+from specextend_cli.models import fast_import
 from transformers.utils import import_utils
 asked = import_utils.is_torch_distributed_available
 fast_import.own_process = True
@@ -31,7 +31,7 @@ load_head(Path(sys.argv[2]), LanguageModel(load_model(Path(sys.argv[1]))))
 print(*sorted({"scipy", "sympy", "torch._dynamo", "torch.distributed.checkpoint"} & set(sys.modules)))
 """
 MASKS = """
-from specextend_cli.models import lean
+from specextend_cli.models import fast_import
 fast_import.own_process = True
 fast_import.import_transformers()
 import torch, transformers
@@ -51,7 +51,7 @@ assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() =
 
 MODULE = """
 import sys
-from specextend_cli.models import lean
+from specextend_cli.models import fast_import
 import torch
 with fast_import._without_compiler():
     import torch._dynamo.config as config

@@ -44,7 +44,7 @@ def test_models_are_built_as_transformers_builds_them(
     """Parameters and buffers, those of no file, too."""
     tiny(kind).save_pretrained(tmp_path)
     ours = load_model(tmp_path)
-    monkeypatch.setattr(skip_init, "Undrawn", nullcontext)
+    monkeypatch.setattr(skip_init, "SkipInit", nullcontext)
     theirs = load_model(tmp_path)
     for mine, other in (
         (ours.named_parameters(), theirs.named_parameters()),

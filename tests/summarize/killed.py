@@ -44,15 +44,15 @@ def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> Non
 
 def child(preset: str, path: str, *, seconds: float | None = None, cache: bool = True) -> tuple[list[object], float]:
     """What a child reported, and how long it wrote; it is killed so many seconds after it had begun."""
-    reader, writer = os.pipe()
+    reader, pipe_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
         try:
-            summarize(preset, path, text_generator, cache=cache)
+            summarize(preset, path, pipe_end, cache=cache)
         finally:
             os._exit(0)
-    os.close(text_generator)
+    os.close(pipe_end)
     with os.fdopen(reader) as file:
         lines = [file.readline()]
         began = time.monotonic()

@@ -14,7 +14,6 @@ import tiny_preset
 import torch
 import transformers
 from published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
-from specextend_cli.runtime.options import EngineOptions
 from tiny_models import generate
 
 from specextend_cli.engine.decode import decode
@@ -28,6 +27,7 @@ from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head
 from specextend_cli.runtime.loading import describe, load_writer, retrieval_of
+from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator
 
