@@ -28,9 +28,9 @@ def told(lm: LanguageModel, drafter, marks=MARKS, new: int = 24) -> tuple[list[i
     rows: list[torch.Tensor] = []
     nodes = []
     waiting = None
-    budget = DraftGate(TreeShape(nodes=8, depth=4), gate=False)
+    gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
     target = Target(lm, look_layers=LAYERS)
-    for event in decode(target, drafter, prompt(80), stop=Stop(new), budget=budget, marks=marks, look_every=1):
+    for event in decode(target, drafter, prompt(80), stop=Stop(new), gate=gate, marks=marks, look_every=1):
         if isinstance(event, Looked):
             waiting = event.shares
         elif isinstance(event, Step):
