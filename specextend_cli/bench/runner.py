@@ -22,7 +22,7 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import Record
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.attention import backend_for
-from specextend_cli.engine.cpu.decoding_threads import on_threads
+from specextend_cli.engine.cpu.thread_governor import on_threads
 from specextend_cli.engine.draft_gate import CostModel, DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step

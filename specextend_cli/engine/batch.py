@@ -22,6 +22,7 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.draft_gate import CostModel
 from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
+from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.sampling import Sampler
@@ -212,14 +213,9 @@ def _step(
     gaze: AttentionRecorder | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Feed every sequence its last token: logits [used, vocabulary] and the asked states [used, widths]."""
-    out = lm.model(
-        input_ids=torch.tensor([[one.last] for one in live], device=lm.device),
-        position_ids=cache.lengths[:, None],
-        past_key_values=cache,
-        use_cache=True,
-        output_hidden_states=bool(features),
-        this_pass=ForwardContext(BatchedAttention(cache.mask(lm.dtype), gaze)),
-    )
+    tokens = torch.tensor([[one.last] for one in live], device=lm.device)
+    context = ForwardContext(BatchedAttention(cache.mask(lm.dtype), gaze))
+    out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, hidden_states=bool(features)))
     cache.grow()
     states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None
     return out.logits[:, 0], states

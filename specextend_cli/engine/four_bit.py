@@ -19,7 +19,7 @@ from torch.nn.functional import linear
 from specextend_cli.engine import native
 
 GROUP = 32
-FEW_OF_OURS = 32
+MOST_ROWS = 32
 """Rows up to which our own kernels read packed weights; of more, the full ones are read."""
 _FEW = 16  # rows; about here, two cores of a processor with bfloat16 products are as fast with the full weights
 _FEW_OF_EIGHT = 4  # of eight bits, in two halves
@@ -116,7 +116,7 @@ class Tiles(Packed):
     @staticmethod
     def limit(parts: int) -> int:
         """See `Packed`."""
-        return FEW_OF_OURS
+        return MOST_ROWS
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from transformers.models.llama.modeling_llama import (
 
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,6 @@ class HeadConfig:
         return config
 
 
-class HeadOutput(NamedTuple):
-    """`logits` [kept, draft vocabulary]; `states` [n, hidden], what the next step reads."""
-
-    logits: Tensor
-    states: Tensor
-
-
 class _Layer(nn.Module):
     """A decoder layer; the first one of EAGLE-3 attends over [embedding, state]."""
 
@@ -154,6 +148,7 @@ class EagleHead(nn.Module):
         super().__init__()
         register()
         self.config = config
+        self.forward_backend: ForwardBackend[HeadOutput] | None = None
         self.llama = config.to_llama()
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         joined = 2 * config.hidden if config.generation == 1 else len(config.feature_layers) * config.target_hidden
@@ -209,7 +204,7 @@ class EagleHead(nn.Module):
         states: Tensor,
         positions: Tensor,
         cache: Cache,
-        this_pass: ForwardContext,
+        context: ForwardContext,
         *,
         logits_to_keep: int = 0,
     ) -> HeadOutput:
@@ -217,29 +212,37 @@ class EagleHead(nn.Module):
 
         States are `fuse`d features of the target, or the head's own output.
         """
-        normed, states = self.advance(self.embedding(tokens), states, positions, cache, this_pass)
-        return HeadOutput(self.lm_head(normed[-logits_to_keep:]), states)
+        inputs = ForwardInput(tokens, positions, cache, context, logits_to_keep, states=states)
+        out = self.forward_backend.run(inputs) if self.forward_backend else None
+        return self.run_model(inputs) if out is None else out
+
+    def run_model(self, inputs: ForwardInput) -> HeadOutput:
+        """`forward` by the head's own modules."""
+        assert inputs.states is not None
+        embeddings = self.embedding(inputs.tokens)
+        normed, states = self.advance(embeddings, inputs.states, inputs.positions, inputs.cache, inputs.context)
+        return HeadOutput(self.lm_head(normed[-inputs.logits_to_keep :]), states)
 
     def advance(
-        self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: ForwardContext
+        self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
     ) -> tuple[Tensor, Tensor]:
         """What `lm_head` reads, and what the next step reads, both [n, hidden], for embedded tokens; see `forward`."""
         hidden, embeddings, rotary = self._join(embeddings, states, positions)
         for layer in self.layers:
-            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
+            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, context=context)
         out = hidden[0]
         normed: Tensor = self.norm(out)
         return normed, normed if self.config.feeds_normed else out
 
     def remember(
-        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: ForwardContext
+        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
     ) -> None:
         """`advance` for later rows' sake: the last layer makes keys and values only."""
         hidden, embeddings, rotary = self._join(self.embedding(tokens), states, positions)
         layers: Any = self.layers
         *earlier, last = layers
         for layer in earlier:
-            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, this_pass=this_pass)
+            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, context=context)
         last.remember(hidden, embeddings, rotary, cache)
 
     def _join(

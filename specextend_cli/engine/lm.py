@@ -1,4 +1,4 @@
-"""A stock transformers model behind the one call the engine makes of it."""
+"""A stock transformers model behind the one call that the engine makes of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cpu.decoding_threads import on_threads, probing_threads
-from specextend_cli.engine.cpu.thread_governor import ThreadGovernor
+from specextend_cli.engine.cpu.thread_governor import ThreadGovernor, on_threads, probing_threads
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.self_check import difference, stock_logits
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
@@ -26,20 +26,10 @@ class Output(NamedTuple):
     features: Tensor | None
 
 
-class ModelOutput(NamedTuple):
-    """What a model's `forward` gives, as far as it is looked at; there may be more rows of states than tokens.
-
-    `logits` [b, kept, vocabulary]; `hidden_states` [b, rows, width] before each layer and behind the last norm.
-    """
-
-    logits: Tensor
-    hidden_states: Sequence[Tensor]
-
-
 class LanguageModel:
-    """A causal language model with our attention and our cache, batch 1. No modelling code of its own.
+    """A causal language model with our attention and our cache. It has no modelling code of its own.
 
-    Of a model whose heads were split over `parts` processes, every process has one (see `parallel`).
+    Where a model's heads are split over `parts` processes, every process has one (see `tensor_parallel.py`).
     """
 
     def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
@@ -51,12 +41,13 @@ class LanguageModel:
         self.dtype = model.dtype
         self.backend = backend_for(self.device, backend)
         self.parts = parts
+        self.forward_backend: ForwardBackend[ModelOutput] | None = None
         self.reading_threads: int | None = None
-        """Threads with which prompts are read on a processor, where decoding has fewer."""
+        """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
-        """Rows of a forward, a tree's nodes or a batch's sequences, up to which each is rounded as it is alone."""
+        """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
         self.governor = ThreadGovernor()
-        """Takes fewer threads while other programs want the cores; this one leaves them alone."""
+        """Lowers the number of threads while other programs use the cores; the default one never does."""
         with on_threads(probing_threads(model)):
             stock = self._stock_logits() if parts == 1 else None
             model.set_attn_implementation(NAME)
@@ -76,11 +67,11 @@ class LanguageModel:
         return int(self.config.num_hidden_layers)
 
     def _probe(self) -> None:
-        """One small forward: every layer must come by our attention function. ModelError otherwise."""
+        """One small forward. ModelError unless every layer calls our attention function."""
         every = ForwardContext(self.backend, record=frozenset(range(self.layers)))
         two = torch.arange(2, device=self.device)
         try:
-            self.forward(two, two, self.new_cache(2), this_pass=every)
+            self.forward(two, two, self.new_cache(2), context=every)
         except UnsupportedError as error:
             raise _unsupported(self.model, str(error)) from error
         except torch.OutOfMemoryError:
@@ -99,13 +90,13 @@ class LanguageModel:
             raise _unsupported(self.model, f"its own attention does not run: {str(error)[:200]}") from error
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
-        """Logits of a prompt in two chunks, and of a tree behind it."""
+        """Logits of a prompt read in two chunks, and of a tree after it."""
         cache, logits = self.new_cache(len(prompt) + len(tree)), []
         for positions in torch.arange(len(prompt), device=self.device).tensor_split(2):
             logits.append(self.forward(prompt[positions], positions, cache).logits)
             cache.commit()
         in_tree = ForwardContext(self.backend, tree_mask=tree.mask)
-        logits.append(self.forward(tree.tokens, len(prompt) + tree.depths, cache, this_pass=in_tree).logits)
+        logits.append(self.forward(tree.tokens, len(prompt) + tree.depths, cache, context=in_tree).logits)
         return torch.cat(logits)
 
     def new_cache(self, capacity: int) -> KVCache:
@@ -119,27 +110,38 @@ class LanguageModel:
         positions: Tensor,
         cache: KVCache,
         *,
-        this_pass: ForwardContext | None = None,
+        context: ForwardContext | None = None,
         logits_to_keep: int = 0,
         features: Sequence[int] = (),
     ) -> Output:
-        """Run tokens [n] at positions [n]; their keys go behind the cache's reserved rows, uncommitted.
+        """Run tokens [n] at positions [n]; their keys are appended to the cache's reserved rows, uncommitted.
 
-        `logits_to_keep` 0 keeps the logits of every token, otherwise of the last ones. `features` names hidden states
+        `logits_to_keep` 0 keeps every token's logits, otherwise those of the last ones. `features` names hidden states
         as transformers numbers them: i is the input of layer i.
         """
         cache.reserve(tokens.shape[0])
-        out = self.model(
-            input_ids=tokens[None],
-            position_ids=positions[None],
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=logits_to_keep,
-            output_hidden_states=bool(features),
-            this_pass=this_pass or ForwardContext(self.backend),
-        )
+        context = context or ForwardContext(self.backend)
+        out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, bool(features)))
         states = torch.cat([out.hidden_states[i][0, : len(tokens)] for i in features], -1) if features else None
         return Output(out.logits[0], states)
+
+    def run(self, inputs: ForwardInput) -> ModelOutput:
+        """One forward, by the forward backend if it takes the inputs, else by the model."""
+        out = self.forward_backend.run(inputs) if self.forward_backend else None
+        return self.run_model(inputs) if out is None else out
+
+    def run_model(self, inputs: ForwardInput) -> ModelOutput:
+        """One forward by transformers' own code."""
+        out = self.model(
+            input_ids=inputs.tokens,
+            position_ids=inputs.positions,
+            past_key_values=inputs.cache,
+            use_cache=True,
+            logits_to_keep=inputs.logits_to_keep,
+            output_hidden_states=inputs.hidden_states,
+            context=inputs.context,
+        )
+        return ModelOutput(out.logits, out.hidden_states or ())
 
 
 def check_supported(model: PreTrainedModel) -> None:

@@ -53,11 +53,11 @@ class Target:
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        this_pass = ForwardContext(self.prefill_backend, record=self.score_layers | self.look_layers, record_last=True)
+        context = ForwardContext(self.prefill_backend, record=self.score_layers | self.look_layers, record_last=True)
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
-        out = self.lm.forward(tokens, positions, self.cache, this_pass=this_pass, logits_to_keep=1, features=features)
+        out = self.lm.forward(tokens, positions, self.cache, context=context, logits_to_keep=1, features=features)
         self.cache.commit()
-        self._queries = this_pass.queries
+        self._queries = context.queries
         return out
 
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
@@ -67,11 +67,9 @@ class Target:
         """
         mask = None if len(tree) == 1 else tree.mask
         layers = self.score_layers | self.look_layers if record else self.look_layers
-        this_pass = ForwardContext(self.verify_backend, tree_mask=mask, record=layers)
-        out = self.lm.forward(
-            tree.tokens, self.length + tree.depths, self.cache, this_pass=this_pass, features=features
-        )
-        self._queries = this_pass.queries
+        context = ForwardContext(self.verify_backend, tree_mask=mask, record=layers)
+        out = self.lm.forward(tree.tokens, self.length + tree.depths, self.cache, context=context, features=features)
+        self._queries = context.queries
         return out
 
     def keep(self, path: Sequence[int]) -> None:

@@ -94,7 +94,7 @@ def _decoding_threads(lm: LanguageModel) -> Generator[Stage, None, int]:
     import torch
 
     from specextend_cli.engine.cpu.decoding_threads import FEWEST, decoding_threads
-    from specextend_cli.engine.cpu.layer_program import digest
+    from specextend_cli.engine.cpu.programs import digest
     from specextend_cli.engine.native import is_loaded
     from specextend_cli.engine.native.compiler import processor
 

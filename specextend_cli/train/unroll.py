@@ -36,8 +36,8 @@ def unroll(head: EagleHead, tokens: Tensor, features: Tensor, start: int, steps:
     states, outputs = fused[start:], []
     for step in range(steps):
         first = start + step
-        this_pass = ForwardContext(_attend, tree_mask=_mask(start, rows, step, tokens.device))
-        normed, states = head.advance(head.embedding(tokens[1 + first :]), states, positions[first:], cache, this_pass)
+        context = ForwardContext(_attend, tree_mask=_mask(start, rows, step, tokens.device))
+        normed, states = head.advance(head.embedding(tokens[1 + first :]), states, positions[first:], cache, context)
         outputs.append(normed)
         states = states[:-1]
     return outputs

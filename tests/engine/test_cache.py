@@ -61,7 +61,7 @@ def test_a_kept_path_gives_the_logits_of_the_plain_sequence() -> None:
     lm.forward(torch.tensor(tokens), torch.arange(40), cache)
     cache.commit()
     in_tree = lm.forward(
-        tree.tokens, 40 + tree.depths, cache, this_pass=ForwardContext(lm.backend, tree_mask=tree.mask)
+        tree.tokens, 40 + tree.depths, cache, context=ForwardContext(lm.backend, tree_mask=tree.mask)
     ).logits
     cache.keep(path)
     after = lm.forward(torch.tensor([50]), torch.tensor([44]), cache).logits

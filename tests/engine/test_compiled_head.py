@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,6 +19,7 @@ from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.compiled_head import KINDS, CompiledHead, programs_for
 from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.forward import ForwardInput, HeadOutput
 from specextend_cli.engine.four_bit import round_to_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
@@ -49,22 +49,23 @@ def programs(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> Compiled
 
 @pytest.fixture
 def asked(programs: CompiledHead) -> Iterator[list[int]]:
-    """The head uses its programs; the rows of every call that went to the stock forward nevertheless."""
+    """The head uses its programs; the rows of every forward that its own modules ran nevertheless."""
     rows: list[int] = []
-    stock = programs.head.forward
+    stock = programs.head.run_model
 
-    def counting(tokens: Tensor, *args: Any, **given: Any) -> Any:
-        rows.append(len(tokens))
-        return stock(tokens, *args, **given)
+    def counting(inputs: ForwardInput) -> HeadOutput:
+        rows.append(len(inputs.tokens))
+        return stock(inputs)
 
-    programs.head.forward = counting  # type: ignore[method-assign]
+    programs.head.run_model = counting  # type: ignore[method-assign]
     programs.use()
     rows.clear()
     yield rows
     programs.drop()
+    programs.head.run_model = stock  # type: ignore[method-assign]
 
 
-def check_forwards(programs: CompiledHead) -> None:
+def check_forwards(programs: CompiledHead, asked: Sequence[int] = ()) -> None:
     """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
     torch.manual_seed(0)
     head = programs.head
@@ -86,14 +87,15 @@ def check_forwards(programs: CompiledHead) -> None:
             n = at.stop - at.start
             cache.reserve(n)
             positions = torch.arange(40, 40 + n)
-            this_pass = ForwardContext(SplitKV(), mask)
-            forward = head(tokens[at], states[at], positions, cache, this_pass, logits_to_keep=keep)
+            context = ForwardContext(SplitKV(), mask)
+            forward = head(tokens[at], states[at], positions, cache, context, logits_to_keep=keep)
             out += [*forward, cache.rows(cache.start, cache.end).clone()]
             if at.start == 1:
                 cache.buffer[..., cache.end, :] = 0.5
         return out
 
     compiled = found()
+    assert not asked
     programs.drop()
     for mine, stock in zip(compiled, found(), strict=True):
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
@@ -101,8 +103,7 @@ def check_forwards(programs: CompiledHead) -> None:
 
 @ours
 def test_forwards_are_the_stock_ones(programs: CompiledHead, asked: list[int], kernels: str) -> None:
-    check_forwards(programs)
-    assert not asked
+    check_forwards(programs, asked)
 
 
 @ours
@@ -122,9 +123,9 @@ def test_what_is_not_for_a_program_goes_to_the_head(programs: CompiledHead, aske
         cache.rollback()
         cache.reserve(n)
         states = torch.randn(n, head.config.hidden)
-        this_pass = ForwardContext(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
+        context = ForwardContext(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
         with torch.inference_mode():
-            head(torch.arange(n), states, torch.arange(n), cache, this_pass)
+            head(torch.arange(n), states, torch.arange(n), cache, context)
         if n == 1:
             cache.commit()
     assert asked == [1, 17, 3, 1]  # nothing is seen; too many; a prompt's; another back end
@@ -145,7 +146,7 @@ def test_programs_that_compute_something_else_are_not_used(programs: CompiledHea
     other = tiny_head("eagle3-2-layers", seed=5, head_dim=32)
     with pytest.raises(CannotCompileError, match="something else"):
         replace(programs, head=other, files=dict.fromkeys(KINDS, programs.files["rows"])).use()
-    assert "forward" not in other.__dict__
+    assert other.forward_backend is None
 
 
 @ours

@@ -170,7 +170,7 @@ def test_what_there_is_no_program_for_goes_to_the_layers(compiled: Compiled) -> 
     cache.commit()
     lm.forward(tokens[150:160], positions[150:160], cache)  # ten tokens of a prompt
     cache.commit()
-    lm.forward(tokens[160:161], positions[160:161], cache, this_pass=ForwardContext(reference))  # another back end
+    lm.forward(tokens[160:161], positions[160:161], cache, context=ForwardContext(reference))  # another back end
     pieces = compiled.pieces(100, 49)
     short = () if compiled.programs.by_kernel else (1,)
     expected = (*(100,) * (100 in pieces), *short, *(49,) * (49 in pieces), 10, 1)
@@ -243,7 +243,7 @@ def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageM
     crossed = {**programs.files, "token": programs.files["tree"], "tree": programs.files["token"]}
     with pytest.raises(CannotCompileError):
         replace(programs, scales=(9.0,) * 3, files=crossed).use(lm)
-    assert "forward" not in lm.model.__dict__
+    assert lm.forward_backend is None
 
 
 def test_a_damaged_program_is_refused(made: tuple[LanguageModel, CompiledLayers], tmp_path: Path) -> None:

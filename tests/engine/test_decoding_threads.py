@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_compiled import needs_a_compiler
+from test_compiled_model import needs_a_compiler
 from test_four_bit import broad, four_bit
 from tiny_models import tiny
 

@@ -53,8 +53,8 @@ class Taken:
 
 
 def tensors(captured: tuple[Any, ForwardContext]) -> list[Tensor]:
-    out, this_pass = captured
-    return [leaf for leaf in tree_leaves((out, this_pass.queries)) if isinstance(leaf, Tensor)]
+    out, context = captured
+    return [leaf for leaf in tree_leaves((out, context.queries)) if isinstance(leaf, Tensor)]
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_heads(captured: Captured, name: str, policy: str) -> None:
     drafter = BlendDrafter([EagleDrafter(head, target, retrieval), NgramDrafter()])
     assert run(target, drafter, LONG, retrieval, shape=SHAPE)[0] == generate(tiny(), LONG, NEW)
     drop_graphs(lm, [head])
-    assert "forward" not in head.__dict__
+    assert head.forward_backend is None
     assert taken.replays > taken.captures
 
 
@@ -163,25 +163,25 @@ def test_what_has_no_room_goes_to_the_model(captured: Captured) -> None:
     lm = captured.lm
     cache = lm.new_cache(256)
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
-    this_pass = ForwardContext(triton_tree)
-    lm.forward(tokens, positions, cache, this_pass=this_pass)  # a prompt
+    context = ForwardContext(triton_tree)
+    lm.forward(tokens, positions, cache, context=context)  # a prompt
     cache.commit()
-    lm.forward(tokens[:40], positions[:40], cache, this_pass=this_pass)  # a piece of one
+    lm.forward(tokens[:40], positions[:40], cache, context=context)  # a piece of one
     cache.commit()
     chain = torch.ones(33, 33, dtype=torch.bool).tril()
     lm.forward(
-        tokens[:33], positions[:33], cache, this_pass=ForwardContext(triton_tree, chain)
+        tokens[:33], positions[:33], cache, context=ForwardContext(triton_tree, chain)
     )  # 64 nodes: all that there is
     assert captured.taken.replays == 1
     cache.commit()
     lm.forward(
-        tokens[:33], positions[:33], cache, this_pass=ForwardContext(triton_tree, chain)
+        tokens[:33], positions[:33], cache, context=ForwardContext(triton_tree, chain)
     )  # 256 rows do not hold them
     cache.rollback()
-    lm.forward(tokens[:1], positions[:1], cache, this_pass=ForwardContext(reference))  # another back end
+    lm.forward(tokens[:1], positions[:1], cache, context=ForwardContext(reference))  # another back end
     assert captured.taken.replays == 1
     big = torch.ones(BUCKETS[-1] + 1, BUCKETS[-1] + 1, dtype=torch.bool).tril()
-    lm.forward(tokens[: len(big)], positions[: len(big)], cache, this_pass=ForwardContext(triton_tree, big))
+    lm.forward(tokens[: len(big)], positions[: len(big)], cache, context=ForwardContext(triton_tree, big))
     assert captured.taken.captures == 1
 
 
@@ -221,13 +221,13 @@ def test_what_cannot_be_captured_is_run(captured: Captured) -> None:
 
 
 def test_graphs_go_with_their_cache(captured: Captured) -> None:
-    forward: Any = captured.lm.model.forward
+    backend: Any = captured.lm.forward_backend
     target = Target(captured.lm)
     run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"), new=4)
-    assert len(forward._graphs._by_cache) == 1
+    assert len(backend.graphs._by_cache) == 1
     del target
     gc.collect()
-    assert not forward._graphs._by_cache
+    assert not backend.graphs._by_cache
 
 
 @interpreted

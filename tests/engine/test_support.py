@@ -191,7 +191,7 @@ def test_no_mask_of_prompt_size_is_ever_built(monkeypatch: pytest.MonkeyPatch) -
     attend = function.attend
 
     def spy(module, query, key, value, attention_mask, **kwargs):
-        seen.append((attention_mask, kwargs["this_pass"].tree_mask))
+        seen.append((attention_mask, kwargs["context"].tree_mask))
         return attend(module, query, key, value, attention_mask, **kwargs)
 
     monkeypatch.setattr(function, "attend", spy)

@@ -184,9 +184,9 @@ def captured(case: Case, capture: Capture = cuda_graph) -> float:
     cache.commit()
 
     def verified() -> Tensor:
-        this_pass = ForwardContext(lm.backend, case.mask if n > 1 else None)
+        context = ForwardContext(lm.backend, case.mask if n > 1 else None)
         depths = case.mask.sum(-1) - 1
-        logits = lm.forward(tokens[prefix:], prefix + depths, cache, this_pass=this_pass).logits.cpu().float()
+        logits = lm.forward(tokens[prefix:], prefix + depths, cache, context=context).logits.cpu().float()
         cache.rollback()
         return logits
 

@@ -52,20 +52,20 @@ def attend(
     attention_mask: Tensor | None,
     *,
     scaling: float | None = None,
-    this_pass: ForwardContext | None = None,
+    context: ForwardContext | None = None,
     s_aux: Tensor | None = None,
     softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """transformers' attention signature: k and v come after RoPE and hold the whole cache, heads not repeated."""
-    if this_pass is None or s_aux is not None or softcap is not None:
-        why = "the pass was not handed down" if this_pass is None else "attention sinks or capped logits"
+    if context is None or s_aux is not None or softcap is not None:
+        why = "the pass was not handed down" if context is None else "attention sinks or capped logits"
         raise UnsupportedError(f"{type(module).__name__}: {why}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: int = module.layer_idx  # type: ignore[assignment]
-    if layer in this_pass.record:
-        this_pass.queries[layer] = (query[0, :, -1:] if this_pass.record_last else query[0], scale)
-    return this_pass.backend(query, key, value, scale, this_pass.tree_mask).transpose(1, 2), None
+    if layer in context.record:
+        context.queries[layer] = (query[0, :, -1:] if context.record_last else query[0], scale)
+    return context.backend(query, key, value, scale, context.tree_mask).transpose(1, 2), None
 
 
 def register() -> None:

@@ -1,11 +1,10 @@
-"""How many threads compute while other programs want the cores: fewer when they do, all again when they are gone.
+"""How many threads compute while other programs use the cores: fewer while they do, all again afterwards.
 
-Threads of one parallel region wait for the slowest of them, and they wait by spinning. When another program takes a
-core, the thread on it stops for milliseconds in the middle of regions that last microseconds, and a step can take
-fifty times its time; one thread less would not have been stopped at all. So the processor time of the process is
-compared with the wall time of its threads: where a share of it is missing, some other program had the cores. A few
-steps are then computed with half the threads, and whichever count takes less time a step is kept until the next
-comparison.
+The threads of a parallel region wait for the slowest one by spinning. When another program takes a core, the thread on
+it stops for milliseconds in regions that last microseconds, and a step can take fifty times as long; with one thread
+less nothing would have stopped. The governor therefore compares the process's CPU time with the wall time of its
+threads. Where CPU time is missing, it computes a few steps with half the threads and keeps whichever count is faster
+per step until the next comparison.
 
 Our kernels' results do not depend on the number of threads, so this changes no token.
 """
@@ -20,20 +19,42 @@ from time import perf_counter, process_time
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
-from specextend_cli.engine.cpu.decoding_threads import on_threads
+_SMALL = 500_000_000  # parameters
+_MISSING = 0.3  # threads' worth of CPU time; a thread that shares its core with one other program lacks 0.5
+_STEPS = 4  # steps per comparison
+_RECENT = 8  # steps remembered
+_NODE = 0.15  # share of a plain step's time that each further row of a step takes
+_BETTER = 0.9  # share of the other count's time; less is noise
+_SOONEST, _LATEST = 1.0, 16.0  # seconds between comparisons; doubled after each one that changed nothing
+_RARELY = 20.0  # times what the last comparison took: contended threads can take seconds for a step
 
-_MISSING = 0.3  # threads' worth of processor time: a thread that shares its core with one other program lacks 0.5
-_STEPS = 4  # of a comparison
-_RECENT = 8  # steps that are remembered
-_NODE = 0.15  # of a plain step's time, that each further row of a step takes
-_BETTER = 0.9  # of the time with the other count; less is noise
-_SOONEST, _LATEST = 1.0, 16.0  # seconds between comparisons; twice as many after each that changed nothing, ...
-_RARELY = 20.0  # ... and so many times what that one took: threads that wait for each other can take seconds for a step
+
+@contextmanager
+def on_threads(count: int | None) -> Iterator[None]:
+    """Compute with `count` torch threads; None leaves the number as it is."""
+    before = torch.get_num_threads()
+    if count in (None, before):
+        yield
+        return
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def probing_threads(model: nn.Module) -> int | None:
+    """Threads for the short forwards that check a model at load; None leaves the number as it is.
+
+    One for a small model: a second thread gains nothing there, and contended threads can take seconds.
+    """
+    return 1 if sum(weight.numel() for weight in model.parameters()) < _SMALL else None
 
 
 class _Step(NamedTuple):
-    """`rate`: seconds a plain step's worth of work; wall and processor seconds of all that belongs to the step."""
+    """`rate`: seconds per plain step's worth of work; `wall` and `cpu`: seconds of the whole step."""
 
     rate: float
     wall: float
@@ -41,9 +62,9 @@ class _Step(NamedTuple):
 
 
 class ThreadGovernor:
-    """Chooses among `most` threads, a half, a quarter ..., and one. With `most` 1 it leaves torch as it is.
+    """Chooses among `most` threads, a half, a quarter and so on, down to one. With `most` 1 it does nothing.
 
-    `clock` and `cpu_clock` give wall and process seconds.
+    `clock` and `cpu_clock` return wall seconds and the process's CPU seconds.
     """
 
     def __init__(
@@ -58,22 +79,22 @@ class ThreadGovernor:
             self._counts.append(self._counts[-1] // 2)
         self._clock, self._cpu_clock = clock, cpu_clock
         self._level = 0
-        self._reach = 1  # levels down, to what is tried next
+        self._reach = 1  # levels down to the count tried next
         self._steps: deque[_Step] = deque(maxlen=_RECENT)
         self._began = (0.0, 0.0)
-        self._compared: tuple[int, float] | None = None  # the level before, and its rate, while another one is tried
+        self._compared: tuple[int, float] | None = None  # the former level and its rate while another is tried
         self._due, self._delay = 0.0, _SOONEST
 
     @property
     def threads(self) -> int:
-        """What it has chosen."""
+        """The current choice."""
         return self._counts[self._level]
 
     @contextmanager
     def reading(self, threads: int | None) -> Iterator[None]:
-        """Around a chunk of a prompt, for which an idle machine gives `threads` (None: as many as torch has).
+        """Around one prefill chunk, which gets `threads` on an idle machine (None: as many as torch has).
 
-        A chunk is too long to try anything on: one that was crowded out is taken as the sign it is.
+        A chunk is too long for a trial, so one that lacked CPU time lowers the number at once.
         """
         if len(self._counts) == 1:
             with on_threads(threads):
@@ -84,18 +105,18 @@ class ThreadGovernor:
         with on_threads(used):
             yield
         wall, cpu = self._clock() - began, self._cpu_clock() - cpu_began
-        if self._level == 0 and _crowded(used, wall, cpu):
+        if self._level == 0 and _contended(used, wall, cpu):
             self._move(1)
 
     def begin_step(self) -> None:
-        """Call before drafting and verification: torch has the chosen number of threads from now on."""
+        """Call before drafting and verification: sets torch's threads to the current choice."""
         if len(self._counts) > 1:
             if torch.get_num_threads() != self.threads:
                 torch.set_num_threads(self.threads)
             self._began = self._clock(), self._cpu_clock()
 
     def end_step(self, rows: int, seconds: float) -> None:
-        """The target's forward of `rows` rows in the step that began took `seconds`."""
+        """Call after the step: the target's forward of `rows` rows took `seconds`."""
         if len(self._counts) == 1:
             return
         now, (began, cpu_began) = self._clock(), self._began
@@ -108,7 +129,7 @@ class ThreadGovernor:
                 if rate < _BETTER * old:
                     self._move(self._level)
                 else:
-                    # Half as many may be crowded as well: next time, try fewer yet.
+                    # Half as many may be contended as well: next time, try fewer yet.
                     farther = self._level - before + 1 if self._level > before else 1
                     took = sum(step.wall for step in self._steps)
                     self._move(before, max(min(2 * self._delay, _LATEST), _RARELY * took))
@@ -116,7 +137,7 @@ class ThreadGovernor:
         elif now >= self._due and len(self._steps) >= _STEPS:
             wall, cpu = (sum(step[i] for step in self._steps) for i in (1, 2))
             fewer = self._level + self._reach
-            if _crowded(self.threads, wall, cpu) and fewer < len(self._counts):
+            if _contended(self.threads, wall, cpu) and fewer < len(self._counts):
                 self._try(fewer, rate)
             elif self._level > 0:
                 self._try(self._level - 1, rate)
@@ -134,6 +155,6 @@ class ThreadGovernor:
         self._steps.clear()
 
 
-def _crowded(threads: int, wall: float, cpu: float) -> bool:
-    """Whether some of the processor time of so many threads went to others."""
+def _contended(threads: int, wall: float, cpu: float) -> bool:
+    """Whether other programs took some of the CPU time of so many threads."""
     return cpu < (threads - _MISSING) * wall

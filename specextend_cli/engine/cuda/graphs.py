@@ -1,12 +1,10 @@
-"""Forwards of few tokens as CUDA graphs: the host says "again" once, where it would call a thousand kernels.
+"""Forwards of few tokens as CUDA graphs: one graph launch replaces a thousand kernel launches.
 
-A graph repeats the very same launches over the very same memory. So what differs from one forward to the next lies in
-device memory: tokens, positions, the tree's mask, and the row from which the cache is written, which the Triton kernel
-reads there (`attention/triton_tree.py`). Node counts come in buckets; what is over in a bucket are nodes that nobody
-sees, behind the others. One graph serves every length that the memory of its cache has room for.
-
-The model and the head stay what they are: their `forward` is replaced by one that looks at what it is given, as for
-`compiled.py`. What comes out of a graph lies in its own memory, and stays until the same graph runs again.
+A graph repeats the same launches over the same memory, so everything that changes between forwards lies in device
+memory: tokens, positions, the tree's mask, and the cache row to write first, which the Triton kernel reads there
+(`attention/triton_tree.py`). Node counts come in buckets; the surplus nodes of a bucket are appended where no other
+node sees them. One graph serves every length that its cache has memory for. A graph's output lies in its own memory
+and is valid until the same graph runs again.
 """
 
 from __future__ import annotations
@@ -14,8 +12,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, update_wrapper
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,20 +24,22 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, attend, pack, triton_tree
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.head import EagleHead, HeadOutput
-from specextend_cli.engine.lm import LanguageModel, ModelOutput
+from specextend_cli.engine.forward import ForwardInput, HeadOutput, ModelOutput
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel
 
 BUCKETS = (1, 2, 4, 8, 12, 16, 32, 64)
 Capture: TypeAlias = Callable[[Callable[[], Any], torch.device], tuple[Any, Callable[[], None]]]
-"""What a function of no arguments returns, and how to have that computed again, in place. RuntimeError: it cannot."""
+"""Takes a function; gives what it returns, and a replay that computes it again in place. RuntimeError if it cannot."""
+Out = TypeVar("Out", ModelOutput, HeadOutput)
 
 
 def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-    """The `Capture` of CUDA. What it returns is computed by the first replay."""
+    """The `Capture` of CUDA. The first replay computes what it returned."""
     with torch.cuda.device(device), _without_collections():
         here, aside = torch.cuda.current_stream(), _aside(device)
         aside.wait_stream(here)
-        with torch.cuda.stream(aside):  # kernels are compiled and workspaces made, which a capture must not
+        with torch.cuda.stream(aside):  # compiles kernels and allocates workspaces, which a capture must not do
             for _ in range(2):
                 body()
         here.wait_stream(aside)
@@ -50,13 +51,13 @@ def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Call
 
 @cache
 def _aside(device: torch.device) -> torch.cuda.Stream:
-    """One for all captures: every stream keeps a workspace of its own for good."""
+    """One stream for all captures: every stream keeps a workspace of its own for good."""
     return torch.cuda.Stream(device)
 
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """A graph that is collected while another is captured would break it."""
+    """Collecting a graph while another is captured would break the capture."""
     gc.collect()
     gc.disable()
     try:
@@ -66,20 +67,21 @@ def _without_collections() -> Iterator[None]:
 
 
 def use_graphs(lm: LanguageModel, heads: Iterable[EagleHead] = (), *, capture: Capture = cuda_graph) -> None:
-    """Let `lm`, and heads that draft for it, replay graphs wherever `triton_tree` attends for few tokens."""
-    lm.model.forward = _Model(lm, capture)
+    """Let `lm`, and heads that draft for it, replay graphs where `triton_tree` attends for few tokens."""
+    lm.forward_backend = GraphedModel(lm, capture)
     for head in heads:
-        head.forward = _Head(head, capture)  # type: ignore[method-assign]
+        head.forward_backend = GraphedHead(head.run_model, capture)
 
 
 def drop_graphs(lm: LanguageModel, heads: Iterable[EagleHead] = ()) -> None:
-    """The models as they were."""
-    for module in (lm.model, *heads):
-        module.__dict__.pop("forward", None)
+    """Let the models run themselves again."""
+    lm.forward_backend = None
+    for head in heads:
+        head.forward_backend = None
 
 
 class _Inputs:
-    """What a graph reads, in memory that stays where it is: `nodes` nodes that see `tree` keys at the cache's end."""
+    """A graph's inputs, in memory that stays in place: `nodes` nodes over `tree` keys at the cache's end."""
 
     def __init__(self, nodes: int, tree: int, states: Tensor | None, device: torch.device) -> None:
         self.tokens = torch.zeros(nodes, dtype=torch.long, device=device)
@@ -105,7 +107,7 @@ class _Inputs:
 
 
 class _AtLength:
-    """A `Backend`: the tree kernel over all of a cache's memory, of which the device knows how much counts."""
+    """An attention `Backend`: the tree kernel over a cache's whole memory; its length is on the device."""
 
     def __init__(self, inputs: _Inputs) -> None:
         nodes, self.tree = inputs.mask.shape
@@ -113,12 +115,11 @@ class _AtLength:
         self.length = inputs.start + nodes
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        """See `Backend`; the mask is known already."""
         return attend(q, k, v, scale, words=self.words, tree=self.tree, length=self.length)
 
 
 class _RowsLayer(CacheLayerMixin):
-    """One layer's window on the memory of a cache, [2, heads, capacity, d]."""
+    """One layer's view of a cache's memory, [2, heads, capacity, d]."""
 
     def __init__(self, memory: Tensor, rows: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -126,168 +127,134 @@ class _RowsLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: the memory is there."""
+        """Nothing to do: the memory exists."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write where the device says; keys and values [1, heads, capacity, d], whatever lies in them."""
+        """Write `rows`; keys and values [1, heads, capacity, d] of the whole memory."""
         for memory, new in zip(self.memory, (key_states, value_states), strict=True):
             memory.index_copy_(1, self.rows, new[0].to(memory.dtype))
         keys, values = self.memory[:, None]
         return keys, values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """All of the memory."""
+        """The whole memory."""
         return self.memory.shape[2], 0
 
     def get_seq_length(self) -> int:
-        """Nobody who is captured may ask the host."""
+        """Not known to the host during a capture."""
         return 0
 
     def get_max_length(self) -> int:
-        """All of the memory."""
+        """The whole memory."""
         return self.memory.shape[2]
 
 
 _Place: TypeAlias = tuple[int, torch.Size]
 
 
-class _Graph(NamedTuple):
-    """One captured forward: what it reads, what it leaves and the queries among it, and how to run it."""
+@dataclass(frozen=True)
+class _Graph(Generic[Out]):
+    """One captured forward: its inputs, its output, the context with its queries, and how to run it."""
 
     inputs: _Inputs
-    out: Any
-    this_pass: ForwardContext
+    out: Out
+    context: ForwardContext
     replay: Callable[[], None]
 
 
-class _Graphs:
-    """The graphs of one module: by cache, by size, by the layers whose queries are wanted, and by what else counts."""
+class _Graphs(Generic[Out]):
+    """The graphs of one model: by cache, by size, by the layers whose queries are recorded, and by `besides`."""
 
-    def __init__(self, body: Callable[[_Inputs, Cache, ForwardContext], Any], capture: Capture) -> None:
-        self._body, self._capture = body, capture
-        self._by_cache: WeakKeyDictionary[KVCache, tuple[_Place, dict[Any, _Graph | None]]] = WeakKeyDictionary()
+    def __init__(self, run_model: Callable[[ForwardInput], Out], capture: Capture) -> None:
+        self._run_model: Callable[[ForwardInput], Out] = run_model
+        self._capture = capture
+        self._by_cache: WeakKeyDictionary[KVCache, tuple[_Place, dict[Any, _Graph[Out] | None]]] = WeakKeyDictionary()
 
-    def run(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cache: object,
-        this_pass: object,
-        states: Tensor | None = None,
-        *,
-        besides: object = None,
-    ) -> Any:
-        """The body's output, of a bucket's rows; None where the module itself is to be run."""
-        if not isinstance(cache, KVCache) or not isinstance(this_pass, ForwardContext) or not _suits(cache, this_pass):
+    def replay(self, inputs: ForwardInput, *, besides: object = None) -> Out | None:
+        """The output, of a bucket's rows, for inputs with tokens [n]; None where the model itself has to run."""
+        tokens, cache, context = inputs.tokens, inputs.cache, inputs.context
+        if not isinstance(cache, KVCache) or not _suits(cache, context):
             return None
-        n, mask = len(tokens), this_pass.tree_mask
+        n, mask = len(tokens), context.tree_mask
         nodes = next((bucket for bucket in BUCKETS if bucket >= n), 0)
         if not nodes or (mask is None and n > 1) or cache.start + nodes > cache.capacity:
             return None
         tree = nodes if mask is None else mask.shape[1] + nodes - n
-        given = (tokens, positions, states, mask, cache.start)
-        graphs, key = self._of(cache), (nodes, tree, this_pass.record, besides)
+        given = (tokens, inputs.positions, inputs.states, mask, cache.start)
+        graphs, key = self._of(cache), (nodes, tree, context.record, besides)
         if key not in graphs:
-            inputs = _Inputs(nodes, tree, states, tokens.device)
-            inputs.set(*given)
-            graphs[key] = self._captured(inputs, cache, this_pass.record)
+            held = _Inputs(nodes, tree, inputs.states, tokens.device)
+            held.set(*given)
+            graphs[key] = self._captured(held, cache, context.record)
         if (graph := graphs[key]) is None:
             return None
         graph.inputs.set(*given)
         graph.replay()
-        this_pass.queries.update({layer: (q[:, :n], scale) for layer, (q, scale) in graph.this_pass.queries.items()})
+        context.queries.update({layer: (q[:, :n], scale) for layer, (q, scale) in graph.context.queries.items()})
         return graph.out
 
-    def _of(self, cache: KVCache) -> dict[Any, _Graph | None]:
-        """The graphs over the memory that the cache has now; those over what it had are let go."""
+    def _of(self, cache: KVCache) -> dict[Any, _Graph[Out] | None]:
+        """The graphs over the cache's present memory; those over its former memory are dropped."""
         place = (cache.buffer.data_ptr(), cache.buffer.shape)
         known = self._by_cache.get(cache)
         if known is None or known[0] != place:
             known = self._by_cache[cache] = (place, {})
         return known[1]
 
-    def _captured(self, inputs: _Inputs, cache: KVCache, record: frozenset[int]) -> _Graph | None:
-        """None where something in the module cannot be captured, because it asks the host."""
+    def _captured(self, held: _Inputs, cache: KVCache, record: frozenset[int]) -> _Graph[Out] | None:
+        """None where the model cannot be captured because something in it asks the host."""
         layers = cache.buffer.unbind(1)
+        tokens, positions = held.tokens, held.positions
+        if held.states is None:  # a language model's are [b, n]
+            tokens, positions = tokens[None], positions[None]
 
-        def body() -> tuple[Any, ForwardContext]:
-            rows = inputs.start + inputs.offsets
-            this_pass = ForwardContext(_AtLength(inputs), record=record)
+        def body() -> tuple[Out, ForwardContext]:
+            rows = held.start + held.offsets
+            context = ForwardContext(_AtLength(held), record=record)
             every = Cache(layers=[_RowsLayer(memory, rows) for memory in layers])
-            return self._body(inputs, every, this_pass), this_pass
+            wanted = ForwardInput(tokens, positions, every, context, hidden_states=True, states=held.states)
+            return self._run_model(wanted), context
 
         try:
-            (out, this_pass), replay = self._capture(body, inputs.tokens.device)
+            (out, context), replay = self._capture(body, held.tokens.device)
         except RuntimeError:
             return None
-        return _Graph(inputs, out, this_pass, replay)
+        return _Graph(held, out, context, replay)
 
 
-def _suits(cache: KVCache, this_pass: ForwardContext) -> bool:
-    """Whether the kernel takes such keys. Of a prompt's last piece, logits and queries outlive what comes next."""
+def _suits(cache: KVCache, context: ForwardContext) -> bool:
+    """Whether the kernel takes such keys. A prompt's last chunk is not replayed: its output is used for longer."""
     floats = (torch.float32, torch.float16, torch.bfloat16)
     fits = cache.buffer.dtype in floats and cache.buffer.shape[4] <= MOST_HEAD_DIM
-    return this_pass.backend is triton_tree and not this_pass.record_last and fits
+    return context.backend is triton_tree and not context.record_last and fits
 
 
-class _Model:
-    """A language model's `forward`."""
+class GraphedModel:
+    """A language model's `ForwardBackend`, for one sequence."""
 
     def __init__(self, lm: LanguageModel, capture: Capture) -> None:
         self._decoder: Any = lm.model.get_decoder()
-        self._stock = lm.model.forward
-        update_wrapper(self, self._stock)
-        self._graphs = _Graphs(self._body, capture)
+        self.graphs: _Graphs[ModelOutput] = _Graphs(lm.run_model, capture)
 
-    def __call__(self, *args: Any, **given: Any) -> Any:
-        """Tokens [1, n] at positions [1, n]."""
-        tokens, positions = given.get("input_ids"), given.get("position_ids")
-        if not args and tokens is not None and positions is not None and len(tokens) == 1:
-            rope = getattr(self._decoder, "rotary_emb", None)  # which bench/rope.py exchanges
-            cache, this_pass = given.get("past_key_values"), given.get("this_pass")
-            out = self._graphs.run(tokens[0], positions[0], cache, this_pass, besides=rope)
-            if out is not None:
-                n, last = tokens.shape[1], given.get("logits_to_keep", 0)
-                return ModelOutput(out.logits[:, :n][:, -last:], out.hidden_states)
-        return self._stock(*args, **given)
-
-    def _body(self, inputs: _Inputs, cache: Cache, this_pass: ForwardContext) -> ModelOutput:
-        out = self._stock(
-            input_ids=inputs.tokens[None],
-            position_ids=inputs.positions[None],
-            past_key_values=cache,
-            use_cache=True,
-            output_hidden_states=True,  # they are there anyhow
-            this_pass=this_pass,
-        )
-        return ModelOutput(out.logits, tuple(out.hidden_states))
-
-
-class _Head:
-    """A draft head's `forward`."""
-
-    def __init__(self, head: EagleHead, capture: Capture) -> None:
-        self._stock = head.forward
-        self._graphs = _Graphs(self._body, capture)
-
-    def __call__(
-        self,
-        tokens: Tensor,
-        states: Tensor,
-        positions: Tensor,
-        cache: Cache,
-        this_pass: ForwardContext,
-        *,
-        logits_to_keep: int = 0,
-    ) -> HeadOutput:
-        """`EagleHead.forward`."""
-        out: HeadOutput | None = self._graphs.run(tokens, positions, cache, this_pass, states)
+    def run(self, inputs: ForwardInput) -> ModelOutput | None:
+        """See `ForwardBackend`."""
+        (b, n), rope = inputs.tokens.shape, getattr(self._decoder, "rotary_emb", None)  # bench/rope.py exchanges it
+        if b > 1:
+            return None
+        flat = inputs._replace(tokens=inputs.tokens[0], positions=inputs.positions[0])
+        out = self.graphs.replay(flat, besides=rope)
         if out is None:
-            stock: HeadOutput = self._stock(tokens, states, positions, cache, this_pass, logits_to_keep=logits_to_keep)
-            return stock
-        n = len(tokens)
-        return HeadOutput(out.logits[:n][-logits_to_keep:], out.states[:n])
+            return None
+        return ModelOutput(out.logits[:, :n][:, -inputs.logits_to_keep :], out.hidden_states)
 
-    def _body(self, inputs: _Inputs, cache: Cache, this_pass: ForwardContext) -> HeadOutput:
-        assert inputs.states is not None
-        return self._stock(inputs.tokens, inputs.states, inputs.positions, cache, this_pass)
+
+class GraphedHead:
+    """A draft head's `ForwardBackend`."""
+
+    def __init__(self, run_model: Callable[[ForwardInput], HeadOutput], capture: Capture) -> None:
+        self.graphs: _Graphs[HeadOutput] = _Graphs(run_model, capture)
+
+    def run(self, inputs: ForwardInput) -> HeadOutput | None:
+        """See `ForwardBackend`."""
+        n, out = len(inputs.tokens), self.graphs.replay(inputs)
+        return None if out is None else HeadOutput(out.logits[:n][-inputs.logits_to_keep :], out.states[:n])

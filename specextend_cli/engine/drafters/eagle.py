@@ -12,7 +12,8 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.head import EagleHead, HeadOutput
+from specextend_cli.engine.forward import HeadOutput
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
@@ -60,8 +61,8 @@ class EagleDrafter(ModelDrafter):
         ids, states = self._join(tokens, cache)
         # A chain is a tree, and what attention is quick at; without a mask it would take the rows for a prompt's.
         chain = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
-        this_pass = ForwardContext(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
-        out: HeadOutput = self.head(ids, states, positions, cache, this_pass, logits_to_keep=1)
+        context = ForwardContext(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
+        out: HeadOutput = self.head(ids, states, positions, cache, context, logits_to_keep=1)
         self._states = out.states[-1:]
         return out.logits
 
@@ -77,10 +78,10 @@ class EagleDrafter(ModelDrafter):
         fused = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
         return torch.tensor(tokens, device=self.device), fused
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: ForwardContext) -> Tensor:
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         cache = self.working.cache
         cache.reserve(len(tokens))
-        out: HeadOutput = self.head(tokens, self._states[parents], positions, cache, this_pass)
+        out: HeadOutput = self.head(tokens, self._states[parents], positions, cache, context)
         self._states = out.states
         return out.logits
 

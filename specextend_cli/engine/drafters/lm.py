@@ -72,8 +72,8 @@ class LMDrafter(ModelDrafter):
         ids = torch.tensor(tokens, device=self.device).clamp_(max=self.lm.vocabulary - 1)
         return self._shared(self.lm.forward(ids, positions, cache, logits_to_keep=1).logits)
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: ForwardContext) -> Tensor:
-        return self._shared(self.lm.forward(tokens, positions, self.working.cache, this_pass=this_pass).logits)
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
+        return self._shared(self.lm.forward(tokens, positions, self.working.cache, context=context).logits)
 
     def _shared(self, logits: Tensor) -> Tensor:
         return logits[:, : self.target.lm.vocabulary]

@@ -49,7 +49,7 @@ class ModelDrafter(ABC):
         self._forward(tokens, positions, cache)
 
     @abstractmethod
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: ForwardContext) -> Tensor:
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
 
     def visible(self) -> Tensor:
@@ -97,8 +97,8 @@ class ModelDrafter(ABC):
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            this_pass = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
-            return _log_probabilities(self._expand(tokens, parents, positions, this_pass))
+            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
+            return _log_probabilities(self._expand(tokens, parents, positions, context))
 
         tree = grow(token, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)
         self.working.cache.rollback()

@@ -1,0 +1,58 @@
+"""One forward of a model, and the interface of whatever computes it in place of the model.
+
+Compiled programs (`cpu/compiled_model.py`, `cpu/compiled_head.py`) and CUDA graphs (`cuda/graphs.py`) are
+`ForwardBackend`s. A `LanguageModel` and an `EagleHead` hold at most one each and run themselves where it declines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from specextend_cli.engine.attention.function import ForwardContext
+
+Out = TypeVar("Out", covariant=True)
+
+
+class ForwardInput(NamedTuple):
+    """What one forward reads.
+
+    `tokens` and `positions` are [b, n] for a language model and [n] for a head; `states` [n, hidden] are what a head
+    joins its tokens with. The cache has rows reserved for the tokens. `logits_to_keep` 0 keeps every token's logits,
+    otherwise those of the last ones; `hidden_states` asks a language model for the states of all its layers.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    cache: Cache
+    context: ForwardContext
+    logits_to_keep: int = 0
+    hidden_states: bool = False
+    states: Tensor | None = None
+
+
+class ModelOutput(NamedTuple):
+    """A language model's `logits` [b, kept, vocabulary].
+
+    `hidden_states`, each [b, rows >= n, width], are the inputs of every layer and the output of the final norm.
+    """
+
+    logits: Tensor
+    hidden_states: Sequence[Tensor]
+
+
+class HeadOutput(NamedTuple):
+    """A draft head's `logits` [kept, draft vocabulary] and `states` [n, hidden], which its next step reads."""
+
+    logits: Tensor
+    states: Tensor
+
+
+class ForwardBackend(Protocol[Out]):
+    """Computes a model's forward; `Out` is `ModelOutput` or `HeadOutput`."""
+
+    def run(self, inputs: ForwardInput) -> Out | None:
+        """The output, with the cache's reserved rows written; None if the model itself has to run these inputs."""
