@@ -87,7 +87,8 @@ def main() -> int:
     lm = LanguageModel(model)
     eos = int(tokenizer.token_to_id("<|im_end|>"))
     shape = TreeShape(nodes=6, depth=2, width=3, threshold=0.0)
-    samplings = {"greedy": Sampling(), "penalties": Sampling(repetition_penalty=1.1, no_repeat_ngram=4, scope="all")}
+    penalties = Sampling(repetition_penalty=1.1, no_repeat_ngram=4, penalty_scope="all")
+    samplings = {"greedy": Sampling(), "penalties": penalties}
     texts = [tokenizer.encode(text).ids for text in read(args.documents)]
     compared = different = 0
     for length in args.lengths:
@@ -103,10 +104,10 @@ def main() -> int:
                     if kind == "penalties" and name in ("self/full", "self/streaming"):
                         continue
                     tokens, meter = [], Meter()
-                    budget = DraftGate(shape, gate=False)
+                    gate = DraftGate(shape, enabled=False)
                     stop = Stop(args.tokens, frozenset([eos]))
                     for event in decode(
-                        target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, budget=budget
+                        target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, gate=gate
                     ):
                         meter.add(event)
                         if isinstance(event, Step):

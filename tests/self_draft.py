@@ -78,7 +78,7 @@ def main() -> None:
                     stop=Stop(args.tokens, frozenset([eos])),
                     sampling=Sampling(repetition_penalty=1.1),
                     retrieval=retrieval,
-                    budget=DraftGate(CHAIN, gate=False),
+                    gate=DraftGate(CHAIN, enabled=False),
                 ):
                     meter.add(event)
                 results.setdefault((size, policy), []).append(meter)

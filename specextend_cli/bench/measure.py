@@ -66,7 +66,7 @@ def measured(
         stop=Stop(decoding.tokens, decoding.eos),
         sampling=decoding.sampling,
         retrieval=retrieval,
-        budget=budget,
+        gate=budget,
         prefill_chunk=decoding.prefill_chunk,
     )
     seconds, prefilled = 0.0, False

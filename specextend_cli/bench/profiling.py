@@ -50,7 +50,7 @@ REST = "sampling, acceptance, loop"
 KINDS = (PRODUCTS, ATTENTION, SMALL, CALLS, KEEPING, DRAFTING, CHOOSING, REST)
 _VERIFYING = "verifying"
 _QUIET = "99"
-_PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "few_rows", "_weight_int4pack_mm", "mkldnn", "_scaled_mm")
+_PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "int4_matmul", "_weight_int4pack_mm", "mkldnn", "_scaled_mm")
 
 _Sums: TypeAlias = "defaultdict[str, float]"
 
@@ -173,7 +173,7 @@ def _decoding(setting: Setting, target: _Target, recipe: Recipe, prompt: Prompt)
         stop=Stop(_tokens(recipe.shape), frozenset()),
         sampling=setting.decoding.sampling,
         retrieval=recipe.retrieval,
-        budget=DraftGate(recipe.shape, gate=False),
+        gate=DraftGate(recipe.shape, enabled=False),
         prefill_chunk=setting.decoding.prefill_chunk,
     )
 

@@ -140,7 +140,7 @@ class Runner:
     ) -> Generator[EngineEvent, None, Run]:
         target.verify_backend = backend_for(self.models.device, recipe.verify)
         # The clock's findings are the machine's and stay; what a drafter learns of a text does not go to the next one.
-        budget = DraftGate(recipe.shape, gate=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
+        budget = DraftGate(recipe.shape, enabled=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
         return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, budget)
 
     def _peers(self, name: str, peer: Peer, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:

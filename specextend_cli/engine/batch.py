@@ -32,16 +32,16 @@ from specextend_cli.engine.stop import Stop
 class BatchRequest:
     """One prompt to continue. A prompt equal to that of the request before it is read only once.
 
-    Its first `shared` tokens are read by themselves, and not again if the request before begins with the same: what is
-    read together decides how it is rounded, so that has to be the same whether they were read before or not.
-    `segment_starts` divide the prompt into segments for `Step.attribution`, as in `decode`.
+    No prefill chunk crosses the end of the first `shared_prefix` tokens. They are reused when the request before begins
+    with the same ones; prefill boundaries affect rounding, so they are the same in either case. `segment_starts` divide
+    the prompt into segments for `Step.attribution`, as in `decode`.
     """
 
     prompt: Sequence[int]
     stop: Stop
     sampling: Sampling = field(default_factory=Sampling)
     segment_starts: Sequence[int] = ()
-    shared: int = 0
+    shared_prefix: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def decode_batch(
     while waiting or live:
         while waiting and len(live) < slots and (reading < patience or len(live) < _FEWEST):
             number, request = waiting.popleft()
-            for event in reader.read(request.prompt, request.shared):
+            for event in reader.read(request.prompt, request.shared_prefix):
                 if isinstance(event, Prefilled):
                     reading += event.seconds
                 yield number, event
@@ -147,15 +147,15 @@ class _Reader:
         self.logits = torch.empty(0)
         self._known: tuple[list[int], int] = ([], 0)
 
-    def read(self, prompt: Sequence[int], shared: int) -> Iterator[BatchEvent]:
-        shared = min(shared, len(prompt) - 1)
+    def read(self, prompt: Sequence[int], shared_prefix: int) -> Iterator[BatchEvent]:
+        shared_prefix = min(shared_prefix, len(prompt) - 1)
         known, self._known = self._known, ([], 0)
-        if known == (list(prompt), shared):
+        if known == (list(prompt), shared_prefix):
             self._known = known
             return
         # Whoever wants states wants those of the whole prompt.
-        same = known[1] == shared and known[0][:shared] == list(prompt[:shared])
-        kept = shared if same and not self.features and self._has_room(prompt) else 0
+        same = known[1] == shared_prefix and known[0][:shared_prefix] == list(prompt[:shared_prefix])
+        kept = shared_prefix if same and not self.features and self._has_room(prompt) else 0
         if kept:
             self.cache.rollback(kept)
         else:
@@ -163,7 +163,7 @@ class _Reader:
         started = perf_counter()
         tokens = torch.tensor(prompt, device=self.lm.device)
         positions = torch.arange(len(prompt), device=self.lm.device)
-        for at, end in prefill_chunks(len(prompt), self.chunk, shared):
+        for at, end in prefill_chunks(len(prompt), self.chunk, shared_prefix):
             if at < kept:
                 continue
             yield Prefilling(at, len(prompt), perf_counter() - started)
@@ -176,7 +176,7 @@ class _Reader:
             if out.features is not None:
                 yield States(out.features)
             self.logits = out.logits
-        self._known = list(prompt), shared
+        self._known = list(prompt), shared_prefix
         yield Prefilled(len(prompt), perf_counter() - started)
 
     def _has_room(self, prompt: Sequence[int]) -> bool:

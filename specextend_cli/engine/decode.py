@@ -30,15 +30,15 @@ def decode(
     stop: Stop,
     sampling: Sampling | None = None,
     retrieval: Retrieval | None = None,
-    budget: DraftGate | None = None,
+    gate: DraftGate | None = None,
     prefill_chunk: int = 1024,
-    shared: int = 0,
+    shared_prefix: int = 0,
     segment_starts: Sequence[int] = (),
     attribution_interval: int = ATTRIBUTION_INTERVAL,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    The first `shared` tokens are read by themselves, as where they are kept for other prompts (see `pieces`).
+    No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill.py`).
     `segment_starts`, ascending positions, divide the prompt into segments, the last position ending the last one; every
     `attribution_interval` steps, `Step.attribution` is the attention that each segment got.
 
@@ -48,18 +48,18 @@ def decode(
     if not prompt:
         raise ValueError("the prompt is empty")
     retrieval = retrieval or Retrieval()
-    budget = budget or DraftGate()
+    gate = gate or DraftGate()
     device, governor = target.lm.device, target.lm.governor
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
     segments = torch.tensor(segment_starts, device=device) if segment_starts else None
 
-    capacity = len(prompt) + stop.max_tokens + budget.shape.nodes + 1
+    capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
     drafter.begin(capacity)
 
     started = perf_counter()
-    for at, end in prefill_chunks(len(prompt), prefill_chunk, shared):
+    for at, end in prefill_chunks(len(prompt), prefill_chunk, shared_prefix):
         yield Prefilling(at, len(prompt), perf_counter() - started)
         piece = prompt[at:end]
         with governor.reading(target.lm.reading_threads):
@@ -82,31 +82,31 @@ def decode(
         length = target.length
         governor.begin_step()
         began = perf_counter()
-        shape = budget.next_shape(length)
+        shape = gate.next_shape(length)
         tree = root(last, device)
         if shape.nodes > 1:
-            tree = budget.cut(drafter.propose(shape).repaired(last, target.lm.vocabulary), length)
+            tree = gate.cut(drafter.propose(shape).repaired(last, target.lm.vocabulary), length)
             if drafter.failure and not failed:
                 failed = True
                 yield DrafterFailed(drafter.failure)
         verifying = perf_counter()
         drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
-        recorded = drafted and trigger.could_be_due() and budget.affords_choice()
+        recorded = drafted and trigger.could_be_due() and gate.affords_choice()
         out = target.verify(tree, features=drafter.feature_layers, record=recorded)
-        verdict = accept(tree, sampler.choose(out.logits, tree))
-        target.keep(verdict.path)
-        sampler.commit(verdict.tokens)
-        drafter.observe(verdict.tokens, out.features[verdict.path] if out.features is not None else None)
-        last = verdict.tokens[-1]
+        accepted = accept(tree, sampler.choose(out.logits, tree))
+        target.keep(accepted.path)
+        sampler.commit(accepted.tokens)
+        drafter.observe(accepted.tokens, out.features[accepted.path] if out.features is not None else None)
+        last = accepted.tokens[-1]
         draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
         governor.end_step(len(tree), verify_seconds)
-        budget.learn(tree, shape, len(verdict.tokens), draft_seconds, verify_seconds, length)
+        gate.learn(tree, shape, len(accepted.tokens), draft_seconds, verify_seconds, length)
 
-        new, reason = stop(verdict.tokens)
+        new, reason = stop(accepted.tokens)
         attribution = None
         if segments is not None and steps % attribution_interval == 0:
-            attribution = target.segment_attention(verdict.path, segments)[: len(new)]
-        plain = budget.costs.plain(length)
+            attribution = target.segment_attention(accepted.path, segments)[: len(new)]
+        plain = gate.costs.plain(length)
         yield Step(
             tuple(new),
             len(prompt) + stop.count,
@@ -116,9 +116,9 @@ def decode(
             plain,
             attribution=attribution,
         )
-        if drafted and trigger.due(len(verdict.tokens), able=recorded) and reason is None:
-            choice = _retrieve(target, drafter, verdict.path if retrieval.queries == "accepted" else verdict.path[-1:])
-            budget.charge(choice.seconds, length)
+        if drafted and trigger.due(len(accepted.tokens), able=recorded) and reason is None:
+            choice = _retrieve(target, drafter, accepted.path[-1:])
+            gate.charge(choice.seconds, length)
             yield choice
     yield Finished(reason, stop.count)
 

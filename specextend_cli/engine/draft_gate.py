@@ -108,14 +108,14 @@ class CostModel:
 
 @dataclass
 class DraftGate:
-    """Decides each step's tree. With `gate` off, every step drafts the full shape: for measuring the gate's worth.
+    """Decides each step's tree. With `enabled` off, every step drafts the full shape: for measuring the gate's worth.
 
     Outlives a sequence, so that a drafter which did not pay on the last chunk of a document is not tried at leisure on
     the next.
     """
 
     shape: TreeShape = field(default_factory=TreeShape)
-    gate: bool = True
+    enabled: bool = True
     costs: CostModel = field(default_factory=CostModel)
     _steps: int = field(default=0, init=False)
     _rungs: dict[int, _DepthStats] = field(init=False)  # by number of forwards, ascending
@@ -132,7 +132,7 @@ class DraftGate:
 
     def next_shape(self, length: int) -> TreeShape:
         """What to ask of the drafter; one node means a plain step and no draft, no forwards a draft without a model."""
-        if not self.gate:
+        if not self.enabled:
             return self.shape
         self._steps += 1
         plain = replace(self.shape, nodes=1)
@@ -152,7 +152,7 @@ class DraftGate:
     def cut(self, tree: DraftTree, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
         tree = tree.best(self.shape.nodes)
-        if not self.gate or len(tree) == 1:
+        if not self.enabled or len(tree) == 1:
             return tree
         scores = sorted(tree.scores.tolist(), reverse=True)
         rate = max(self._rungs[self._best].gain, 1.0) / max(self.costs.plain(length), 1e-9)
@@ -170,7 +170,7 @@ class DraftGate:
     ) -> None:
         """What the step that was granted `shape` cost and gave. `accepted` counts the tokens it emitted."""
         self.costs.learn(len(tree), length, verify_seconds)
-        if not self.gate:
+        if not self.enabled:
             return
         promised = float(tree.scores.sum()) - 1 if len(tree) > 1 else 0.0
         expected = 1 + self._trust * promised
@@ -195,12 +195,12 @@ class DraftGate:
 
     def affords_choice(self) -> bool:
         """Whether choosing a working set after the next step leaves choices a small share of the time."""
-        return not self.gate or self._rest <= 1
+        return not self.enabled or self._rest <= 1
 
     def charge(self, seconds: float, length: int) -> None:
         """What the last draft cost besides: choosing a working set."""
         plain = self.costs.plain(length)
-        if self.gate and plain and self._drafted is not None:
+        if self.enabled and plain and self._drafted is not None:
             spent = min(seconds / plain, _WORST)
             self._rest = min(spent, 1.0) / _CHOOSING  # of one slow moment, not for hundreds of steps
             self._drafted.spent += spent

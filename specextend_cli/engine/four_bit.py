@@ -122,7 +122,7 @@ class Tiles(Packed):
         """Rows [n, columns] -> [n, rows]."""
         if rows.shape[1] < self.codes.shape[1] * 8:
             rows = torch.cat((rows, rows), 1)
-        out: Tensor = torch.ops.specextend.few_rows(rows, self.codes, self.scales)
+        out: Tensor = torch.ops.specextend.int4_matmul(rows, self.codes, self.scales)
         return out
 
 

@@ -1,15 +1,15 @@
-"""In which pieces a prompt is read. They decide how it is rounded, so everyone who reads one reads these."""
+"""Prefill boundaries. They affect rounding, so every reader of a prompt shares them."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 
-def prefill_chunks(tokens: int, chunk: int, shared: int = 0) -> list[tuple[int, int]]:
-    """(start, end) of pieces of at most `chunk` of a prompt's tokens; no piece runs across the first `shared` ones.
+def prefill_chunks(tokens: int, chunk: int, shared_prefix: int = 0) -> list[tuple[int, int]]:
+    """(start, end) of chunks of at most `chunk` tokens; none crosses the end of the first `shared_prefix` tokens.
 
-    What prompts begin with alike can then be read once for all of them. The last token is never among it: something has
-    to be read for what follows.
+    A prefix that several prompts share can then be read once. The last token is never part of it, because its logits
+    are needed.
     """
-    shared = min(shared, tokens - 1)
-    return list(pairwise([*range(0, shared, chunk), *range(shared, tokens, chunk), tokens]))
+    shared_prefix = min(shared_prefix, tokens - 1)
+    return list(pairwise([*range(0, shared_prefix, chunk), *range(shared_prefix, tokens, chunk), tokens]))

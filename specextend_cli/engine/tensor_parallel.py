@@ -29,11 +29,11 @@ class ProcessGroup:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self._orders = dist.new_group(backend="gloo")
 
-    def tell(self, *order: Any) -> None:
+    def broadcast(self, *order: Any) -> None:
         """From the first process to all others."""
         dist.broadcast_object_list([order], src=0, group=self._orders)
 
-    def hear(self) -> tuple[Any, ...]:
+    def receive(self) -> tuple[Any, ...]:
         """What the first process tells next."""
         box: list[Any] = [None]
         dist.broadcast_object_list(box, src=0, group=self._orders)
@@ -42,7 +42,7 @@ class ProcessGroup:
 
     def dismiss(self) -> None:
         """There is nothing more to compute along with."""
-        self.tell(_END)
+        self.broadcast(_END)
 
     def sum(self, own: Tensor) -> Tensor:
         """Of every process's tensor; all of them take part, in the same order of calls. `own` becomes it."""
@@ -54,7 +54,7 @@ class ProcessGroup:
         return self.sum(own) / self.size
 
     @contextmanager
-    def in_turn(self) -> Iterator[None]:
+    def one_at_a_time(self) -> Iterator[None]:
         """One process after the other: what each does takes the host's memory for a while."""
         for _ in range(self.rank):
             dist.barrier(self._orders)
@@ -66,49 +66,49 @@ class ProcessGroup:
 class LeadingTarget(Target):
     """The first process's target: what it does, the others do with their heads."""
 
-    def __init__(self, lm: LanguageModel, crew: ProcessGroup, **settings: Any) -> None:
+    def __init__(self, lm: LanguageModel, group: ProcessGroup, **settings: Any) -> None:
         super().__init__(lm, **settings)
-        self._crew = crew
+        self._group = group
 
     def begin(self, capacity: int) -> None:
         """See `Target`."""
-        self._crew.tell("begin", capacity)
+        self._group.broadcast("begin", capacity)
         super().begin(capacity)
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """See `Target`."""
-        self._crew.tell("prefill", tokens.tolist())
+        self._group.broadcast("prefill", tokens.tolist())
         return super().prefill(tokens, features=features)
 
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """See `Target`."""
-        self._crew.tell("verify", tree.tokens.tolist(), tree.parents.tolist(), record)
+        self._group.broadcast("verify", tree.tokens.tolist(), tree.parents.tolist(), record)
         return super().verify(tree, features=features, record=record)
 
     def keep(self, path: Sequence[int]) -> None:
         """See `Target`."""
-        self._crew.tell("keep", list(path))
+        self._group.broadcast("keep", list(path))
         super().keep(path)
 
     @torch.inference_mode()
     def attention_from(self, path: Sequence[int]) -> Tensor:
         """See `Target`."""
-        self._crew.tell("attention_from", list(path))
-        return self._crew.mean(super().attention_from(path))
+        self._group.broadcast("attention_from", list(path))
+        return self._group.mean(super().attention_from(path))
 
     @torch.inference_mode()
     def segment_attention(self, path: Sequence[int], segment_starts: Tensor) -> Tensor:
         """See `Target`."""
-        self._crew.tell("segment_attention", list(path), segment_starts.tolist())
-        return self._crew.mean(super().segment_attention(path, segment_starts))
+        self._group.broadcast("segment_attention", list(path), segment_starts.tolist())
+        return self._group.mean(super().segment_attention(path, segment_starts))
 
 
 @torch.inference_mode()
-def follow(target: Target, crew: ProcessGroup) -> tuple[Any, ...]:
+def follow(target: Target, group: ProcessGroup) -> tuple[Any, ...]:
     """Compute along, until an order is none for a target: that is returned."""
     device = target.lm.device
     while True:
-        match crew.hear():
+        match group.receive():
             case ("begin", capacity):
                 target.begin(capacity)
             case ("prefill", tokens):
@@ -118,8 +118,8 @@ def follow(target: Target, crew: ProcessGroup) -> tuple[Any, ...]:
             case ("keep", path):
                 target.keep(path)
             case ("attention_from", path):
-                crew.mean(target.attention_from(path))
+                group.mean(target.attention_from(path))
             case ("segment_attention", path, starts):
-                crew.mean(target.segment_attention(path, torch.tensor(starts, device=device)))
+                group.mean(target.segment_attention(path, torch.tensor(starts, device=device)))
             case order:
                 return order

@@ -42,7 +42,7 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
     from specextend_cli.summarize.text_generator import TextGenerator
 
     if shared := crew():
-        shared.tell("load", preset, directories, choices)
+        shared.broadcast("load", preset, directories, choices)
     target = load_target(preset, directories, choices)
     lm, device = target.lm, target.lm.device
     retrieval = retrieval_of(preset, choices, partial(TextEncoder.of, directories.target))
@@ -105,7 +105,7 @@ def _load(
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     name = "" if path in own else preset.name
     try:
-        with shared.in_turn() if shared else nullcontext():
+        with shared.one_at_a_time() if shared else nullcontext():
             model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, crew=shared)
         return LanguageModel(model, parts=shared.size if shared else 1)
     except torch.OutOfMemoryError as error:
@@ -204,7 +204,6 @@ def sampling_of(preset: Preset, choices: EngineOptions) -> Sampling:
     from specextend_cli.engine.config import Sampling
 
     wanted = preset.decoding.model_dump()
-    wanted["scope"] = wanted.pop("penalty_scope")
     given = {"temperature": choices.temperature, "seed": choices.seed}
     wanted.update({key: value for key, value in given.items() if value is not None})
     return Sampling(**{**wanted, "seed": wanted["seed"] or 0})

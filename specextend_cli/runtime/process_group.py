@@ -37,7 +37,7 @@ def follow(crew: ProcessGroup) -> None:
     from specextend_cli.models.fast_import import import_transformers
     from specextend_cli.runtime.loading import load_target
 
-    order = crew.hear()
+    order = crew.receive()
     while order[0] == "load":
         import_transformers()
         target = load_target(*order[1:])

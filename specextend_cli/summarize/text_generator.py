@@ -69,9 +69,9 @@ class TextGenerator:
                 stop=Stop(max_tokens, self.eos, stream.until),
                 sampling=self.sampling,
                 retrieval=self.retrieval,
-                budget=self.budget,
+                gate=self.budget,
                 prefill_chunk=self.prefill_chunk,
-                shared=shared,
+                shared_prefix=shared,
                 segment_starts=segment_starts,
             ):
                 if isinstance(event, Step):
@@ -125,7 +125,7 @@ class TextGenerator:
         rows, shape = self.target.lm.exact_rows, self.budget.shape
         if rows is not None:
             self.together = min(self.together, rows)
-            self.budget = DraftGate(replace(shape, nodes=min(shape.nodes, rows)), gate=self.budget.gate)
+            self.budget = DraftGate(replace(shape, nodes=min(shape.nodes, rows)), enabled=self.budget.enabled)
 
     def again(self, attempt: int) -> TextGenerator:
         """The same for another try: sampled, penalizing repetition more, by the seed and `attempt` alone."""

@@ -21,10 +21,10 @@ RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)
 def run(target: Target, kind: str, tokens: list[int]) -> tuple[list[int], list[object]]:
     drafters = {"none": NoDrafter, "ngram": NgramDrafter}
     drafter = drafters[kind]() if kind in drafters else LMDrafter(target.lm, target, RETRIEVAL)
-    budget = DraftGate(TreeShape(nodes=8, depth=3, width=2, threshold=0.0), gate=False)
+    gate = DraftGate(TreeShape(nodes=8, depth=3, width=2, threshold=0.0), enabled=False)
     emitted: list[int] = []
     sets: list[object] = []
-    for event in decode(target, drafter, tokens, stop=Stop(24), retrieval=RETRIEVAL, budget=budget, prefill_chunk=64):
+    for event in decode(target, drafter, tokens, stop=Stop(24), retrieval=RETRIEVAL, gate=gate, prefill_chunk=64):
         emitted += event.tokens if isinstance(event, Step) else ()
         sets += [(event.spans, round(event.hit, 5))] if isinstance(event, Retrieved) else []
     return emitted, sets

@@ -35,7 +35,13 @@ def source(kind: str, positions: str) -> Source:
 
 def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 40) -> list[list[int]]:
     events = decode(
-        target, drafter, tokens, stop=Stop(new), retrieval=config, budget=DraftGate(CHAIN, gate=False), prefill_chunk=64
+        target,
+        drafter,
+        tokens,
+        stop=Stop(new),
+        retrieval=config,
+        gate=DraftGate(CHAIN, enabled=False),
+        prefill_chunk=64,
     )
     return [list(event.tokens) for event in events if isinstance(event, Step)]
 

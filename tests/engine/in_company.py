@@ -30,18 +30,18 @@ def main(names: list[str]) -> None:
     torch.set_num_threads(1)
     native.is_loaded = lambda: False
     distributed.init_process_group("gloo")
-    crew = ProcessGroup()
+    group = ProcessGroup()
     found = {}
     for name in names:
         model = tiny(name)
-        with crew.in_turn():
-            split(model, crew)
-        lm = LanguageModel(model, parts=crew.size)
+        with group.one_at_a_time():
+            split(model, group)
+        lm = LanguageModel(model, parts=group.size)
         layers = {"score_layers": (-1, 0), "attribution_layers": (1,)}
-        if crew.rank:
-            assert follow(Target(lm, **layers), crew) == ("end",)
+        if group.rank:
+            assert follow(Target(lm, **layers), group) == ("end",)
             continue
-        target = LeadingTarget(lm, crew, **layers)
+        target = LeadingTarget(lm, group, **layers)
         written = {}
         for drafter, policy in EVERY if name == names[0] else SOME:
             retrieval = small(policy)
@@ -55,9 +55,9 @@ def main(names: list[str]) -> None:
             "looks": target.segment_attention([-1], torch.tensor(MARKS)).tolist(),
             "heads": target.cache.buffer.shape[2],
         }
-        crew.dismiss()
+        group.dismiss()
         found[name] = {"written": written, **seen}
-    if not crew.rank:
+    if not group.rank:
         sys.stdout.write(json.dumps(found))
     distributed.destroy_process_group()
 

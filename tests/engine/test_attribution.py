@@ -27,10 +27,10 @@ def told(lm: LanguageModel, drafter, starts=STARTS, new: int = 24) -> tuple[list
     tokens: list[int] = []
     rows: list[torch.Tensor] = []
     nodes = []
-    budget = DraftGate(TreeShape(nodes=8, depth=4), gate=False)
+    gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
     target = Target(lm, attribution_layers=LAYERS)
     for event in decode(
-        target, drafter, prompt(80), stop=Stop(new), budget=budget, segment_starts=starts, attribution_interval=1
+        target, drafter, prompt(80), stop=Stop(new), gate=gate, segment_starts=starts, attribution_interval=1
     ):
         if isinstance(event, Step):
             tokens += event.tokens

@@ -78,7 +78,7 @@ def test_what_prompts_begin_with_alike_is_read_once() -> None:
     prompts = [prompt()[:20] + prompt(seed=n)[:n] for n in (30, 11, 47)] + [prompt(seed=9)[:40]]
 
     def requests() -> list[BatchRequest]:
-        return [BatchRequest(p, Stop(9), shared=20) for p in prompts]
+        return [BatchRequest(p, Stop(9), shared_prefix=20) for p in prompts]
 
     events = list(decode_batch(lm, requests(), slots=2, prefill_chunk=16))
     read = [[event.done for n, event in events if n == i and isinstance(event, Prefilling)] for i in range(4)]

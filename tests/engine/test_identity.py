@@ -77,7 +77,7 @@ def run(
         stop=Stop(new),
         sampling=sampling,
         retrieval=retrieval,
-        budget=DraftGate(shape, gate=gate),
+        gate=DraftGate(shape, enabled=gate),
         prefill_chunk=64,
     ):
         meter.add(event)
@@ -127,7 +127,7 @@ def test_with_processors_that_look_back(drafter: str) -> None:
     expected = generate(model, prompt(), NEW, processors)
     target = Target(LanguageModel(model))
     retrieval = small("retrieval")
-    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, scope="all")
+    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
 
 
@@ -235,7 +235,7 @@ def test_long_pauses_of_the_gate(drafter: str) -> None:
             prompt(),
             stop=Stop(230),
             retrieval=retrieval,
-            budget=Rarely(SHAPE, gate=False),
+            gate=Rarely(SHAPE, enabled=False),
         ):
             if isinstance(event, Step):
                 out.extend(event.tokens)
@@ -258,7 +258,7 @@ def test_the_end_token_and_the_limit() -> None:
             prompt(),
             stop=Stop(NEW, frozenset([end])),
             retrieval=retrieval,
-            budget=DraftGate(gate=False),
+            gate=DraftGate(enabled=False),
         ):
             if isinstance(event, Step):
                 tokens.extend(event.tokens)

@@ -115,23 +115,23 @@ def test_siblings_of_four_and_of_eight_bits_stay_apart(kernels: str) -> None:
 @ours
 def test_products_of_what_does_not_fit_are_refused(kernels: str) -> None:
     (codes, scales) = Tiles.of([matrix(32, 64)[0]], torch.float32).buffers()
-    few_rows = torch.ops.specextend.few_rows
+    int4_matmul = torch.ops.specextend.int4_matmul
     x = torch.randn(2, 64)
     for wrong in (
         (x[:, :32], codes, scales),
         (x[:, :40], codes, scales),
         (x[0], codes, scales),
     ):
-        with pytest.raises(RuntimeError, match="few_rows"):
-            few_rows(*wrong)
+        with pytest.raises(RuntimeError, match="int4_matmul"):
+            int4_matmul(*wrong)
     for wrong in (
         (x.double(), codes, scales),
         (x, codes, scales.float()),
         (x, codes[:1], scales),
         (x, codes.int(), scales),
     ):
-        with pytest.raises(RuntimeError, match="few_rows"):
-            few_rows(*wrong)
+        with pytest.raises(RuntimeError, match="int4_matmul"):
+            int4_matmul(*wrong)
 
 
 @ours

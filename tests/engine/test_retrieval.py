@@ -137,10 +137,10 @@ class Spender(DraftGate):
 def test_sets_are_chosen_anew_when_the_budget_affords_it(every: int) -> None:
     lm = LanguageModel(tiny())
     target, config = Target(lm), Retrieval(chunk=4, top_k=2, recent=4, every=1)
-    budget = Spender(TreeShape(nodes=3, depth=2, width=1), gate=False)
-    budget.every = every
+    gate = Spender(TreeShape(nodes=3, depth=2, width=1), enabled=False)
+    gate.every = every
     drafter = LMDrafter(lm, target, config)
-    events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, budget=budget))
+    events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, gate=gate))
     steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
     assert steps > 4
     assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every

@@ -70,15 +70,15 @@ def test_accept_walks_from_the_root_while_a_child_is_what_was_chosen(tree: Draft
             break
         (node,) = children  # siblings are distinct
         path.append(node)
-    verdict = accept(tree, torch.tensor(choice))
-    assert verdict.path == path
-    assert verdict.tokens == [int(tree.tokens[i]) for i in path[1:]] + [choice[path[-1]]]
+    accepted = accept(tree, torch.tensor(choice))
+    assert accepted.path == path
+    assert accepted.tokens == [int(tree.tokens[i]) for i in path[1:]] + [choice[path[-1]]]
 
 
 def test_plain_decoding_is_a_tree_with_one_node() -> None:
-    verdict = accept(root(5), torch.tensor([3]))
-    assert verdict.path == [0]
-    assert verdict.tokens == [3]
+    accepted = accept(root(5), torch.tensor([3]))
+    assert accepted.path == [0]
+    assert accepted.tokens == [3]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 60])

@@ -39,7 +39,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> TextGenerator:
 
 def _written(writer: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
     stop = Stop(16 if writer.target.lm.exact_rows else 5)
-    events = decode(writer.target, drafter, prompt, stop=stop, budget=DraftGate(writer.budget.shape, gate=False))
+    events = decode(writer.target, drafter, prompt, stop=stop, gate=DraftGate(writer.budget.shape, enabled=False))
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 

@@ -124,7 +124,7 @@ def shrink(preset: Preset, folder: Path) -> Preset:
 
 def write(writer: TextGenerator, prompt: list[int], new: int = 32) -> tuple[list[int], int]:
     """Tokens that were written, and the largest tree that was verified."""
-    writer.budget.gate = False
+    writer.budget.enabled = False
     steps = [
         event
         for event in decode(
@@ -134,7 +134,7 @@ def write(writer: TextGenerator, prompt: list[int], new: int = 32) -> tuple[list
             stop=Stop(new, frozenset()),
             sampling=writer.sampling,
             retrieval=writer.retrieval,
-            budget=writer.budget,
+            gate=writer.budget,
             prefill_chunk=64,
         )
         if isinstance(event, Step)

@@ -62,7 +62,7 @@ def always(monkeypatch):
 
     def load(*arguments):
         writer = load_writer(*arguments)
-        writer.budget.gate = False
+        writer.budget.enabled = False
         return writer
 
     monkeypatch.setattr("specextend_cli.summarize.summarizer.load_writer", load)

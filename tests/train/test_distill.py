@@ -107,7 +107,7 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
         FRAME.around(documents()[-1][:48]),
         stop=Stop(24),
         retrieval=retrieval,
-        budget=DraftGate(TreeShape(nodes=4, depth=3, width=1, threshold=0.0), gate=False),
+        gate=DraftGate(TreeShape(nodes=4, depth=3, width=1, threshold=0.0), enabled=False),
     ):
         if isinstance(event, Step):
             tokens += event.tokens

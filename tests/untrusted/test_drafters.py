@@ -84,7 +84,7 @@ def expected() -> list[int]:
 def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
     target: Target, expected: list[int], handed: list[DraftTree], gate: bool
 ) -> None:
-    assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
+    assert run(target, HostileDrafter(handed), TOKENS, small("full"), enabled=gate, new=NEW)[0] == expected
 
 
 @settings(max_examples=40, deadline=None)
@@ -149,7 +149,7 @@ def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
     for _ in range(2):
         tokens = []
         for event in decode(
-            target, whole, TOKENS, stop=Stop(NEW), retrieval=small(policy), budget=DraftGate(SHAPE, gate=False)
+            target, whole, TOKENS, stop=Stop(NEW), retrieval=small(policy), gate=DraftGate(SHAPE, enabled=False)
         ):
             if isinstance(event, Step):
                 tokens += event.tokens

@@ -1,7 +1,7 @@
 // Attention of a few queries over many keys: a token's, a tree's, or a batch's of tokens.
 //
 // Queries that share a key head are folded into rows over the same keys (grouped-query attention), and the keys are cut
-// into parts, so that every thread has some (split-KV). A part is read once, in blocks (`reader.h`).
+// into parts, so that every thread has some (split-KV). A part is read once, in blocks (`flash_decode.h`).
 //
 // Parts and blocks begin at multiples of their sizes, and a node's own keys, its ancestors' and its, take the lanes
 // that they will have once they are cached. So a node gets, to the bit, what plain decoding gets in its place.
@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "reader.h"
+#include "flash_decode.h"
 
 namespace specextend {
 
@@ -31,20 +31,20 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   const int64_t groups = q.size(1) / heads, rows = groups * nodes;
   const int64_t full = seen / kPart;               // parts of cached keys alone, in the longest sequence
   const int64_t parts = (seen + own) / kPart + 1;  // a path may end in another part than it begins in
-  const int64_t each = Gathered::size(rows, dim);
+  const int64_t each = PartialSoftmax::size(rows, dim);
   const float* tree_mask = tree.const_data_ptr<float>();
   const Paths paths(tree_mask, nodes, own);
   std::vector<int64_t> lengths(batch, seen);
   for (int64_t b = 0; hidden && b < batch; ++b) {
     const T* hides = hidden->const_data_ptr<T>() + b * seen;
-    lengths[b] = std::find_if(hides, hides + seen, [](T x) { return static_cast<float>(x) == kNever; }) - hides;
+    lengths[b] = std::find_if(hides, hides + seen, [](T x) { return static_cast<float>(x) == kNegInf; }) - hides;
   }
   const at::Tensor folded = q.contiguous();  // [batch, heads, groups, nodes, dim]: rows of a head side by side
   const at::Tensor space = at::empty({batch * heads * parts * each}, q.options().dtype(at::kFloat));
   float* const all = space.mutable_data_ptr<float>();
 
   const auto gathered = [&](int64_t head, int64_t part) {
-    return Gathered::at(all + (head * parts + part) * each, rows, dim);
+    return PartialSoftmax::at(all + (head * parts + part) * each, rows, dim);
   };
   const auto span_of = [](const at::Tensor& k, const at::Tensor& v, int64_t b, int64_t h, int64_t first,
                           int64_t count) {
@@ -80,13 +80,13 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
     std::vector<const float*> gathers(parts);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / rows, row = i % rows;
-      float top = kNever;
+      float top = kNegInf;
       for (int64_t part = 0; part < parts; ++part) top = std::max(top, gathered(head, part).top[row]);
       __m512 total = _mm512_setzero_ps();
       int64_t count = 0;
       for (int64_t part = 0; part < parts; ++part) {
-        const Gathered one = gathered(head, part);
-        if (one.top[row] == kNever) continue;  // nothing else was set
+        const PartialSoftmax one = gathered(head, part);
+        if (one.top[row] == kNegInf) continue;  // nothing else was set
         shares[count] = std::exp(one.top[row] - top);
         gathers[count] = one.out + row * dim;
         total = _mm512_fmadd_ps(one.total_of(row), _mm512_set1_ps(shares[count++]), total);

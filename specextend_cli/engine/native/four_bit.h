@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "words.h"
+#include "simd.h"
 
 namespace specextend {
 
@@ -218,7 +218,7 @@ void times(const Matrix<Rows>& matrix, const Rows& x, int64_t rows, int64_t begi
 }
 
 template <typename Rows>
-at::Tensor few_rows_of(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
+at::Tensor int4_matmul_of(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
   const int64_t rows = x.size(0), tiles = codes.size(0);
   at::Tensor out = at::empty({rows, tiles * kLanes}, x.options());
   const Rows prepared(x.const_data_ptr<typename Rows::Number>(), rows, x.size(1));
@@ -233,18 +233,18 @@ at::Tensor few_rows_of(const at::Tensor& x, const at::Tensor& codes, const at::T
 // x [n, columns] and a matrix of `rows` -> [n, rows]. codes [rows / 16, columns / 8, 64] uint8: of a tile's sixteen
 // rows, eight columns each; scales [rows / 16, columns / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code -
 // 8) + zero.
-inline at::Tensor few_rows(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
-  TORCH_CHECK(x.dim() == 2 && x.size(1) % kGroup == 0, "few_rows: x is [n, columns], by groups of 32");
+inline at::Tensor int4_matmul(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
+  TORCH_CHECK(x.dim() == 2 && x.size(1) % kGroup == 0, "int4_matmul: x is [n, columns], by groups of 32");
   TORCH_CHECK(codes.is_contiguous() && codes.dim() == 3 && codes.size(1) == x.size(1) / kStep && codes.size(2) == 64 &&
                   codes.scalar_type() == at::kByte,
-              "few_rows: codes are uint8 [rows / 16, columns / 8, 64]");
+              "int4_matmul: codes are uint8 [rows / 16, columns / 8, 64]");
   TORCH_CHECK(scales.is_contiguous() && scales.numel() == codes.size(0) * (x.size(1) / kGroup) * 2 * kLanes &&
                   scales.scalar_type() == at::kBFloat16,
-              "few_rows: scales are bfloat16 [rows / 16, columns / 32, 2, 16]");
+              "int4_matmul: scales are bfloat16 [rows / 16, columns / 32, 2, 16]");
   const at::Tensor rows = x.contiguous();
-  if (x.scalar_type() == at::kBFloat16) return few_rows_of<Rounded>(rows, codes, scales);
-  TORCH_CHECK(x.scalar_type() == at::kFloat, "few_rows: x is bfloat16 or float32");
-  return few_rows_of<Exact>(rows, codes, scales);
+  if (x.scalar_type() == at::kBFloat16) return int4_matmul_of<Rounded>(rows, codes, scales);
+  TORCH_CHECK(x.scalar_type() == at::kFloat, "int4_matmul: x is bfloat16 or float32");
+  return int4_matmul_of<Exact>(rows, codes, scales);
 }
 
 }  // namespace specextend

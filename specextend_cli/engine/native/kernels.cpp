@@ -6,7 +6,7 @@
 #include "prompt.h"
 
 TORCH_LIBRARY(specextend, library) {
-  library.def("few_rows(Tensor x, Tensor codes, Tensor scales) -> Tensor");
+  library.def("int4_matmul(Tensor x, Tensor codes, Tensor scales) -> Tensor");
   library.def(
       "attend(Tensor q, Tensor own_keys, Tensor own_values, Tensor keys, Tensor values, Tensor tree, Tensor? hidden, "
       "float scale) -> Tensor");
@@ -16,7 +16,7 @@ TORCH_LIBRARY(specextend, library) {
 }
 
 TORCH_LIBRARY_IMPL(specextend, CPU, library) {
-  library.impl("few_rows", specextend::few_rows);
+  library.impl("int4_matmul", specextend::int4_matmul);
   library.impl("attend", specextend::attend);
   library.impl("attend_causal", specextend::attend_causal);
 }

@@ -93,7 +93,7 @@ class Library:
         except OSError as error:
             # Not removed: where nothing can be loaded from, every run would make it again.
             raise CannotCompileError(f"{first_line(error.__cause__ or error)}; remove {self.file}") from error
-        torch.library.register_fake("specextend::few_rows", _few_rows)
+        torch.library.register_fake("specextend::int4_matmul", _int4_matmul)
         torch.library.register_fake("specextend::attend", _attend)
         torch.library.register_fake("specextend::attend_causal", _attend_causal)
 
@@ -106,10 +106,10 @@ def version() -> str:
 
 def is_loaded() -> bool:
     """Whether `torch.ops.specextend` can be called."""
-    return hasattr(torch.ops.specextend, "few_rows")
+    return hasattr(torch.ops.specextend, "int4_matmul")
 
 
-def _few_rows(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
+def _int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
     return x.new_empty(x.shape[0], codes.shape[0] * 16)
 
 

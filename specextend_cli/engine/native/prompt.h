@@ -1,7 +1,7 @@
 // A prompt's attention: many queries, the last of all tokens, each over those up to its own.
 //
-// A thread takes some queries of a key head and reads their keys in blocks (`reader.h`); what lies above the diagonal
-// is not read, and no score leaves the cache.
+// A thread takes some queries of a key head and reads their keys in blocks (`flash_decode.h`). Keys above the diagonal
+// are not read, and scores stay in the cache.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -12,7 +12,7 @@
 #include <atomic>
 #include <vector>
 
-#include "reader.h"
+#include "flash_decode.h"
 
 namespace specextend {
 
@@ -41,8 +41,8 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
       for (int64_t row = 0; row < rows; ++row)
         std::copy_n(asked + (h * groups + row / count) * q.stride(1) + (first + row % count) * q.stride(2), dim,
                     &queries[row * dim]);
-      std::vector<float> sums(Gathered::size(rows, dim));
-      const Gathered gathered = Gathered::at(sums.data(), rows, dim);
+      std::vector<float> sums(PartialSoftmax::size(rows, dim));
+      const PartialSoftmax gathered = PartialSoftmax::at(sums.data(), rows, dim);
       Reader<T> reader(rows, dim, 0);
       reader.ask(queries.data());
       reader.gather_in(gathered);

@@ -10,13 +10,13 @@
 #include <limits>
 #include <vector>
 
-#include "words.h"
+#include "simd.h"
 
 namespace specextend {
 
 constexpr int64_t kBlock = 64;  // keys
 constexpr int64_t kRows = 6;    // that are multiplied at a time: their sums fit the registers
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kNegInf = -std::numeric_limits<float>::infinity();
 constexpr float kSlack = 8;  // that a score may be above the one that shares are relative to: e^8 is no large share
 
 // e to the x, for x <= `kSlack`, to a few parts in a million; of what is no number, none.
@@ -87,10 +87,10 @@ struct Span {
 // so memory works while products do. The pace is that of a token's rows of 64 numbers in bfloat16; of more rows, or
 // wider ones, all is asked for sooner. Asking for what is not there does no harm.
 template <typename T>
-class Ahead {
+class Prefetcher {
  public:
-  Ahead() = default;
-  Ahead(const Span<T>& now, int64_t dim)
+  Prefetcher() = default;
+  Prefetcher(const Span<T>& now, int64_t dim)
       : keys_(now.keys + kBlock * now.key_stride),
         values_(now.values + kBlock * now.value_stride),
         key_stride_(now.key_stride),
@@ -113,15 +113,15 @@ class Ahead {
   int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, left_ = 0;
 };
 
-// What the rows of one head have gathered of one part. While a row's `top` is `kNever`, it has nothing else.
-struct Gathered {
+// What the rows of one head have gathered of one part. While a row's `top` is `kNegInf`, it has nothing else.
+struct PartialSoftmax {
   float* out;    // [rows, dim], times the total
   float* top;    // [rows], the largest score, or one that is at most `kSlack` less
   float* total;  // [rows, lanes], of exp(score - top)
 
   static int64_t size(int64_t rows, int64_t dim) { return rows * (dim + 1 + kLanes); }
 
-  static Gathered at(float* space, int64_t rows, int64_t dim) {
+  static PartialSoftmax at(float* space, int64_t rows, int64_t dim) {
     return {space, space + rows * dim, space + rows * (dim + 1)};
   }
 
@@ -137,7 +137,7 @@ class Paths {
   Paths(const float* mask, int64_t nodes, int64_t own) : starts_{0} {
     for (int64_t node = 0; node < nodes; ++node) {
       for (int64_t key = 0; key < own; ++key)
-        if (mask[node * own + key] != kNever) keys_.push_back(key);
+        if (mask[node * own + key] != kNegInf) keys_.push_back(key);
       longest = std::max(longest, static_cast<int64_t>(keys_.size()) - starts_.back());
       starts_.push_back(static_cast<int64_t>(keys_.size()));
     }
@@ -178,9 +178,9 @@ class Reader {
   void ask(const T* q) { q_ = reinterpret_cast<const uint32_t*>(q); }
 
   // What is seen from now on is gathered there.
-  void gather_in(const Gathered& part) { part_ = part; }
+  void gather_in(const PartialSoftmax& part) { part_ = part; }
 
-  void clear() const { std::fill_n(part_.top, rows_, kNever); }
+  void clear() const { std::fill_n(part_.top, rows_, kNegInf); }
 
   // At most a block of keys.
   void see(const Span<T>& span, float scale) {
@@ -190,7 +190,7 @@ class Reader {
   // The same, where a row sees no more than the first `visible(row)` keys.
   template <typename Visible>
   void see_first(const Span<T>& span, float scale, const Visible& visible) {
-    ahead_ = Ahead<T>(span, dim_);
+    prefetcher_ = Prefetcher<T>(span, dim_);
     read_keys(span);
     read_values(span);
     each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
@@ -248,8 +248,8 @@ class Reader {
 
   int64_t rows_, dim_, own_;
   const uint32_t* q_ = nullptr;
-  Gathered part_ = {};
-  Ahead<T> ahead_;
+  PartialSoftmax part_ = {};
+  Prefetcher<T> prefetcher_;
   std::vector<uint32_t> keys_;     // [dim / numbers, block]
   std::vector<uint32_t> values_;   // [block / numbers, dim]
   std::vector<float> scores_;      // [rows, block]
@@ -287,7 +287,7 @@ class Reader {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
           square[i] = key + i < span.count ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
         }
-        ahead_.ask(4);
+        prefetcher_.ask(4);
         transpose(square);
         for (int64_t i = 0; i < kLanes; ++i) _mm512_storeu_si512(&keys_[(word + i) * kBlock + key], square[i]);
       }
@@ -295,7 +295,7 @@ class Reader {
 
   void read_values(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kNumbers) {
-      ahead_.ask(1);
+      prefetcher_.ask(1);
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
@@ -325,7 +325,7 @@ class Reader {
       __m512 sums[Count][2];
       for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_ps();
       for (int64_t word = 0; word < words; ++word) {
-        if (word % 2) ahead_.ask(1);
+        if (word % 2) prefetcher_.ask(1);
         const uint32_t* column = &keys_[word * kBlock + key];
         const __m512i left = _mm512_loadu_si512(column), right = _mm512_loadu_si512(column + kLanes);
 #pragma GCC unroll 6
@@ -346,22 +346,22 @@ class Reader {
   void weigh(int64_t row, int64_t keys, float scale, const float* added) {
     float* scores = &scores_[row * kBlock];
     T* shares = &shares_[row * kBlock];
-    __m512 highest = _mm512_set1_ps(kNever);
+    __m512 highest = _mm512_set1_ps(kNegInf);
     for (int64_t key = 0; key < keys; key += kLanes) {
       const __mmask16 there = static_cast<__mmask16>((1u << std::min(keys - key, kLanes)) - 1);
       const __m512 more = added ? _mm512_maskz_loadu_ps(there, added + key) : _mm512_setzero_ps();
       const __m512 masked = _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), more);
-      const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNever), masked);
+      const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNegInf), masked);
       _mm512_storeu_ps(scores + key, seen);
       highest = _mm512_max_ps(highest, seen);
     }
     const float now = relative_to(row, highest);
-    const bool nothing = now == kNever;
+    const bool nothing = now == kNegInf;
     __m512 sum = _mm512_setzero_ps();
     for (int64_t key = 0; key < keys; key += kLanes) {
       const __m512 seen = _mm512_loadu_ps(scores + key);
       const __mmask16 hides =
-          nothing ? __mmask16(0xffff) : _mm512_cmp_ps_mask(seen, _mm512_set1_ps(kNever), _CMP_EQ_OQ);
+          nothing ? __mmask16(0xffff) : _mm512_cmp_ps_mask(seen, _mm512_set1_ps(kNegInf), _CMP_EQ_OQ);
       const __m512 share =
           _mm512_mask_blend_ps(hides, exponential(_mm512_sub_ps(seen, _mm512_set1_ps(now))), _mm512_setzero_ps());
       sum = _mm512_add_ps(sum, share);
@@ -373,7 +373,7 @@ class Reader {
   // The same, number by number if they are finite, for a whole block that nothing is hidden of or added to.
   void weigh_block(int64_t row, float scale) {
     constexpr int64_t lanes = kBlock / kLanes;
-    __m512 seen[lanes], highest = _mm512_set1_ps(kNever);
+    __m512 seen[lanes], highest = _mm512_set1_ps(kNegInf);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < lanes; ++i) {
       seen[i] = _mm512_mul_ps(_mm512_loadu_ps(&scores_[row * kBlock + i * kLanes]), _mm512_set1_ps(scale));
@@ -398,7 +398,7 @@ class Reader {
       const float now = std::max(_mm512_reduce_max_ps(highest), top);  // in this order, what is no number stays
       const __m512 keep = _mm512_set1_ps(std::exp(top - now));
       const auto rescale = [&](float* numbers) {
-        _mm512_storeu_ps(numbers, top == kNever ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), keep));
+        _mm512_storeu_ps(numbers, top == kNegInf ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), keep));
       };
       for (int64_t at = 0; at < dim_; at += kLanes) rescale(part_.out + row * dim_ + at);
       rescale(part_.total + row * kLanes);
@@ -426,7 +426,7 @@ class Reader {
     for (int i = 0; i < Count; ++i)
       for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(part_.out + (row + i) * dim_ + at + c * kLanes);
     for (int64_t key = 0; key < keys; key += kNumbers) {
-      ahead_.ask(1);
+      prefetcher_.ask(1);
       const uint32_t* values = &values_[key / kNumbers * dim_ + at];
       __m512i columns[Columns];
 #pragma GCC unroll 4
