@@ -1,4 +1,4 @@
-"""Where a model looked: its attention summed over segments of what it reads."""
+"""Attention attribution: a model's attention, summed over segments of its prompt."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 ATTRIBUTION_INTERVAL = 4
-"""Steps: looking at every one costs about 4% of decoding time (docs/trust.md)."""
+"""Steps between two measurements; measuring at every step costs about 4% of decoding time (docs/trust.md)."""
 
 _DEPTH = 0.58  # of the layers: docs/trust.md says why
 
 
 def attribution_layers(layers: int) -> tuple[int, ...]:
-    """The layers of a model whose attention tells what a token is taken from."""
+    """The layers, of a model with so many, whose attention best shows which segment a token was taken from."""
     first = int(_DEPTH * layers)
     return tuple(range(first, min(first + 2, layers)))
 
 
-def segment_attention(attention: Tensor, marks: Tensor) -> Tensor:
-    """Attention [n, length] summed between `marks` [m], ascending positions: [n, m - 1]."""
-    return pad(attention.cumsum(-1), (1, 0))[:, marks].diff(dim=-1)
+def segment_attention(attention: Tensor, segment_starts: Tensor) -> Tensor:
+    """Attention [n, length] summed between `segment_starts` [m], ascending positions: [n, m - 1]."""
+    return pad(attention.cumsum(-1), (1, 0))[:, segment_starts].diff(dim=-1)
 
 
 class AttentionRecorder:
-    """Watches one forward of a batch: `attention` [sequences, keys] of its tokens, mean over heads and `layers`."""
+    """Records one forward of a batch: `attention` [sequences, keys] of its tokens, mean over heads and `layers`."""
 
     def __init__(self, layers: Collection[int]) -> None:
         self.layers = layers

@@ -21,7 +21,7 @@ from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL, AttentionRec
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.draft_gate import CostModel
-from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
+from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.prefill import prefill_chunks
@@ -34,14 +34,14 @@ class BatchRequest:
     """One prompt to continue. A prompt equal to that of the request before it is read only once.
 
     No prefill chunk crosses the end of the first `shared_prefix` tokens. They are reused when the request before begins
-    with the same ones; prefill boundaries affect rounding, so they are the same in either case. `marks` part the prompt
-    in segments whose shares of attention are told, as in `decode`.
+    with the same ones; prefill boundaries affect rounding, so they are the same in either case. `segment_starts` divide
+    the prompt into segments for `Step.attribution`, as in `decode`.
     """
 
     prompt: Sequence[int]
     stop: Stop
     sampling: Sampling = field(default_factory=Sampling)
-    marks: Sequence[int] = ()
+    segment_starts: Sequence[int] = ()
     shared_prefix: int = 0
 
 
@@ -54,7 +54,7 @@ class States:
 
 _FEWEST = 4  # sequences written together, however slowly prompts are read: fewer would lose what a batch is for
 
-BatchEvent: TypeAlias = Prefilling | Prefilled | States | Looked | Step | Finished
+BatchEvent: TypeAlias = Prefilling | Prefilled | States | Step | Finished
 
 
 @torch.inference_mode()
@@ -66,18 +66,18 @@ def decode_batch(
     prefill_chunk: int = 1024,
     features: Sequence[int] = (),
     costs: CostModel | None = None,
-    look_layers: Collection[int] = (),
-    look_every: int = ATTRIBUTION_INTERVAL,
+    attribution_layers: Collection[int] = (),
+    attribution_interval: int = ATTRIBUTION_INTERVAL,
     patience: float = inf,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `features` names hidden states (see `LanguageModel.forward`) to yield as `States`: of the prompt while it is read
     (once for equal prompts that follow each other), then of each written token but the last. `costs` learns from
-    what is written alone, and says what plain steps cost. Requests with marks are told where `look_layers` looked,
-    every `look_every` steps. No more prompts are read, once four were, when reading has taken `patience` seconds since
-    the last sequence ended: sequences that begin together end together, and until one ends nothing is finished. Tokens
-    are those of plain decoding, up to rounding between a
+    what is written alone, and says what plain steps cost. Requests with segments get `Step.attribution`, the
+    attention in `attribution_layers`, every `attribution_interval` steps. No more prompts are read, once four were,
+    when reading has taken `patience` seconds since the last sequence ended: sequences that begin together end
+    together, and until one ends nothing is finished. Tokens are those of plain decoding, up to rounding between a
     batch's and a single row's matrix products. ValueError for an empty prompt.
     """
     if not all(request.prompt for request in requests):
@@ -109,9 +109,9 @@ def decode_batch(
         lm.governor.begin_step()
         started = perf_counter()
         steps += 1
-        looking = steps % look_every == 0 and any(len(one.marks) for one in live)
-        gaze = AttentionRecorder(look_layers) if looking else None
-        logits, states = _step(lm, cache, live, features, gaze)
+        measured = steps % attribution_interval == 0 and any(len(one.segment_starts) for one in live)
+        recorder = AttentionRecorder(attribution_layers) if measured else None
+        logits, states = _step(lm, cache, live, features, recorder)
         together, seconds = len(live), perf_counter() - started
         lm.governor.end_step(together, seconds)
         if together == 1:
@@ -120,10 +120,11 @@ def decode_batch(
             one = live[slot]
             if states is not None:
                 yield one.number, States(states[slot : slot + 1])
-            if gaze is not None and len(one.marks):
-                yield one.number, Looked(segment_attention(gaze.attention[slot : slot + 1], one.marks))
+            attribution = None
+            if recorder is not None and len(one.segment_starts):
+                attribution = segment_attention(recorder.attention[slot : slot + 1], one.segment_starts)
             plain = costs.plain(cache.longest)
-            yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together)
+            yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together, attribution)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
@@ -191,18 +192,25 @@ class _Sequence:
         self.number = number
         self.stop = request.stop
         self.prompt = len(request.prompt)
-        self.marks = torch.tensor(request.marks, dtype=torch.long, device=device)
+        self.segment_starts = torch.tensor(request.segment_starts, dtype=torch.long, device=device)
         self.sampler = Sampler(request.sampling, request.prompt, device)
         self.last = -1
         self.reason: Reason | None = None
 
-    def write(self, logits: Tensor, seconds: float = 0.0, plain: float = 0.0, together: int = 1) -> Step:
+    def write(
+        self,
+        logits: Tensor,
+        seconds: float = 0.0,
+        plain: float = 0.0,
+        together: int = 1,
+        attribution: Tensor | None = None,
+    ) -> Step:
         """Choose the next token from logits [1, vocabulary]."""
         nodes = 0 if self.last < 0 else 1
         (self.last,) = self.sampler.choose(logits).tolist()
         self.sampler.commit([self.last])
         new, self.reason = self.stop([self.last])
-        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, together)
+        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, together, attribution)
 
 
 def _step(
@@ -210,11 +218,11 @@ def _step(
     cache: BatchedKVCache,
     live: Sequence[_Sequence],
     features: Sequence[int],
-    gaze: AttentionRecorder | None,
+    recorder: AttentionRecorder | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Feed every sequence its last token: logits [used, vocabulary] and the asked states [used, widths]."""
     tokens = torch.tensor([[one.last] for one in live], device=lm.device)
-    context = ForwardContext(BatchedAttention(cache.mask(lm.dtype), gaze))
+    context = ForwardContext(BatchedAttention(cache.mask(lm.dtype), recorder))
     out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, hidden_states=bool(features)))
     cache.grow()
     states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None

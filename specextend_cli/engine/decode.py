@@ -11,7 +11,7 @@ from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.events import DrafterFailed, Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.events import DrafterFailed, Event, Finished, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
@@ -33,14 +33,14 @@ def decode(
     gate: DraftGate | None = None,
     prefill_chunk: int = 1024,
     shared_prefix: int = 0,
-    marks: Sequence[int] = (),
-    look_every: int = ATTRIBUTION_INTERVAL,
+    segment_starts: Sequence[int] = (),
+    attribution_interval: int = ATTRIBUTION_INTERVAL,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
     No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill.py`).
-    `marks`, ascending positions, part the prompt in segments; every `look_every` steps `Looked` tells the shares of
-    attention that they got.
+    `segment_starts`, ascending positions, divide the prompt into segments, the last position ending the last one; every
+    `attribution_interval` steps, `Step.attribution` is the attention that each segment got.
 
     Losslessness: whatever the drafter, the tokens are those of plain decoding; the same tokens in float32, and the same
     up to rounding between a tree's and a single token's matrix products in half precision.
@@ -52,7 +52,7 @@ def decode(
     device, governor = target.lm.device, target.lm.governor
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
-    segments = torch.tensor(marks, device=device) if marks else None
+    segments = torch.tensor(segment_starts, device=device) if segment_starts else None
 
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
@@ -72,10 +72,9 @@ def decode(
     if drafter.retrieves:
         yield _retrieve(target, drafter, [-1], first=True)
 
-    if segments is not None:
-        yield Looked(target.looks([-1], segments))
+    attribution = target.segment_attention([-1], segments) if segments is not None else None
     new, reason = stop(emitted)
-    yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0)
+    yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0, attribution=attribution)
     last, steps = emitted[-1], 0
     failed = drafter.failure is not None  # and was told
     while reason is None:
@@ -103,11 +102,20 @@ def decode(
         governor.end_step(len(tree), verify_seconds)
         gate.learn(tree, shape, len(accepted.tokens), draft_seconds, verify_seconds, length)
 
-        if segments is not None and steps % look_every == 0:
-            yield Looked(target.looks(accepted.path, segments))
         new, reason = stop(accepted.tokens)
+        attribution = None
+        if segments is not None and steps % attribution_interval == 0:
+            attribution = target.segment_attention(accepted.path, segments)[: len(new)]
         plain = gate.costs.plain(length)
-        yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain)
+        yield Step(
+            tuple(new),
+            len(prompt) + stop.count,
+            len(tree),
+            draft_seconds,
+            verify_seconds,
+            plain,
+            attribution=attribution,
+        )
         if drafted and trigger.due(len(accepted.tokens), able=recorded) and reason is None:
             choice = _retrieve(target, drafter, accepted.path[-1:])
             gate.charge(choice.seconds, length)

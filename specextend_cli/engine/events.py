@@ -6,7 +6,7 @@ included, so that plain decoding has 1.0 (the paper's code leaves the bonus out)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Step:
     comes from prefill and is no step of its own. `length` is the committed sequence, prompt included, after the step.
     `plain_seconds` is what one plain step costs at this length by this run's own measurements (0.0: not known yet).
     Of sequences written `together`, one token each by the same forward, every step has its share of the seconds.
+    `attribution` [len(tokens), segments] is the target's attention, by segment of the prompt, at the positions that
+    predicted the tokens; rows sum to 1 at most. None at steps where it is not measured.
     """
 
     tokens: tuple[int, ...]
@@ -49,6 +51,7 @@ class Step:
     verify_seconds: float
     plain_seconds: float
     together: int = 1
+    attribution: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def accepted(self) -> int:
@@ -88,15 +91,4 @@ class Finished:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """Where the target looked in the prompt while it wrote the next tokens: `shares` [m, segments] of its attention.
-
-    Told before the step that emits those m tokens (a step that ends the text may emit fewer), every few steps, and only
-    to whoever names the prompt's segments; the rest of its attention fell on the rest of the sequence.
-    """
-
-    shares: Tensor
-
-
-Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | Looked | DrafterFailed | Finished
+Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | DrafterFailed | Finished

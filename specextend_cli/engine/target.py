@@ -1,4 +1,4 @@
-"""The model whose words count: prefill, verification of a tree, and where it looked while it wrote."""
+"""The target model: prefill, verification of a draft tree, and attention read back from its cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Target:
     """One sequence at a time; `begin` forgets the last one.
 
     `score_layers` are the layers whose attention `attention_from` averages (negative ones count from the last),
-    `look_layers` those of `looks`.
+    `attribution_layers` those of `segment_attention`.
     Prefill and verification run on the model's attention back end unless given their own (to measure what it gains).
     """
 
@@ -27,18 +27,18 @@ class Target:
         lm: LanguageModel,
         *,
         score_layers: Sequence[int] = (-1,),
-        look_layers: Sequence[int] = (),
+        attribution_layers: Sequence[int] = (),
         prefill_backend: Backend | None = None,
         verify_backend: Backend | None = None,
     ) -> None:
         self.lm = lm
         self.prefill_backend = prefill_backend or lm.backend
         self.verify_backend = verify_backend or lm.backend
-        asked = (*score_layers, *look_layers)
+        asked = (*score_layers, *attribution_layers)
         if not all(-lm.layers <= layer < lm.layers for layer in asked):
             raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {asked}")
         self.score_layers = frozenset(layer % lm.layers for layer in score_layers)
-        self.look_layers = frozenset(layer % lm.layers for layer in look_layers)
+        self.attribution_layers = frozenset(layer % lm.layers for layer in attribution_layers)
         self.cache: KVCache = lm.new_cache(0)
         self._queries: Queries = {}
 
@@ -53,7 +53,9 @@ class Target:
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        context = ForwardContext(self.prefill_backend, record=self.score_layers | self.look_layers, record_last=True)
+        context = ForwardContext(
+            self.prefill_backend, record=self.score_layers | self.attribution_layers, record_last=True
+        )
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
         out = self.lm.forward(tokens, positions, self.cache, context=context, logits_to_keep=1, features=features)
         self.cache.commit()
@@ -63,10 +65,10 @@ class Target:
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """The target's logits [n, vocabulary] at every node, in one forward, uncommitted.
 
-        `record` keeps queries for `attention_from`; those for `looks` always are.
+        `record` keeps queries for `attention_from`; those for `segment_attention` always are.
         """
         mask = None if len(tree) == 1 else tree.mask
-        layers = self.score_layers | self.look_layers if record else self.look_layers
+        layers = self.score_layers | self.attribution_layers if record else self.attribution_layers
         context = ForwardContext(self.verify_backend, tree_mask=mask, record=layers)
         out = self.lm.forward(tree.tokens, self.length + tree.depths, self.cache, context=context, features=features)
         self._queries = context.queries
@@ -87,12 +89,13 @@ class Target:
         return self._attention(self.score_layers, path).mean(0)
 
     @torch.inference_mode()
-    def looks(self, path: Sequence[int], marks: Tensor) -> Tensor:
-        """Attention of the nodes just kept (after prefill: [-1]) in the segments between `marks` [m], [nodes, m - 1].
+    def segment_attention(self, path: Sequence[int], segment_starts: Tensor) -> Tensor:
+        """Attention of the nodes just kept (after prefill: [-1]) by segment: [nodes, m - 1].
 
-        Of the whole sequence a node sees, mean over heads and over `look_layers`: rows sum to 1 at most.
+        `segment_starts` [m] are ascending positions. Of the whole sequence a node sees, mean over heads and over
+        `attribution_layers`: rows sum to 1 at most.
         """
-        return segment_attention(self._attention(self.look_layers, path), marks)
+        return segment_attention(self._attention(self.attribution_layers, path), segment_starts)
 
     @torch.inference_mode()
     def attention_in(self, layer: int, path: Sequence[int]) -> Tensor:

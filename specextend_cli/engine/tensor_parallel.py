@@ -97,10 +97,10 @@ class LeadingTarget(Target):
         return self._group.mean(super().attention_from(path))
 
     @torch.inference_mode()
-    def looks(self, path: Sequence[int], marks: Tensor) -> Tensor:
+    def segment_attention(self, path: Sequence[int], segment_starts: Tensor) -> Tensor:
         """See `Target`."""
-        self._group.broadcast("looks", list(path), marks.tolist())
-        return self._group.mean(super().looks(path, marks))
+        self._group.broadcast("segment_attention", list(path), segment_starts.tolist())
+        return self._group.mean(super().segment_attention(path, segment_starts))
 
 
 @torch.inference_mode()
@@ -119,7 +119,7 @@ def follow(target: Target, group: ProcessGroup) -> tuple[Any, ...]:
                 target.keep(path)
             case ("attention_from", path):
                 group.mean(target.attention_from(path))
-            case ("looks", path, marks):
-                group.mean(target.looks(path, torch.tensor(marks, device=device)))
+            case ("segment_attention", path, starts):
+                group.mean(target.segment_attention(path, torch.tensor(starts, device=device)))
             case order:
                 return order

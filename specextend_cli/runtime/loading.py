@@ -75,7 +75,7 @@ def load_target(preset: Preset, directories: Directories, choices: EngineOptions
     dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
     check_memory(preset, device, choices, parts=shared.size if shared else 1)
     lm = _load(preset, preset.target.quantization, device, shared, directories.target, dtype)
-    scored, looked = preset.retrieval.layers, attribution_layers(lm.layers)
+    scored, attributed = preset.retrieval.layers, attribution_layers(lm.layers)
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
             f"preset {preset.name} chooses by layers {', '.join(map(str, scored))} of its target",
@@ -85,8 +85,8 @@ def load_target(preset: Preset, directories: Directories, choices: EngineOptions
     if shared and shared.rank == 0:
         from specextend_cli.engine.tensor_parallel import LeadingTarget
 
-        return LeadingTarget(lm, shared, score_layers=scored, look_layers=looked)
-    return Target(lm, score_layers=scored, look_layers=looked)
+        return LeadingTarget(lm, shared, score_layers=scored, attribution_layers=attributed)
+    return Target(lm, score_layers=scored, attribution_layers=attributed)
 
 
 def _load(

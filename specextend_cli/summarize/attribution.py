@@ -1,13 +1,13 @@
-"""Where the target looked while it wrote a sentence: its attention, by segment of the prompt's source."""
+"""The target's attention while it wrote a sentence, by segment of the prompt's source."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specextend_cli.engine.events import Event, Looked, Step
+from specextend_cli.engine.events import Step
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,14 +26,14 @@ class SentenceAttention:
     shares: Mapping[int, float]
 
 
-def pack(looks: Iterable[SentenceAttention]) -> str:
-    """Looks as text, to be kept beside the answer."""
-    rounded = ([one.start, one.end, {k: round(v, 4) for k, v in one.shares.items()}] for one in looks)
+def pack(attention: Iterable[SentenceAttention]) -> str:
+    """The attention of an answer's sentences as JSON."""
+    rounded = ([one.start, one.end, {k: round(v, 4) for k, v in one.shares.items()}] for one in attention)
     return json.dumps(list(rounded))
 
 
 def unpack(text: str) -> list[SentenceAttention]:
-    """The inverse of `pack`; none from what is damaged."""
+    """The inverse of `pack`; none from damaged text."""
     try:
         return [
             SentenceAttention(int(start), int(end), {int(k): float(v) for k, v in shares.items()})
@@ -44,27 +44,25 @@ def unpack(text: str) -> list[SentenceAttention]:
 
 
 class AttributionTracker:
-    """Takes the engine's events of one answer in, gives a look for each sentence that its stream released."""
+    """Maps the attention of one answer's tokens to the sentences that its stream releases."""
 
     def __init__(self) -> None:
         self._rows: list[Tensor | None] = []
-        self._waiting: Tensor | None = None
-        self._told = 0
+        self._taken = 0
 
-    def add(self, event: Event) -> None:
-        """Keep what was looked at for each token."""
-        if isinstance(event, Looked):
-            self._waiting = event.shares
-        elif isinstance(event, Step):
-            waiting, self._waiting = self._waiting, None
-            self._rows += [None if waiting is None else waiting[i] for i in range(len(event.tokens))]
+    def add(self, step: Step) -> None:
+        """Keep the attention of each token of a step."""
+        self._rows += [None] * len(step.tokens) if step.attribution is None else step.attribution
 
-    def looks(self, stream: TextStream) -> Iterator[SentenceAttention]:
-        """Of what was released since the last time."""
-        for start, end, first, last in stream.origins[self._told :]:
+    def take(self, stream: TextStream) -> tuple[SentenceAttention, ...]:
+        """The attention of the sentences released since the last call."""
+        found = []
+        for start, end, first, last in stream.origins[self._taken :]:
             rows = [row for row in self._rows[first:last] if row is not None]
             if rows:
                 mean = sum(rows[1:], rows[0]) / len(rows)
                 best = mean.topk(min(_KEPT, len(mean)))
-                yield SentenceAttention(start, end, dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
-        self._told = len(stream.origins)
+                shares = dict(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+                found.append(SentenceAttention(start, end, shares))
+        self._taken = len(stream.origins)
+        return tuple(found)

@@ -24,7 +24,7 @@ _FEW = 3  # texts; fewer are drafted for, one after the other: that is as fast, 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt, the part that asks it, the most tokens of its answer, and the marks that part its source.
+    """A prompt, the part that asks it, the most tokens of its answer, and the segments of its source.
 
     The prompt's first `shared` tokens may be those of others.
     An answer that is `shown` while it is written is not taken back.
@@ -33,17 +33,17 @@ class Prompt:
     part: Part
     prompt: Sequence[int]
     limit: int
-    marks: Sequence[int] = ()
+    segment_starts: Sequence[int] = ()
     shared: int = 0
     shown: bool = False
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, where the target looked while it wrote its sentences, and whether it was known before."""
+    """A text, the attention of its sentences, and whether an earlier run wrote it."""
 
     text: str
-    looks: Sequence[SentenceAttention]
+    attention: Sequence[SentenceAttention]
     reused: bool = False
 
 
@@ -57,15 +57,15 @@ class CachedGenerator:
     store: GenerationCache
     load: Callable[[], Generator[Event, None, TextGenerator]]
 
-    def one(self, question: Prompt) -> Generator[Event | SentenceAttention, None, Answer]:
-        """The answer, told as it comes: the looks of a text before the text."""
+    def one(self, question: Prompt) -> Generator[Event, None, Answer]:
+        """The answer, told as it comes."""
         yield question.part
         answer = yield from self._attempt(question)
         if _flaw(question, answer) is not None:
             answer = yield from self._again(question, answer)
         return answer
 
-    def _again(self, question: Prompt, flawed: Answer) -> Generator[Event | SentenceAttention, None, Answer]:
+    def _again(self, question: Prompt, flawed: Answer) -> Generator[Event, None, Answer]:
         """Another answer, or the flawed one where none is better."""
         part, answer = question.part, flawed
         for attempt in range(1, _TRIES):
@@ -75,31 +75,26 @@ class CachedGenerator:
             answer = yield from self._attempt(question, attempt)
         return flawed if _flaw(question, answer) else answer
 
-    def _attempt(self, question: Prompt, attempt: int = 0) -> Generator[Event | SentenceAttention, None, Answer]:
+    def _attempt(self, question: Prompt, attempt: int = 0) -> Generator[Event, None, Answer]:
         known = self._known(question, attempt)
         if known is not None:
-            yield from known.looks
-            yield Text(known.text, question.shown)
+            yield Text(known.text, question.shown, tuple(known.attention))
             return known
         writer = yield from self.load()
         if attempt:
             writer = writer.again(attempt)
-        looks: list[SentenceAttention] = []
+        attention: list[SentenceAttention] = []
         for event in writer.write(
             question.prompt,
             max_tokens=question.limit,
             final=question.shown,
-            marks=question.marks,
+            segment_starts=question.segment_starts,
             shared=question.shared,
         ):
-            if isinstance(event, SentenceAttention):
-                looks.append(event)
+            if isinstance(event, Text):
+                attention += event.attention
             yield event
-        return self._keep(question, writer.text, looks, attempt)
-
-    def whole(self, question: Prompt) -> Generator[Event, None, Answer]:
-        """The same for those who only want to know what comes of it."""
-        return (yield from _without_looks(self.one(question)))
+        return self._keep(question, writer.text, attention, attempt)
 
     def notes(self, questions: Sequence[Prompt]) -> Generator[Event, None, list[Answer]]:
         """Notes on all parts of a level, in their order; several are written at once where that is faster.
@@ -121,12 +116,12 @@ class CachedGenerator:
             yield from self._together(writer, questions, waiting, known)
             for i in waiting:
                 if _flaw(questions[i], known[i]) is not None:
-                    known[i] = yield from _without_looks(self._again(questions[i], known[i]))
+                    known[i] = yield from self._again(questions[i], known[i])
                     yield _noted(questions[i], known[i])
         return [known[i] for i in range(len(questions))]
 
     def _noting(self, question: Prompt) -> Generator[Event, None, Answer]:
-        answer = yield from self.whole(question)
+        answer = yield from self.one(question)
         yield _noted(question, answer)
         return answer
 
@@ -141,18 +136,20 @@ class CachedGenerator:
     ) -> Generator[Event, None, None]:
         """Write what is `waiting` into `known`. Of the texts that grow side by side, the first is shown."""
         begun: dict[int, list[SentenceAttention]] = {}
-        asked = [(questions[i].prompt, questions[i].limit, questions[i].marks, questions[i].shared) for i in waiting]
+        asked = [
+            (questions[i].prompt, questions[i].limit, questions[i].segment_starts, questions[i].shared) for i in waiting
+        ]
         for number, event in writer.write_together(asked):
             i = waiting[number]
             if i not in begun:
                 begun[i] = []
                 yield questions[i].part
+            if isinstance(event, Text):
+                begun[i] += event.attention
             if isinstance(event, str):
                 known[i] = self._keep(questions[i], event, begun[i])
                 if _flaw(questions[i], known[i]) is None:
                     yield _noted(questions[i], known[i])
-            elif isinstance(event, SentenceAttention):
-                begun[i].append(event)
             elif not isinstance(event, Text) or i == min(begun.keys() - known.keys()):
                 yield event
 
@@ -161,13 +158,13 @@ class CachedGenerator:
         text = self.store.get(name)
         if text is None:
             return None
-        looks = unpack(self.store.looks(name)) if question.marks else []
-        most = len(question.marks) - 1
-        return Answer(text, [look for look in looks if max(look.shares, default=0) < most], reused=True)
+        attention = unpack(self.store.looks(name)) if question.segment_starts else []
+        segments = len(question.segment_starts) - 1
+        return Answer(text, [one for one in attention if max(one.shares, default=0) < segments], reused=True)
 
-    def _keep(self, question: Prompt, text: str, looks: Sequence[SentenceAttention], attempt: int = 0) -> Answer:
-        self.store.put(self._key(question, attempt), text, pack(looks) if looks else "")
-        return Answer(text, looks)
+    def _keep(self, question: Prompt, text: str, attention: Sequence[SentenceAttention], attempt: int = 0) -> Answer:
+        self.store.put(self._key(question, attempt), text, pack(attention) if attention else "")
+        return Answer(text, attention)
 
     def _key(self, question: Prompt, attempt: int) -> str:
         chosen = {field.name: getattr(self.choices, field.name) for field in fields(EngineOptions)}
@@ -180,18 +177,6 @@ class CachedGenerator:
         """What tells the target from another: what the preset says of it, and the weights that are there now."""
         files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self.prompter.directory)]
         return [self.preset.target.model_dump(mode="json"), files]
-
-
-def _without_looks(events: Generator[Event | SentenceAttention, None, Answer]) -> Generator[Event, None, Answer]:
-    """The same, for those who only want to know what comes of it."""
-    while True:
-        try:
-            event = next(events)
-        except StopIteration as ended:
-            answer: Answer = ended.value
-            return answer
-        if not isinstance(event, SentenceAttention):
-            yield event
 
 
 def _flaw(question: Prompt, answer: Answer) -> Flaw | None:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.answer_checks import Flaw
+from specextend_cli.summarize.attribution import SentenceAttention
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.request import SummaryRequest
 
@@ -100,10 +101,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to notes."""
+    """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to notes.
+
+    `attention` is the target's, of each sentence of `delta`; characters count from the beginning of the answer.
+    """
 
     delta: str
     final: bool
+    attention: tuple[SentenceAttention, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

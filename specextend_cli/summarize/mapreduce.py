@@ -110,7 +110,7 @@ class MapReduce:
                     answer.text,
                     source.pages,
                     count(answer.text),
-                    self.grounds.citer.material(answer.text, answer.looks, source.material),
+                    self.grounds.citer.material(answer.text, answer.attention, source.material),
                 )
                 for answer, source in zip(answers, sources, strict=True)
             ]
@@ -130,7 +130,7 @@ class MapReduce:
         drafts: list[Draft] = []
         for question, source in zip(finals, sources, strict=True):
             if quoted:
-                answer = yield from self.answers.whole(question)
+                answer = yield from self.answers.one(question)
                 said = [answer.text[start:end] for start, end in spans(answer.text)]
                 drafts.append(Draft(said, source.material.read))
             else:
@@ -193,29 +193,30 @@ class MapReduce:
 
     def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Prompt:
         prompt = self.prompter.prompt(template, values, source.text)
-        marks = self.prompter.marks(template, values, source.text, [origin.start for origin in source.material.origins])
-        return Prompt(part, prompt, limit, marks, self.prompter.shared(template, values))
+        starts = self.prompter.segment_starts(
+            template, values, source.text, [origin.start for origin in source.material.origins]
+        )
+        return Prompt(part, prompt, limit, starts, self.prompter.shared(template, values))
 
     def _final(self, question: Prompt, source: Note, room: _Room) -> Iterator[Event]:
         """A part of the summary in its shape: each sentence, then what it rests on."""
         exact = self.request.exact
         form = shape(self.request.style, question.part.number, question.part.parts, brief=not exact)
         gap = form.gap if self.grounds.sentences else ""
-        looks: list[SentenceAttention] = []
+        attention: list[SentenceAttention] = []
         begin = end = 0  # of what was written since the last sentence in shape
         for event in self.answers.one(question):
-            if isinstance(event, SentenceAttention):
-                looks.append(event)
-            elif not isinstance(event, Text):
+            if not isinstance(event, Text):
                 yield event
             else:
+                attention += event.attention
                 for sentence in split(event.delta):
                     end += len(sentence)
                     if exact and not room.takes(sentence):
                         continue
                     if delta := form.feed(sentence):
                         yield Text(gap + delta, True)
-                        yield from self.grounds.add(gap + delta, (begin, end), looks, source.material)
+                        yield from self.grounds.add(gap + delta, (begin, end), attention, source.material)
                         gap, begin = "", end
 
     @property

@@ -41,7 +41,9 @@ class PromptBuilder:
         before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
 
-    def marks(self, template: str, values: Mapping[str, object], text: str, starts: Sequence[int]) -> list[int]:
+    def segment_starts(
+        self, template: str, values: Mapping[str, object], text: str, starts: Sequence[int]
+    ) -> list[int]:
         """Where in the prompt around `text` the pieces that begin at characters `starts` begin, and the last one ends.
 
         Within a token or two: each piece is counted by itself.

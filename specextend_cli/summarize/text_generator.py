@@ -15,11 +15,11 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.events import Finished, Looked
+from specextend_cli.engine.events import Finished, Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
-from specextend_cli.summarize.attribution import AttributionTracker, SentenceAttention
+from specextend_cli.summarize.attribution import AttributionTracker
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.text_stream import TextStream
 
@@ -46,15 +46,21 @@ class TextGenerator:
     text: str = field(default="", init=False)
 
     def write(
-        self, prompt: Sequence[int], *, max_tokens: int, final: bool, marks: Sequence[int] = (), shared: int = 0
-    ) -> Iterator[EngineEvent | SentenceAttention | Text]:
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        final: bool,
+        segment_starts: Sequence[int] = (),
+        shared: int = 0,
+    ) -> Iterator[EngineEvent | Text]:
         """Events of one answer; when they end, `text` is the answer, stripped, in whole sentences.
 
-        `marks` part the prompt, and its first `shared` tokens are read by themselves (see `decode`); with marks, a
-        text's looks come before it. The text is cut at a sentence that starts to go in circles, and where `max_tokens`
+        `segment_starts` divide the prompt, and its first `shared` tokens are read by themselves (see `decode`). The
+        text is cut at a sentence that starts to go in circles, and where `max_tokens`
         leaves a sentence unfinished.
         """
-        stream, watch = TextStream(self.tokenizer), AttributionTracker()
+        stream, attribution = TextStream(self.tokenizer), AttributionTracker()
         with _enough_memory(len(prompt)):
             for event in decode(
                 self.target,
@@ -66,31 +72,30 @@ class TextGenerator:
                 gate=self.budget,
                 prefill_chunk=self.prefill_chunk,
                 shared_prefix=shared,
-                marks=marks,
+                segment_starts=segment_starts,
             ):
-                watch.add(event)
-                if isinstance(event, Looked):
-                    continue
+                if isinstance(event, Step):
+                    attribution.add(event)
                 yield event
                 if isinstance(event, Finished):
                     stream.finish(whole=event.reason == "eos")
                 if fresh := stream.take():
-                    yield from watch.looks(stream)
-                    yield Text(fresh, final)
+                    yield Text(fresh, final, attribution.take(stream))
         self.text = stream.text
 
     def write_together(
         self, prompts: Sequence[tuple[Sequence[int], int, Sequence[int], int]]
-    ) -> Iterator[tuple[int, EngineEvent | SentenceAttention | Text | str]]:
-        """Answers to prompts, each with its most new tokens, its marks, and how many of its first tokens it may share.
+    ) -> Iterator[tuple[int, EngineEvent | Text | str]]:
+        """Answers to prompts, each with its most new tokens, its segment starts, and its shared tokens.
 
         Without drafts; events come with the prompt's number, and the last of each is its answer, as `write` would
         leave it in `text`.
         """
-        streams, watches = [TextStream(self.tokenizer) for _ in prompts], [AttributionTracker() for _ in prompts]
+        streams = [TextStream(self.tokenizer) for _ in prompts]
+        attributions = [AttributionTracker() for _ in prompts]
         requests = [
-            BatchRequest(prompt, Stop(most, self.eos, stream.until), self.sampling, marks, shared)
-            for (prompt, most, marks, shared), stream in zip(prompts, streams, strict=True)
+            BatchRequest(prompt, Stop(most, self.eos, stream.until), self.sampling, starts, shared)
+            for (prompt, most, starts, shared), stream in zip(prompts, streams, strict=True)
         ]
         with _enough_memory(max(len(prompt) for prompt, *_ in prompts)):
             for number, event in decode_batch(
@@ -99,22 +104,19 @@ class TextGenerator:
                 slots=self.together,
                 prefill_chunk=self.prefill_chunk,
                 costs=self.budget.costs,
-                look_layers=self.target.look_layers,
+                attribution_layers=self.target.attribution_layers,
                 patience=_PATIENCE,
             ):
                 if isinstance(event, States):
                     continue
-                stream, watch = streams[number], watches[number]
-                watch.add(event)
-                if isinstance(event, Looked):
-                    continue
+                stream, attribution = streams[number], attributions[number]
+                if isinstance(event, Step):
+                    attribution.add(event)
                 yield number, event
                 if isinstance(event, Finished):
                     stream.finish(whole=event.reason == "eos")
                 if fresh := stream.take():
-                    for look in watch.looks(stream):
-                        yield number, look
-                    yield number, Text(fresh, False)
+                    yield number, Text(fresh, False, attribution.take(stream))
                 if isinstance(event, Finished):
                     yield number, stream.text
 

@@ -91,8 +91,8 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _record(value: Any) -> dict[str, Any]:
-    """A dataclass as a dictionary of plain values."""
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    """A dataclass as a dictionary of plain values, without the fields that its repr leaves out."""
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.repr}
 
 
 def _plain(value: Any) -> Any:

@@ -37,7 +37,7 @@ def main(names: list[str]) -> None:
         with group.one_at_a_time():
             split(model, group)
         lm = LanguageModel(model, parts=group.size)
-        layers = {"score_layers": (-1, 0), "look_layers": (1,)}
+        layers = {"score_layers": (-1, 0), "attribution_layers": (1,)}
         if group.rank:
             assert follow(Target(lm, **layers), group) == ("end",)
             continue
@@ -52,7 +52,7 @@ def main(names: list[str]) -> None:
         target.prefill(torch.tensor(prompt()))
         seen = {
             "scores": target.attention_from([-1]).tolist(),
-            "looks": target.looks([-1], torch.tensor(MARKS)).tolist(),
+            "looks": target.segment_attention([-1], torch.tensor(MARKS)).tolist(),
             "heads": target.cache.buffer.shape[2],
         }
         group.dismiss()

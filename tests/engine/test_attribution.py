@@ -14,31 +14,28 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import NgramDrafter, NoDrafter
-from specextend_cli.engine.events import Looked, Step
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
-MARKS, LAYERS = (3, 10, 10, 31, 60), (0, 2)
+STARTS, LAYERS = (3, 10, 10, 31, 60), (0, 2)
 
 
-def told(lm: LanguageModel, drafter, marks=MARKS, new: int = 24) -> tuple[list[int], list[torch.Tensor], list[int]]:
+def told(lm: LanguageModel, drafter, starts=STARTS, new: int = 24) -> tuple[list[int], list[torch.Tensor], list[int]]:
     """The tokens, a row of shares for each, and the sizes of the trees."""
     tokens: list[int] = []
     rows: list[torch.Tensor] = []
     nodes = []
-    waiting = None
     gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
-    target = Target(lm, look_layers=LAYERS)
-    for event in decode(target, drafter, prompt(80), stop=Stop(new), gate=gate, marks=marks, look_every=1):
-        if isinstance(event, Looked):
-            waiting = event.shares
-        elif isinstance(event, Step):
+    target = Target(lm, attribution_layers=LAYERS)
+    for event in decode(
+        target, drafter, prompt(80), stop=Stop(new), gate=gate, segment_starts=starts, attribution_interval=1
+    ):
+        if isinstance(event, Step):
             tokens += event.tokens
             nodes.append(event.nodes)
-            if waiting is not None:
-                rows += waiting[: len(event.tokens)]
-            waiting = None
+            rows += [] if event.attribution is None else event.attribution
     return tokens, rows, nodes
 
 
@@ -48,7 +45,7 @@ def eager(model, tokens: list[int]) -> torch.Tensor:
     with torch.inference_mode():
         out = model(torch.tensor([[*prompt(80), *tokens[:-1]]]), output_attentions=True)
     mean = torch.stack([out.attentions[layer][0, :, 79:].mean(0) for layer in LAYERS]).mean(0)
-    return torch.stack([mean[:, a:b].sum(-1) for a, b in pairwise(MARKS)], -1)
+    return torch.stack([mean[:, a:b].sum(-1) for a, b in pairwise(STARTS)], -1)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3"])
@@ -62,31 +59,33 @@ def test_every_token_has_its_row(name: str, drafter) -> None:
 
 
 def test_nothing_is_told_that_nobody_asked_for() -> None:
-    tokens, rows, _ = told(LanguageModel(tiny()), NgramDrafter(), marks=())
+    tokens, rows, _ = told(LanguageModel(tiny()), NgramDrafter(), starts=())
     assert (len(tokens), rows) == (24, [])
 
 
 @pytest.mark.parametrize("slots", [1, 2, 4])
 def test_a_batch_tells_each_of_its_own_prompt(slots: int) -> None:
     lm = LanguageModel(tiny())
-    requests = [BatchRequest(prompt(80)[:n], Stop(new), marks=marks) for n, new, marks in CASES]
+    requests = [BatchRequest(prompt(80)[:n], Stop(new), segment_starts=starts) for n, new, starts in CASES]
     rows: list[list[torch.Tensor]] = [[] for _ in requests]
-    for number, event in decode_batch(lm, requests, slots=slots, look_layers=LAYERS, look_every=1):
-        if isinstance(event, Looked):
-            rows[number] += event.shares
-    for (n, new, marks), found in zip(CASES, rows, strict=True):
-        if not marks:
+    for number, event in decode_batch(lm, requests, slots=slots, attribution_layers=LAYERS, attribution_interval=1):
+        if isinstance(event, Step) and event.attribution is not None:
+            rows[number] += event.attribution
+    for (n, new, starts), found in zip(CASES, rows, strict=True):
+        if not starts:
             assert found == []
             continue
         expected = []
-        target, stop = Target(lm, look_layers=LAYERS), Stop(new)
-        for event in decode(target, NoDrafter(), prompt(80)[:n], stop=stop, marks=marks, look_every=1):
-            expected += [event.shares[0]] if isinstance(event, Looked) else []
+        target, stop = Target(lm, attribution_layers=LAYERS), Stop(new)
+        for event in decode(
+            target, NoDrafter(), prompt(80)[:n], stop=stop, segment_starts=starts, attribution_interval=1
+        ):
+            expected += event.attribution if isinstance(event, Step) else []
         assert len(found) == new - 1
         assert torch.allclose(torch.stack(found), torch.stack(expected[1:]), atol=1e-5)
 
 
-CASES = ((40, 9, (0, 20, 40)), (80, 14, MARKS), (11, 5, ()), (60, 12, (1, 2, 50)), (33, 3, (0, 33)))
+CASES = ((40, 9, (0, 20, 40)), (80, 14, STARTS), (11, 5, ()), (60, 12, (1, 2, 50)), (33, 3, (0, 33)))
 
 
 def test_shares() -> None:
@@ -96,10 +95,13 @@ def test_shares() -> None:
 
 def test_a_layer_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="layers 0 to 2"):
-        Target(LanguageModel(tiny()), look_layers=(3,))
+        Target(LanguageModel(tiny()), attribution_layers=(3,))
 
 
 def test_it_is_looked_at_every_few_steps() -> None:
-    target = Target(LanguageModel(tiny()), look_layers=LAYERS)
-    events = list(decode(target, NoDrafter(), prompt(80), stop=Stop(24), marks=MARKS))
-    assert sum(isinstance(event, Looked) for event in events) == 1 + 23 // ATTRIBUTION_INTERVAL
+    target = Target(LanguageModel(tiny()), attribution_layers=LAYERS)
+    events = list(decode(target, NoDrafter(), prompt(80), stop=Stop(24), segment_starts=STARTS))
+    assert (
+        sum(isinstance(event, Step) and event.attribution is not None for event in events)
+        == 1 + 23 // ATTRIBUTION_INTERVAL
+    )

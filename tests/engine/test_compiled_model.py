@@ -24,7 +24,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.compiled_model import CompiledLayers, programs_for
-from specextend_cli.engine.events import Looked, Step
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.private_files import publish
@@ -139,14 +139,18 @@ def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
     prompts = [LONG[: 150 + 13 * i] for i in range(3)]
 
     def written() -> tuple[list[list[int]], list[Tensor]]:
-        requests = [BatchRequest(tokens, Stop(12 + 4 * i), marks=(0, 50, 150)) for i, tokens in enumerate(prompts)]
+        requests = [
+            BatchRequest(tokens, Stop(12 + 4 * i), segment_starts=(0, 50, 150)) for i, tokens in enumerate(prompts)
+        ]
         texts: list[list[int]] = [[] for _ in requests]
         looks = []
-        for number, event in decode_batch(compiled.lm, requests, slots=3, look_layers=(1, 2), look_every=1):
+        for number, event in decode_batch(
+            compiled.lm, requests, slots=3, attribution_layers=(1, 2), attribution_interval=1
+        ):
             if isinstance(event, Step):
                 texts[number].extend(event.tokens)
-            elif isinstance(event, Looked):
-                looks.append(event.shares)
+                if event.attribution is not None:
+                    looks.append(event.attribution)
         return texts, looks
 
     texts, looks = written()

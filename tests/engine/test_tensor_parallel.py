@@ -45,13 +45,13 @@ def test_the_same_tokens_by_every_drafter_and_policy(company: dict[str, Any], na
 
 @pytest.mark.parametrize("name", NAMES)
 def test_attention_is_that_of_all_heads(company: dict[str, Any], name: str) -> None:
-    target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0), look_layers=(1,))
+    target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0), attribution_layers=(1,))
     target.begin(300)
     target.prefill(torch.tensor(prompt()))
     found = company[name]
     assert found["heads"] == target.cache.buffer.shape[2] // 2
     torch.testing.assert_close(torch.tensor(found["scores"]), target.attention_from([-1]), rtol=1e-4, atol=1e-6)
-    looks = target.looks([-1], torch.tensor(MARKS))
+    looks = target.segment_attention([-1], torch.tensor(MARKS))
     torch.testing.assert_close(torch.tensor(found["looks"]), looks, rtol=1e-4, atol=1e-6)
 
 

@@ -49,7 +49,7 @@ class Scribe:
     together: int = 1
     drafter = SimpleNamespace(name="none")
 
-    def write(self, prompt, *, max_tokens: int, final: bool, marks=(), shared=0) -> Iterator[Event]:
+    def write(self, prompt, *, max_tokens: int, final: bool, segment_starts=(), shared=0) -> Iterator[Event]:
         if len(self.prompts) == self.after:
             raise KeyboardInterrupt
         self.prompts.append(prompt)

@@ -186,7 +186,7 @@ class Copyist(Scribe):
         super().__init__(lambda prompt, most: "")
         self.prompter, self.looking = prompter, looking
 
-    def write(self, prompt, *, max_tokens, final, marks=(), shared=0):
+    def write(self, prompt, *, max_tokens, final, segment_starts=(), shared=0):
         text = next(text for _, text, ids in reversed(self.prompter.asked) if ids == prompt)
         told = [(n, text[a:b]) for n, (a, b) in enumerate(spans(text)) if "crowns" in text[a:b]]
         said, looks, at = [], [], 0
@@ -196,8 +196,7 @@ class Copyist(Scribe):
             said.append(words)
             at += len(words) + 1
         self.text = " ".join(said)
-        yield from looks if self.looking else ()
-        yield Text(self.text, final)
+        yield Text(self.text, final, tuple(looks) if self.looking else ())
 
 
 @pytest.mark.parametrize("looking", [True, False])

@@ -98,7 +98,7 @@ def test_marks_part_a_prompt_as_its_text_is_parted(presets, sentences):
     source, values = text(sentences), dict.fromkeys(PLACEHOLDERS, "9")
     where = spans(source)
     ids = prompter.prompt("map", values, source)
-    marks = prompter.marks("map", values, source, [start for start, _ in where])
+    marks = prompter.segment_starts("map", values, source, [start for start, _ in where])
     assert len(marks) == len(where) + 1
     assert marks == sorted(marks)
     before, after = prompter.frame("map", values)
@@ -107,4 +107,4 @@ def test_marks_part_a_prompt_as_its_text_is_parted(presets, sentences):
         piece = prompter.encoder.decode(ids[first:last])
         assert source[start + 8 : end - 8] in piece
         assert len(piece) < end - start + 16
-    assert prompter.marks("map", values, source, []) == []
+    assert prompter.segment_starts("map", values, source, []) == []
