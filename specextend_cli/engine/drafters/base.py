@@ -1,39 +1,43 @@
-"""What the decoding loop asks of a drafter. A drafter can be wrong, never harmful: only the target decides tokens."""
+"""What the decoding loop asks of a drafter. A wrong draft costs time only: the target decides every token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, root
 
 
 class Drafter(Protocol):
-    """Guesses trees for one sequence at a time.
+    """Proposes draft trees for one sequence at a time.
 
-    `feature_layers` are the target's hidden states it wants to observe, () for none; `retrieves` says whether it has
-    attention that a working set could restrict.
+    `feature_layers` are the target's hidden states it wants to observe, () for none. The defaults are those of a
+    drafter without attention of its own.
     """
 
     name: str
-    feature_layers: tuple[int, ...]
+    feature_layers: tuple[int, ...] = ()
 
     @property
     def retrieves(self) -> bool:
-        """See above; it may change when a drafter fails."""
+        """Whether it has attention that a working set could restrict; it may change when a drafter fails."""
+        return False
 
     @property
     def failure(self) -> str | None:
         """Why it, or one of its sources, has stopped drafting for good, in words; None while it has not."""
+        return None
 
     def begin(self, capacity: int) -> None:
         """Forget the last sequence; the next one may hold `capacity` tokens."""
+        return
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
-        """Tokens that were committed, in order, and the target's states that became known [m, features].
+        """Committed tokens in order, and the target's states that became known [m, features].
 
         Both streams run from position 0. After prefill, states are one behind: those of the last committed token are
         known only when it has been verified.
@@ -44,6 +48,26 @@ class Drafter(Protocol):
 
     def retrieve(self, scores: Tensor) -> None:
         """Choose the working set by the target's attention over the committed positions, [length] float32."""
+        return
 
     def visible(self) -> Tensor:
-        """Ascending committed positions that the next draft's attention sees. Asked only of one that `retrieves`."""
+        """Ascending committed positions that the next draft's attention sees; asked only of one that `retrieves`."""
+        return torch.arange(0)
+
+
+class NoDrafter(Drafter):
+    """Plain decoding through the same loop: every tree is its root."""
+
+    name = "none"
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = device
+        self._last = 0
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+        """See `Drafter`."""
+        self._last = tokens[-1]
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        """See `Drafter`."""
+        return root(self._last, self.device)

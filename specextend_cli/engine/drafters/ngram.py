@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.suffix import SuffixAutomaton
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 
@@ -68,16 +69,13 @@ class _Node:
     children: dict[int, int] = field(default_factory=dict)
 
 
-class NgramDrafter:
+class NgramDrafter(Drafter):
     """Copies from everything committed so far, and from the last `remembered` tokens written for earlier prompts.
 
     Its index lives on the host. Reliability and memory outlive a sequence: they tell about the kind of text.
     """
 
     name = "ngram"
-    feature_layers: tuple[int, ...] = ()
-    retrieves = False
-    failure: str | None = None
 
     def __init__(self, device: torch.device | str = "cpu", *, remembered: int = 8192) -> None:
         self.device = device
@@ -133,13 +131,6 @@ class NgramDrafter:
             return root(nodes[0].token, self.device)
         tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
         return from_lists(tokens, parents, scores, self.device).best(shape.nodes)
-
-    def retrieve(self, scores: Tensor) -> None:
-        """An index has no attention to restrict."""
-
-    def visible(self) -> Tensor:
-        """See `Drafter`."""
-        return torch.arange(len(self._tokens), device=self.device)
 
     def _guesses(self, state: int, matched: int) -> Iterator[tuple[_Guess, int]]:
         """What may follow a match of `matched` tokens, and the tokens that were matched for it."""

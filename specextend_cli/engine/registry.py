@@ -1,0 +1,96 @@
+"""The drafters by name. A new one needs its own module in `drafters/` and an entry here.
+
+Presets and command-line options derive their choices from `DRAFTERS`, so importing this module does not import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from specextend_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.config import Retrieval
+    from specextend_cli.engine.drafters.base import Drafter
+    from specextend_cli.engine.head import EagleHead
+    from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.target import Target
+
+
+@dataclass(frozen=True)
+class DrafterSetup:
+    """What a drafter can be made of. Drafts and heads are loaded only for those that need one.
+
+    `window` limits how many tokens a draft model sees while it reads the prompt (None: all); `parts` names the sources
+    of a blend.
+    """
+
+    target: Target
+    retrieval: Retrieval
+    load_lm: Callable[[], LanguageModel]
+    load_head: Callable[[], EagleHead]
+    window: int | None = None
+    parts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class DrafterEntry:
+    """`make` builds the drafter; `needs` names the model that has to come with the target, None for none."""
+
+    make: Callable[[DrafterSetup], Drafter]
+    needs: Literal["draft model", "EAGLE head"] | None = None
+
+
+def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
+    """The drafter called `name`, a key of `DRAFTERS`."""
+    return DRAFTERS[name].make(setup)
+
+
+def _none(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.base import NoDrafter
+
+    return NoDrafter(setup.target.lm.device)
+
+
+def _ngram(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.ngram import NgramDrafter
+
+    return NgramDrafter(setup.target.lm.device)
+
+
+def _lm(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.lm import LMDrafter
+
+    return LMDrafter(setup.load_lm(), setup.target, setup.retrieval, window=setup.window)
+
+
+def _self(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.lm import LMDrafter
+
+    if setup.target.lm.parts > 1:
+        raise UsageError("a target that is split over several processes cannot draft for itself", fix="--draft ngram")
+    return LMDrafter(setup.target.lm, setup.target, setup.retrieval)
+
+
+def _eagle(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.eagle import EagleDrafter
+
+    return EagleDrafter(setup.load_head(), setup.target, setup.retrieval, window=setup.window)
+
+
+def _blend(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.blend import BlendDrafter
+
+    return BlendDrafter([make_drafter(part, setup) for part in setup.parts])
+
+
+DRAFTERS: dict[str, DrafterEntry] = {
+    "none": DrafterEntry(_none),
+    "ngram": DrafterEntry(_ngram),
+    "lm": DrafterEntry(_lm, needs="draft model"),
+    "eagle": DrafterEntry(_eagle, needs="EAGLE head"),
+    "self": DrafterEntry(_self),
+    "blend": DrafterEntry(_blend),
+}
