@@ -125,43 +125,34 @@ def drafter_of(
 
     `load_head` stands in for loading an EAGLE head: whoever makes many drafters needs it once.
     """
-    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
+    from specextend_cli.engine.registry import DrafterSetup, make_drafter
 
     def own(kind: str) -> Path:
         check_draft(preset, kind)
         assert draft is not None
         return draft
 
-    def make(kind: str) -> Drafter:
-        if kind == "none":
-            return NoDrafter(target.lm.device)
-        if kind == "ngram":
-            return NgramDrafter(target.lm.device)
-        if kind == "self":
-            if target.lm.parts > 1:
-                raise UsageError("a target that processes share cannot draft for itself", fix="--draft ngram")
-            return LMDrafter(target.lm, target, retrieval)
-        if kind == "lm":
-            wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
-            dtype = dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype
-            return LMDrafter(load(own(kind), dtype), target, retrieval, window=preset.draft.window)
-        if kind == "eagle":
-            # In the target's number format, because the two may share an embedding and an output layer.
-            directory = own(kind)
-            head = load_head(directory) if load_head else load_eagle(directory, target.lm, preset.name)
-            return EagleDrafter(head, target, retrieval, window=preset.draft.window)
-        parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-        return BlendDrafter([make(part) for part in parts])
+    def load_lm() -> LanguageModel:
+        wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
+        return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
 
-    return make(choices.draft or preset.draft.kind)
+    def load_own_head() -> EagleHead:
+        # In the target's number format, because the two may share an embedding and an output layer.
+        return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
+
+    parts = preset.draft.of or ("ngram", preset.draft.model or "self")
+    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, preset.draft.window, parts)
+    return make_drafter(choices.draft or preset.draft.kind, setup)
 
 
 def check_draft(preset: Preset, kind: str | None) -> None:
     """UsageError where the preset has no model for a draft of that kind; None is the preset's own."""
-    if kind not in ("lm", "eagle") or kind == preset.draft.model:
+    from specextend_cli.engine.registry import DRAFTERS
+
+    if kind is None or not (needs := DRAFTERS[kind].needs) or kind == preset.draft.model:
         return
     raise UsageError(
-        f"preset {preset.name} has no {'draft model' if kind == 'lm' else 'EAGLE head'}",
+        f"preset {preset.name} has no {needs}",
         why=f"its draft is {preset.draft.kind!r}",
         fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --head DIR, '}"
         "or a preset with a draft: specextend presets list",
