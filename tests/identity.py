@@ -87,7 +87,10 @@ def main() -> int:
     lm = LanguageModel(model)
     eos = int(tokenizer.token_to_id("<|im_end|>"))
     shape = TreeShape(nodes=6, depth=2, width=3, threshold=0.0)
-    samplings = {"greedy": Sampling(), "penalties": Sampling(repetition_penalty=1.1, no_repeat_ngram=4, scope="all")}
+    samplings = {
+        "greedy": Sampling(),
+        "penalties": Sampling(repetition_penalty=1.1, no_repeat_ngram=4, penalty_scope="all"),
+    }
     texts = [tokenizer.encode(text).ids for text in read(args.documents)]
     compared = different = 0
     for length in args.lengths:

@@ -31,7 +31,7 @@ class Sampler:
         self.device = device
         self.emitted = 0
         self._looks_back = config.repetition_penalty != 1.0 or config.no_repeat_ngram > 0
-        self._context = torch.tensor(prompt if config.scope == "all" else [], dtype=torch.long).to(device)
+        self._context = torch.tensor(prompt if config.penalty_scope == "all" else [], dtype=torch.long).to(device)
         self._warpers = _warpers(config)
         self._generator = torch.Generator(device)
         self._noise: dict[int, Tensor] = {}

@@ -28,7 +28,7 @@ from specextend_cli.models.preset import WheelSource
 SAMPLINGS = {
     "greedy": Sampling(),
     "penalties": Sampling(repetition_penalty=1.3, no_repeat_ngram=3),
-    "whole": Sampling(repetition_penalty=1.2, scope="all"),
+    "whole": Sampling(repetition_penalty=1.2, penalty_scope="all"),
     "sampled": Sampling(temperature=0.9, top_p=0.95, seed=3),
 }
 
@@ -187,4 +187,4 @@ def test_choosing_looks_back_on_the_output(models) -> None:
     sampling = Sampling(repetition_penalty=2.0)
     assert choose(sampling, [1], [], logits) == 1
     assert choose(sampling, [1], [1], logits) == 2
-    assert choose(replace(sampling, scope="all"), [1], [], logits) == 2
+    assert choose(replace(sampling, penalty_scope="all"), [1], [], logits) == 2

@@ -127,7 +127,7 @@ def test_with_processors_that_look_back(drafter: str) -> None:
     expected = generate(model, prompt(), NEW, processors)
     target = Target(LanguageModel(model))
     retrieval = small("retrieval")
-    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, scope="all")
+    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
 
 

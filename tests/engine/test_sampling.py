@@ -35,7 +35,7 @@ TINY_VOCABULARY = 4
 def test_processors_see_a_nodes_own_past(tree: DraftTree, past: list[int], ngram: int, everything: bool) -> None:
     """Row by row, what transformers does with the sequence that leads to each node."""
     scope = "all" if everything else "output"
-    sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, scope=scope)
+    sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, penalty_scope=scope)
     prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], int(tree.tokens[0])]
     sampler = Sampler(sampling, prompt, torch.device("cpu"))
     sampler.commit(output)
