@@ -70,7 +70,7 @@ def main() -> None:
         patch("specextend_cli.summarize.evidence.Citer", Recorder),
     ):
         # What is asked here is how well sentences are cited that nobody quoted.
-        summarizer.preset = summarizer.preset.model_copy(update={"sentences": "written"})
+        summarizer.preset = summarizer.preset.model_copy(update={"mode": "abstractive"})
         for number in range(given.docs):
             if time.monotonic() - began > given.seconds:
                 break

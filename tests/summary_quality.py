@@ -84,7 +84,7 @@ def naive(summarizer: Summarizer, document: Document) -> str:
     ids = encoder.encode(document.text)
     while len(ids) > window.chunk:
         pieces = [encoder.decode(ids[at : at + window.chunk]) for at in range(0, len(ids), window.chunk)]
-        notes = [_asked(summarizer, document, "map", piece, window.note_tokens) for piece in pieces]
+        notes = [_asked(summarizer, document, "map", piece, window.chunk_summary_tokens) for piece in pieces]
         shorter = encoder.encode("\n".join(notes))
         if len(shorter) >= len(ids):
             break

@@ -64,13 +64,12 @@ class Models:
     @property
     def retrieval(self) -> Retrieval:
         """The preset's retrieval."""
-        return retrieval_of(self.preset, self.choices, lambda: self.encoder)
+        return retrieval_of(self.preset, self.choices)
 
     @property
     def shape(self) -> TreeShape:
         """The preset's tree."""
-        tree = self.preset.tree
-        return TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)
+        return self.preset.tree
 
     @property
     def draft(self) -> str:

@@ -170,8 +170,8 @@ def recipe(setting: Setting, made: Candidate) -> Recipe:
 
 def tuned(preset: Preset, best: Candidate) -> Preset:
     """The preset with other settings."""
-    retrieval = preset.retrieval.model_copy(update={"chunk": best.chunk, "top_k": best.top_k})
-    tree = preset.tree.model_copy(update={"nodes": best.nodes, "depth": best.depth})
+    retrieval = replace(preset.retrieval, chunk=best.chunk, top_k=best.top_k)
+    tree = replace(preset.tree, nodes=best.nodes, depth=best.depth)
     return preset.model_copy(update={"retrieval": retrieval, "tree": tree})
 
 

@@ -186,7 +186,7 @@ def train_draft(
                 batch=256 if on_gpu else 16,
                 memory=free_memory(place) // 3,
                 sampling=sampling_of(preset, EngineOptions()),
-                new_tokens=max(preset.window.note_tokens, _ANSWER),
+                new_tokens=max(preset.window.chunk_summary_tokens, _ANSWER),
                 seed=seed or 0,
             ),
             vocabulary=min(vocabulary, lm.vocabulary),

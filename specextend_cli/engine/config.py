@@ -29,10 +29,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or self.repetition_penalty <= 0 or self.top_k < 0 or self.no_repeat_ngram < 0:
-            raise ValueError(f"sampling parameters out of range: {self}")
-        if not 0 < self.top_p <= 1 or not 0 <= self.min_p <= 1:
-            raise ValueError(f"top_p must lie in (0, 1] and min_p in [0, 1]: {self}")
+        _check_at_least(self, temperature=0, top_k=0, no_repeat_ngram=0, seed=0)
+        if not self.repetition_penalty > 0:
+            raise ValueError(f"repetition_penalty must be above 0, not {self.repetition_penalty}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
+        if not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p must be between 0 and 1, not {self.min_p}")
 
     @property
     def greedy(self) -> bool:
@@ -58,8 +61,7 @@ class TreeShape:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.forwards < 0 or self.nodes < 1 or self.depth < 0 or self.width < 1:
-            raise ValueError(f"a tree has at least its root: {self}")
+        _check_at_least(self, nodes=1, depth=0, width=1, threshold=0, forwards=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,9 @@ class Retrieval:
     queries: AskedOf = "last"
 
     def __post_init__(self) -> None:
-        if self.chunk < 1 or self.top_k < 0 or self.recent < 1 or self.sinks < 0 or self.every < 0 or not self.layers:
-            raise ValueError(f"retrieval parameters out of range: {self}")
+        _check_at_least(self, chunk=1, top_k=0, recent=1, sinks=0, every=0)
+        if not self.layers:
+            raise ValueError("layers must name a layer at least")
 
     @property
     def size(self) -> int:
@@ -104,3 +107,10 @@ class Retrieval:
     def re_indexes(self) -> bool:
         """Whether visible keys are moved to dense positions."""
         return self.positions == "compact" and self.policy != "full"
+
+
+def _check_at_least(config: object, **least: int) -> None:
+    """ValueError where one of these fields is smaller."""
+    for name, bound in least.items():
+        if not getattr(config, name) >= bound:
+            raise ValueError(f"{name} must be at least {bound}, not {getattr(config, name)}")

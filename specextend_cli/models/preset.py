@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema, core_schema
 
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.models import prompt_templates
 from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.names import (
@@ -28,6 +31,7 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+Mode: TypeAlias = Literal["abstractive", "extractive"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -144,73 +148,61 @@ class Draft(_Table):
         return self
 
 
-class Retrieval(_Table):
-    """Which positions a drafter sees: all, the first and the newest, or also the chunks the target attends to.
+@dataclass(frozen=True)
+class _Defaults:
+    """Annotates a field that is one of the engine's dataclasses: what a preset gets for keys that it leaves out.
 
-    `chunk`, `recent` and `sinks` are tokens, `top_k` chunks of full size, `every` verification steps (0: once);
-    `adaptive` chooses anew, besides, when drafts begin to fail. `layers` are the target's layers to score from, counted
-    from the end when negative, `queries` those of the last accepted token or of all that were accepted. `cut` says
-    whether chunks end after so many tokens, or, before that, where sentences do.
+    The fields named `internal` are set by the engine alone: they are no keys of a preset.
     """
 
-    policy: Literal["full", "streaming", "retrieval"] = "retrieval"
-    chunk: int = Field(default=32, ge=1)
-    top_k: int = Field(default=32, ge=1)
-    recent: int = Field(default=128, ge=1)
-    sinks: int = Field(default=4, ge=0)
-    every: int = Field(default=4, ge=0)
-    adaptive: bool = False
-    positions: Literal["compact", "absolute"] = "compact"
-    layers: tuple[int, ...] = Field(default=(-1,), min_length=1)
-    queries: Literal["last", "accepted"] = "last"
-    cut: Literal["tokens", "sentences"] = "tokens"
+    values: Retrieval | TreeShape
+    internal: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(
+            self._complete,
+            handler(source),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._keys),
+        )
+
+    def _complete(self, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        if unknown := next((key for key in given if key in self.internal), None):
+            raise ValueError(f"{unknown!r} cannot be set in a preset")
+        # The values are validated as Python's from here on, whose strict mode does not take a list for a tuple.
+        return self._keys(self.values) | {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+
+    def _keys(self, values: Retrieval | TreeShape) -> dict[str, object]:
+        return {field.name: getattr(values, field.name) for field in fields(values) if field.name not in self.internal}
 
 
-class Tree(_Table):
-    """The draft tree: at most `nodes`, `depth` levels, `width` children of a node; `threshold` stops its growth."""
-
-    nodes: int = Field(default=50, ge=1)
-    depth: int = Field(default=10, ge=1)
-    width: int = Field(default=10, ge=1)
-    threshold: float = Field(default=0.7, ge=0)
-
-
-class Decoding(_Table):
-    """How the target's next token is chosen. Temperature 0 is greedy; 0 also switches top_k and no_repeat_ngram off.
-
-    `penalty_scope` says where repetitions are looked for: in the output, or in the prompt as well.
-    """
-
-    temperature: float = Field(default=0.0, ge=0)
-    top_k: int = Field(default=0, ge=0)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    min_p: Fraction = 0.0
-    repetition_penalty: float = Field(default=1.0, gt=0)
-    no_repeat_ngram: int = Field(default=0, ge=0)
-    penalty_scope: Literal["output", "all"] = "output"
-    seed: int | None = Field(default=None, ge=0)
+RETRIEVAL = Retrieval(recent=128, positions="compact")
+TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
 
 
 class Window(_Table):
     """Sizes in tokens: the window the target was trained with, a map prompt's share of the document, new tokens.
 
-    `summary_parts` prompts at most write the summary, a consecutive part of it each, of at most `summary_tokens` in
-    all: a small model writes a short paragraph well and a long text badly. Up to `batch` notes are written at once,
-    where memory allows.
+    `chunk_summary_tokens` bounds the summary of one chunk. The summary is written by at most `summary_parts` prompts,
+    a consecutive part of it each, of at most `summary_tokens` in all: a small model writes a short paragraph well and a
+    long text badly. Up to `batch` chunk summaries are written at once, where memory allows.
     """
 
     context: int = Field(gt=0)
     chunk: int = Field(ge=16)  # no character needs as many
-    note_tokens: int = Field(default=256, gt=0)
+    chunk_summary_tokens: int = Field(default=256, gt=0)
     summary_tokens: int = Field(default=512, gt=0)
     summary_parts: int = Field(default=1, gt=0)
     batch: int = Field(default=8, gt=0)
 
     @model_validator(mode="after")
     def _fits(self) -> Window:
-        if 3 * (self.note_tokens + 2) > max(self.chunk, self.context // 2):
-            raise ValueError("three notes must fit into one chunk, or into half the context")
-        if self.chunk + max(self.note_tokens, self.summary_tokens) >= self.context:
+        if 3 * (self.chunk_summary_tokens + 2) > max(self.chunk, self.context // 2):
+            raise ValueError("three chunk summaries must fit into one chunk, or into half the context")
+        if self.chunk + max(self.chunk_summary_tokens, self.summary_tokens) >= self.context:
             raise ValueError("chunk and the new tokens together must stay below context")
         return self
 
@@ -261,8 +253,10 @@ class Prompts(_Table):
 class Preset(_Table):
     """A target, its draft, and what suits them.
 
-    `sentences` of a summary are the target's, "written", or, where it is too small to be believed, the document's own
-    that the target's rest on, "quoted".
+    `mode` is the kind of summary: "abstractive" prints the sentences that the target writes, "extractive", for targets
+    too small to be trusted, the document's own sentences that match them best. `retrieval`, `tree` and `decoding` are
+    the engine's own settings; keys that a preset leaves out of the first two have the paper's values, `RETRIEVAL` and
+    `TREE`.
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
@@ -270,11 +264,17 @@ class Preset(_Table):
     description: str
     licence: Line
     gated: bool = False
-    sentences: Literal["written", "quoted"] = "written"
+    mode: Mode = "abstractive"
     target: Target
     draft: Draft = Draft()
-    retrieval: Retrieval = Retrieval()
-    tree: Tree = Tree()
-    decoding: Decoding = Decoding()
+    retrieval: Annotated[Retrieval, _Defaults(RETRIEVAL, internal=("breaks",))] = RETRIEVAL
+    tree: Annotated[TreeShape, _Defaults(TREE, internal=("forwards", "floor"))] = TREE
+    decoding: Sampling = Sampling()
     window: Window
     prompts: Prompts = Prompts()
+
+    @model_validator(mode="after")
+    def _drafts(self) -> Preset:
+        if self.retrieval.top_k < 1 or self.tree.depth < 1:
+            raise ValueError("top_k under [retrieval] and depth under [tree] must be at least 1")
+        return self

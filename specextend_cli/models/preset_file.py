@@ -10,26 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.head_shape import HeadShape
-from specextend_cli.models.preset import (
-    DEFAULT,
-    NAME,
-    Decoding,
-    Draft,
-    HubSource,
-    LocalSource,
-    Preset,
-    Prompts,
-    Retrieval,
-    Target,
-    Tree,
-    WheelSource,
-    Window,
-)
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.preset import DEFAULT, NAME, Draft, LocalSource, Preset, Target
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,6 +22,10 @@ else:
 
 
 _LARGEST = 1 << 20  # bytes
+_OLD_KEYS = {("", "sentences"): "mode", ("window", "note_tokens"): "chunk_summary_tokens"}
+"""(table, key) of earlier releases, and the key's name now."""
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a pydantic model, and of a dataclass
+_OLD_MODES = {"written": "abstractive", "quoted": "extractive"}
 
 
 def read_preset(path: Path) -> Preset:
@@ -56,6 +44,7 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
     if "name" not in data:
         check_name(path)
+    _rename_old_keys(path, data)
     try:
         # By way of JSON, whose strict mode takes lists for tuples and strings for paths, and nothing else.
         preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
@@ -69,6 +58,22 @@ def read_preset(path: Path) -> Preset:
             fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
         )
     return _anchored(preset, path.parent)
+
+
+def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
+    """Give the keys of earlier releases their names of today; UsageError where both are there."""
+    for (name, old), new in _OLD_KEYS.items():
+        table = data.get(name) if name else data
+        if not isinstance(table, dict) or old not in table:
+            continue
+        if new in table:
+            where = f"{name}.{old}" if name else old
+            raise UsageError(f"{path}: {where}: this is the old name of {new}, which is there too", fix=f"remove {old}")
+        value = table.pop(old)
+        table[new] = _OLD_MODES.get(value, value) if isinstance(value, str) else value
+    retrieval = data.get("retrieval")
+    if isinstance(retrieval, dict) and retrieval.get("cut") == "tokens":
+        del retrieval["cut"]
 
 
 def check_name(path: Path) -> None:
@@ -107,7 +112,7 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
 
     Unknown keys before all others: a missing one may only be misspelt.
     """
-    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    first = min(error.errors(), key=lambda problem: problem["type"] not in _UNKNOWN)
     kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
     keys = [
         str(part)
@@ -115,8 +120,8 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
         if not (before == "source" and part in kinds)
     ]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(keys[-1], _keys(".".join(keys[:-1])), n=1)
+    if first["type"] in _UNKNOWN:
+        near = difflib.get_close_matches(keys[-1], _keys(keys[:-1]), n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
     if first["type"] == "missing":
@@ -129,22 +134,21 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     )
 
 
-def _keys(table: str) -> Iterator[str]:
-    """The keys that a table of a preset may have; of a source, those of every kind."""
-    tables: dict[str, tuple[type[BaseModel], ...]] = {
-        "": (Preset,),
-        "target": (Target,),
-        "draft": (Draft,),
-        "draft.head": (HeadShape,),
-        "retrieval": (Retrieval,),
-        "tree": (Tree,),
-        "decoding": (Decoding,),
-        "window": (Window,),
-        "prompts": (Prompts,),
-    }
-    found = (WheelSource, HubSource, LocalSource) if table.endswith("source") else tables.get(table, (Shape,))
-    for model in found:
-        yield from model.model_fields
+def _keys(table: list[str]) -> Iterator[str]:
+    """The keys that a table of a preset may have, by the schema; of a source, those of every kind."""
+    schema: dict[str, Any] = Preset.model_json_schema()
+    found: list[Mapping[str, Any]] = [schema]
+    for key in table:
+        values = [one.get("properties", {}).get(key, {}) for one in found]
+        found = [option for value in values for option in _options(value, schema["$defs"])]
+    for one in found:
+        yield from one.get("properties", ())
+
+
+def _options(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The tables that a value may be."""
+    for one in (schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())):
+        yield defs[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
 
 
 def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         if file.suffix == ".safetensors":
             check_safetensors(file, name="")
     draft = Draft(kind="blend", of=("eagle", "ngram"), source=LocalSource(kind="local", path=path), window=WINDOW)
-    retrieval = preset.retrieval.model_copy(update={"positions": "compact"})
+    retrieval = replace(preset.retrieval, positions="compact")
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -12,7 +13,6 @@ from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
 from specextend_cli.models.preset import Dtype, LocalSource, Preset, Quantization
 from specextend_cli.models.sources import ModelDirectories as Directories
-from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
 from specextend_cli.runtime.eagle_head import load_eagle
 from specextend_cli.runtime.options import EngineOptions
@@ -21,7 +21,7 @@ from specextend_cli.runtime.process_group import crew
 if TYPE_CHECKING:
     import torch
 
-    from specextend_cli.engine.config import Retrieval, Sampling
+    from specextend_cli.engine.config import Policy, Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
@@ -36,7 +36,6 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
     Where several processes share the target, all of them load their parts of it now; drafts are this one's alone.
     """
     from specextend_cli.engine.batch import slots_for
-    from specextend_cli.engine.config import TreeShape
     from specextend_cli.engine.draft_gate import DraftGate
     from specextend_cli.models.load import load_tokenizer
     from specextend_cli.summarize.text_generator import TextGenerator
@@ -45,8 +44,7 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
         shared.broadcast("load", preset, directories, choices)
     target = load_target(preset, directories, choices)
     lm, device = target.lm, target.lm.device
-    retrieval = retrieval_of(preset, choices, partial(TextEncoder.of, directories.target))
-    tree = preset.tree
+    retrieval = retrieval_of(preset, choices)
     return TextGenerator(
         target=target,
         drafter=drafter_of(
@@ -55,13 +53,13 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
         tokenizer=load_tokenizer(directories.target),
         sampling=sampling_of(preset, choices),
         retrieval=retrieval,
-        budget=DraftGate(TreeShape(tree.nodes, tree.depth, tree.width, tree.threshold)),
+        budget=DraftGate(preset.tree),
         eos=end_tokens(lm),
         prefill_chunk=1024 if device.type == "cpu" else 4096,
         # A batch's steps are no orders that other processes know.
         together=1
         if shared
-        else slots_for(lm, preset.window.chunk + 2 * preset.window.note_tokens, free_memory(device) // 4),
+        else slots_for(lm, preset.window.chunk + 2 * preset.window.chunk_summary_tokens, free_memory(device) // 4),
     )
 
 
@@ -178,26 +176,16 @@ def heads_of(drafter: Drafter) -> list[EagleHead]:
     return [source.head for source in sources if isinstance(source, EagleDrafter)]
 
 
-def retrieval_of(preset: Preset, choices: EngineOptions, encoder: Callable[[], TextEncoder]) -> Retrieval:
-    """What a drafter may see, the preset's unless chosen; the target's `encoder` knows where sentences end."""
-    from specextend_cli.engine.config import Retrieval
-
-    wanted = preset.retrieval.model_dump()
-    if wanted.pop("cut") == "sentences":
-        wanted["breaks"] = encoder().sentence_ends
-    if choices.policy is not None:
-        wanted["policy"] = choices.policy
-    return Retrieval(**wanted)
+def retrieval_of(preset: Preset, choices: EngineOptions) -> Retrieval:
+    """What a drafter may see: the preset's unless chosen."""
+    return replace(preset.retrieval, policy=cast("Policy", choices.policy or preset.retrieval.policy))
 
 
 def sampling_of(preset: Preset, choices: EngineOptions) -> Sampling:
     """How tokens are chosen, the preset's unless chosen."""
-    from specextend_cli.engine.config import Sampling
-
-    wanted = preset.decoding.model_dump()
-    given = {"temperature": choices.temperature, "seed": choices.seed}
-    wanted.update({key: value for key, value in given.items() if value is not None})
-    return Sampling(**{**wanted, "seed": wanted["seed"] or 0})
+    own = preset.decoding
+    temperature = own.temperature if choices.temperature is None else choices.temperature
+    return replace(own, temperature=temperature, seed=own.seed if choices.seed is None else choices.seed)
 
 
 def check_memory(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 from specextend_cli.models.preset import Preset
@@ -168,7 +168,7 @@ class CachedGenerator:
 
     def _key(self, question: Prompt, attempt: int) -> str:
         chosen = {field.name: getattr(self.choices, field.name) for field in fields(EngineOptions)}
-        settings = [self._identity, chosen, self.preset.decoding.model_dump(), question.limit]
+        settings = [self._identity, chosen, asdict(self.preset.decoding), question.limit]
         settings += [attempt] if attempt else []
         return key(question.prompt, settings)
 

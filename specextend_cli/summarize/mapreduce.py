@@ -120,7 +120,7 @@ class MapReduce:
             sources = [self._join([notes[i] for i in group]) for group in groups]
             template, level = "merge", level + 1
         template = "single" if level == 1 else "reduce"
-        quoted, room = self.preset.sentences == "quoted", _Room(self._words, Prescribed(self.request.style).mark)
+        quoted, room = self.preset.mode == "extractive", _Room(self._words, Prescribed(self.request.style).mark)
         finals: list[Prompt] = []
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
@@ -176,15 +176,15 @@ class MapReduce:
             )
 
     def _ask_note(self, template: str, source: Note, part: Part) -> Prompt:
-        limit = self._limit(self.preset.window.note_tokens, source.tokens)
+        limit = self._limit(self.preset.window.chunk_summary_tokens, source.tokens)
         return self._ask(template, self._values(source, part, self._note_words), source, part, limit)
 
     def _ask_final(self, template: str, source: Note, part: Part, words: int) -> Prompt:
         window = self.preset.window
         most = self.request.room(window.summary_tokens) // part.parts
-        if self.preset.sentences == "quoted":
+        if self.preset.mode == "extractive":
             # A draft of a few words leads nowhere, however short the summary is to be.
-            tokens = max(min(most, int(words / WORDS_PER_TOKEN * SLACK)), window.note_tokens)
+            tokens = max(min(most, int(words / WORDS_PER_TOKEN * SLACK)), window.chunk_summary_tokens)
         else:
             each = min(max(self.work.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
             tokens = min(most, int(words * each * SLACK) + _TO_END)
@@ -221,7 +221,7 @@ class MapReduce:
 
     @property
     def _note_words(self) -> int:
-        return int(self.preset.window.note_tokens * WORDS_PER_TOKEN * SHARE)
+        return int(self.preset.window.chunk_summary_tokens * WORDS_PER_TOKEN * SHARE)
 
     @cached_property
     def _size(self) -> int:

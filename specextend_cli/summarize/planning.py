@@ -27,7 +27,7 @@ def plan_work(document: Document, prompter: PromptBuilder, rates: Rates | None =
     sizes = tuple(piece.tokens for piece in chunks)
     counts = [len(chunks)]
     while counts[-1] > window.summary_parts:
-        counts.append(len(pack([window.note_tokens] * counts[-1], window.chunk, window.summary_parts)))
+        counts.append(len(pack([window.chunk_summary_tokens] * counts[-1], window.chunk, window.summary_parts)))
     work = _expected(prompter, counts, sum(sizes))
     name, pages = document.name, len(document.pages) or 1
     return Work(Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, work, rates), chunks)
@@ -41,7 +41,7 @@ def _expected(prompter: PromptBuilder, counts: Sequence[int], tokens: int) -> tu
     for level, prompts in enumerate(counts, 1):
         final = level == len(counts)
         template = ("single" if level == 1 else "reduce") if final else ("map" if level == 1 else "merge")
-        answer = prompter.request.room(window.summary_tokens) // prompts if final else window.note_tokens
+        answer = prompter.request.room(window.summary_tokens) // prompts if final else window.chunk_summary_tokens
         written = min(answer * prompts, tokens)
         levels.append(LevelWork(prompts, tokens + prompts * prompter.overhead(template, values), written))
         tokens = written

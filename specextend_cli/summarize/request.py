@@ -133,18 +133,19 @@ class SummaryRequest:
 
     def fitted(self, preset: Preset) -> Preset:
         """The preset, with the sentences that are wanted, and no more prompts than what they write needs."""
-        sentences = "written" if self.needs_writing else self.sentences or preset.sentences
+        asked = {"written": "abstractive", "quoted": "extractive", None: preset.mode}[self.sentences]
+        mode = "abstractive" if self.needs_writing else asked
         window = preset.window
         words = self.words(usual_words(window))
-        if FORMS[self.style].whole and (sentences == "written" or words <= 2 * LEAST):
+        if FORMS[self.style].whole and (mode == "abstractive" or words <= 2 * LEAST):
             parts = 1
-        elif sentences == "written":
+        elif mode == "abstractive":
             # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
             parts = min(ceil(window.summary_parts * words / usual_words(window)), window.summary_parts)
         else:
             parts = window.summary_parts
         window = window.model_copy(update={"summary_parts": parts})
-        return preset.model_copy(update={"window": window, "sentences": sentences})
+        return preset.model_copy(update={"window": window, "mode": mode})
 
     @property
     def needs_writing(self) -> bool:

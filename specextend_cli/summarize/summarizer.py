@@ -83,8 +83,8 @@ class Summarizer:
             **{field.name: getattr(self.options, field.name) for field in fields(SummaryRequest)}
         )
         self.request.check(preset)
-        believed, preset = preset.sentences == "written", self.request.fitted(preset)
-        self._doubted = not believed and preset.sentences == "written"
+        believed, preset = preset.mode == "abstractive", self.request.fitted(preset)
+        self._doubted = not believed and preset.mode == "abstractive"
         self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
         check_draft(self.preset, self.options.draft)
         self.plain = False
@@ -229,15 +229,15 @@ class Summarizer:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
         window = self.preset.window
         values = dict.fromkeys(PLACEHOLDERS, "9999")
-        text = max(window.chunk, 3 * (window.note_tokens + 2))
+        text = max(window.chunk, 3 * (window.chunk_summary_tokens + 2))
         for template in ("single", "map", "reduce"):
-            new = window.note_tokens if template == "map" else self.request.room(window.summary_tokens)
+            new = window.chunk_summary_tokens if template == "map" else self.request.room(window.summary_tokens)
             need = self._prompts.overhead(template, values) + text + new
             if need > window.context:
                 raise UsageError(
                     f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",
                     why=f"it can take {need:,} tokens of {window.context:,}",
-                    fix="lower chunk, note_tokens or summary_tokens under [window]",
+                    fix="lower chunk, chunk_summary_tokens or summary_tokens under [window]",
                 )
 
     def _check(self, document: Document) -> None:

@@ -336,9 +336,7 @@ def test_the_recipes_of_the_parts(models) -> None:
 
 
 def test_a_prompt_is_read_once_for_all_methods_whichever_layers_choose(models, prompts) -> None:
-    models.preset = models.preset.model_copy(
-        update={"retrieval": models.preset.retrieval.model_copy(update={"layers": (0, 1)})}
-    )
+    models.preset = models.preset.model_copy(update={"retrieval": replace(models.preset.retrieval, layers=(0, 1))})
     able, _ = methods.build(("plain", "standard", "streaming", "specextend"), models)
     decoding = Decoding(Sampling(), 4, frozenset(), 64)
     runner = Runner(models, able, decoding, 1, 0)

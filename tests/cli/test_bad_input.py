@@ -225,7 +225,10 @@ def test_an_unknown_preset_is_2_and_gets_a_suggestion(cli, document, command):
     ("change", "error"),
     [
         (lambda toml: toml + "[window", "is not valid TOML"),
-        (lambda toml: toml.replace("note_tokens", "note_token"), "window.note_token: unknown key"),
+        (
+            lambda toml: toml.replace("chunk_summary_tokens", "chunk_summary_token"),
+            "window.chunk_summary_token: unknown key",
+        ),
         (lambda toml: toml.replace("chunk = 200", 'chunk = "200"'), "window.chunk: "),
         (lambda toml: toml.replace("chunk = 200", "chunk = 500"), "must stay below context"),
         (lambda toml: toml.replace("chunk = 200", "chunk = 3"), "window.chunk: "),

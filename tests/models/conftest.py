@@ -232,7 +232,7 @@ repo = "owner/model"
 [window]
 context = 1024
 chunk = 256
-note_tokens = 64
+chunk_summary_tokens = 64
 summary_tokens = 128
 
 [prompts]

@@ -11,8 +11,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT
+from specextend_cli.models.preset_file import to_toml
 from specextend_cli.models.presets import list_presets, load_preset, user_presets
 from specextend_cli.models.prompt_templates import fill
 
@@ -86,7 +88,23 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         (END, f"{HEAD}{SOURCE}[draft.shape]\n{SHAPE}vocab = 97\n{END}", "draft: [draft.shape] has the sizes", "change"),
         (END, f"{HEAD}{SOURCE}[draft.head]\nlayer = 1\n{SHAPE}{END}", "draft.head.layer: unknown key", "layers"),
         (END, f"[draft.head]\n{SHAPE}{END}", "draft: [draft.head] has the sizes", "change"),
-        ("[window]", "[decoding]\ntop_p = 2\n[window]", "decoding.top_p: Input should be less than", "change"),
+        ("[window]", "[decoding]\ntop_p = 2\n[window]", "decoding: top_p must be above 0 and at most 1", "change"),
+        ("[window]", "[decoding]\nseed = -1\n[window]", "decoding: seed must be at least 0", "change"),
+        ("[window]", "[decoding]\ntop_q = 1\n[window]", "decoding.top_q: unknown key", "top_p"),
+        (
+            "[window]",
+            '[retrieval]\nevery = "4"\n[window]',
+            "retrieval.every: Input should be a valid integer",
+            "change",
+        ),
+        ("[window]", "[retrieval]\nlayers = []\n[window]", "retrieval: layers must name a layer", "change"),
+        ("[window]", "[retrieval]\nlayers = [1.5]\n[window]", "retrieval.layers.0: Input should be a valid", "change"),
+        ("[window]", "[retrieval]\ntop_k = 0\n[window]", "top_k under [retrieval]", "change"),
+        ("[window]", '[retrieval]\ncut = "sentences"\n[window]', "retrieval.cut: unknown key", "remove"),
+        ("[window]", "[retrieval]\nbreaks = [1]\n[window]", "retrieval: 'breaks' cannot be set", "change"),
+        ("[window]", "[tree]\nnods = 4\n[window]", "tree.nods: unknown key", "nodes"),
+        ("[window]", "[tree]\nthreshold = -0.1\n[window]", "tree: threshold must be at least 0", "change"),
+        ("[window]", "[tree]\ndepth = 0\n[window]", "depth under [tree] must be at least 1", "change"),
         ("[window]", "[decoding]\nseed = 1979-05-27\n[window]", "decoding.seed", "change"),
     ],
 )
@@ -100,6 +118,33 @@ def test_errors_name_file_key_and_fix(
     assert where in caught.value.what
     assert hint in caught.value.fix
     assert caught.value.exit == Exit.USAGE
+
+
+def test_the_papers_settings_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str) -> None:
+    preset = load_preset(write(tmp_path, preset_text.replace("[window]", "[retrieval]\n[tree]\nnodes = 12\n[window]")))
+    assert preset.retrieval == Retrieval(policy="retrieval", recent=128, positions="compact", layers=(-1,))
+    assert (preset.retrieval.chunk, preset.retrieval.top_k, preset.retrieval.every) == (32, 32, 4)
+    assert preset.tree == TreeShape(nodes=12, depth=10, width=10, threshold=0.7)
+    assert preset.decoding == Sampling(temperature=0.0, penalty_scope="output", seed=0)
+
+
+def test_keys_of_earlier_releases_are_read(tmp_path: Path, preset_text: str) -> None:
+    old = preset_text.replace("chunk_summary_tokens", "note_tokens")
+    for word, mode in (("quoted", "extractive"), ("written", "abstractive")):
+        text = f'sentences = "{word}"\n' + old.replace("[window]", '[retrieval]\ncut = "tokens"\n[window]')
+        preset = load_preset(write(tmp_path, text))
+        assert (preset.mode, preset.window.chunk_summary_tokens) == (mode, 64)
+        shown = to_toml(preset, None)
+        assert f'mode = "{mode}"' in shown
+        assert "chunk_summary_tokens = 64" in shown
+        assert not {"sentences", "note_tokens", "cut"} & set(shown.split())
+    with pytest.raises(UsageError, match=r"note_tokens: this is the old name of chunk_summary_tokens") as caught:
+        load_preset(write(tmp_path, preset_text.replace("[window]", "[window]\nnote_tokens = 64")))
+    assert caught.value.fix == "remove note_tokens"
+    with pytest.raises(UsageError, match="sentences: this is the old name of mode"):
+        load_preset(write(tmp_path, 'sentences = "quoted"\nmode = "extractive"\n' + preset_text))
+    with pytest.raises(UsageError, match="mode: Input should be 'abstractive' or 'extractive'"):
+        load_preset(write(tmp_path, "sentences = 3\n" + preset_text))
 
 
 def test_broken_toml_names_the_line(tmp_path: Path, preset_text: str) -> None:

@@ -84,7 +84,7 @@ def answers(*texts: str):
 
 def test_a_note_is_asked_for_again_and_counted(presets) -> None:
     scribe = answers(GOOD, CIRCLES, "Yes.", GOOD)
-    summary, events = run(summarizer(presets["one"], scribe, note_tokens=30), document(text(30)))
+    summary, events = run(summarizer(presets["one"], scribe, chunk_summary_tokens=30), document(text(30)))
     assert scribe.attempts == [1, 2]
     told = [event for event in events if isinstance(event, Retried)]
     assert [(one.number, one.level, one.flaw) for one in told] == [(2, 1, "in circles"), (2, 1, "no answer")]
@@ -98,7 +98,7 @@ def test_a_note_is_asked_for_again_and_counted(presets) -> None:
 
 def test_it_stays_as_it_is_when_no_try_is_better(presets) -> None:
     scribe = answers(CIRCLES)
-    summary, _ = run(summarizer(presets["one"], scribe, note_tokens=30), document(text(30)))
+    summary, _ = run(summarizer(presets["one"], scribe, chunk_summary_tokens=30), document(text(30)))
     assert summary.notes == (CIRCLES,) * 4
     assert [one.level for one in summary.retried] == [1] * 8 + [2] * 4  # two more tries each
     assert summary.text == CIRCLES  # what was shown is not taken back
@@ -111,9 +111,11 @@ def test_a_summary_that_says_nothing_is_written_again(presets) -> None:
 
 def test_tries_are_kept_too(presets) -> None:
     source = document(text(30))
-    first, _ = run(summarizer(presets["one"], answers(GOOD, CIRCLES, GOOD), cache=True, note_tokens=30), source)
+    first, _ = run(
+        summarizer(presets["one"], answers(GOOD, CIRCLES, GOOD), cache=True, chunk_summary_tokens=30), source
+    )
     silent = answers("Never asked.")
-    again, _ = run(summarizer(presets["one"], silent, cache=True, note_tokens=30), source)
+    again, _ = run(summarizer(presets["one"], silent, cache=True, chunk_summary_tokens=30), source)
     assert (again.text, again.notes, again.retried) == (first.text, first.notes, first.retried)
     assert not silent.prompts
 

@@ -203,7 +203,7 @@ class Copyist(Scribe):
 def test_a_summary_of_notes_cites_the_pages_behind_the_notes(presets, looking: bool) -> None:
     """Words tell nothing here: only what was looked at, through a note, leads back to a page."""
     planted = plant(8, seed=5)
-    made = summarizer(presets["one"], note_tokens=100, summary_tokens=400)
+    made = summarizer(presets["one"], chunk_summary_tokens=100, summary_tokens=400)
     made._writer = Copyist(made._prompter, looking)
     summary, events = run(made, planted.document)
     told = [event for event in events if isinstance(event, Sentence)]

@@ -183,7 +183,7 @@ def test_a_sentence_that_can_be_read_by_itself(sentence: str, alone: bool) -> No
 @pytest.fixture
 def preset(presets, tmp_path):
     path = write(presets["one"].parent / "quoted.toml")
-    path.write_text('sentences = "quoted"\n' + path.read_text())
+    path.write_text('mode = "extractive"\n' + path.read_text())
     return path
 
 

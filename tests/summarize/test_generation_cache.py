@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from scribe import Scribe, document, run, summarizer
@@ -59,9 +60,7 @@ def test_an_edit_costs_the_edited_part_and_what_follows_from_it(presets):
 def test_other_settings_are_other_answers(presets, store):
     write(presets, text(30))
     made = summarizer(presets["one"], Scribe(answer), cache=True)
-    made.preset = made.preset.model_copy(
-        update={"decoding": made.preset.decoding.model_copy(update={"temperature": 0.5})}
-    )
+    made.preset = made.preset.model_copy(update={"decoding": replace(made.preset.decoding, temperature=0.5)})
     run(made, document(text(30)))
     assert len(made._writer.prompts) == 5
 

@@ -31,7 +31,7 @@ SCRIPTS = {
 @pytest.fixture(scope="session")
 def preset(presets):
     path = write(presets["one"].parent / "lengths.toml", 3)
-    path.write_text('sentences = "quoted"\n' + path.read_text())
+    path.write_text('mode = "extractive"\n' + path.read_text())
     return path
 
 

@@ -50,7 +50,7 @@ TODO = "\n".join(f"- item {n} of the list, number {n * 7}" for n in range(12))
 def preset(presets):
     """One whose words are not believed."""
     path = write(presets["one"].parent / "doubted.toml")
-    path.write_text('sentences = "quoted"\n' + path.read_text())
+    path.write_text('mode = "extractive"\n' + path.read_text())
     return path
 
 

@@ -27,7 +27,7 @@ prose = st.lists(
 @given(prose.filter(str.strip), st.integers(12, 150), st.integers(1, 3))
 def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk, summary_parts):
     source = source.encode("utf-8", "replace").decode()
-    made = summarizer(presets["one"], chunk=chunk, note_tokens=8, summary_parts=summary_parts)
+    made = summarizer(presets["one"], chunk=chunk, chunk_summary_tokens=8, summary_parts=summary_parts)
     summary, _ = run(made, document(source))
     assert summary.coverage.tokens == sum(summary.plan.chunks)
     assert summary.coverage.complete

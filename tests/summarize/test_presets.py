@@ -6,6 +6,7 @@ Random weights stand in for published ones; greedy decoding in float32 must not 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,13 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models.preset import Draft, HubSource, LocalSource, Preset, Retrieval
+from specextend_cli.models.preset import Draft, HubSource, LocalSource, Preset
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head
-from specextend_cli.runtime.loading import describe, load_writer, retrieval_of
+from specextend_cli.runtime.loading import describe, load_writer
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator
@@ -117,7 +118,7 @@ def shrink(preset: Preset, folder: Path) -> Preset:
         update={
             "target": preset.target.model_copy(update=target),
             "draft": draft.model_copy(update={"source": source, "shape": None, "head": None, **dtype}),
-            "retrieval": preset.retrieval.model_copy(update=small),
+            "retrieval": replace(preset.retrieval, **small),
         }
     )
 
@@ -195,7 +196,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     changed = with_head(preset, tmp_path / "head")
     assert changed.draft.of == ("eagle", "ngram")
     assert changed.draft.window == WINDOW
-    assert changed.retrieval == Retrieval(**{**preset.retrieval.model_dump(), "positions": "compact"})
+    assert changed.retrieval == replace(preset.retrieval, positions="compact")
     writer = load_writer(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
     assert describe(writer.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
     prompt = prompt_of(changed, tmp_path)
@@ -215,19 +216,9 @@ def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: 
     assert "--head DIR" in caught.value.fix
 
 
-def test_chunks_of_sentences_end_where_the_targets_vocabulary_says() -> None:
-    class Encoder:
-        sentence_ends = frozenset({5, 9})
-
-    own = PRESETS["smollm2-135m"]
-    asked = own.model_copy(update={"retrieval": own.retrieval.model_copy(update={"cut": "sentences"})})
-    assert retrieval_of(asked, EngineOptions(), Encoder).breaks == {5, 9}
-    assert retrieval_of(own, EngineOptions(), Encoder).breaks == frozenset()
-
-
 def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
     built = shrink(PRESETS["smollm2-135m"], tmp_path)
-    asked = built.model_copy(update={"retrieval": built.retrieval.model_copy(update={"layers": (1, 3)})})
+    asked = built.model_copy(update={"retrieval": replace(built.retrieval, layers=(1, 3))})
     with pytest.raises(ModelError) as caught:
         load_writer(asked, fetch_pair(asked), EngineOptions(device="cpu"))
     assert caught.value.why == "it has layers 0 to 2"

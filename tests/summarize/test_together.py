@@ -15,7 +15,7 @@ TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for 
 
 
 def small(preset: Preset) -> Preset:
-    sizes = {"chunk": 100, "note_tokens": 30, "summary_tokens": 40}
+    sizes = {"chunk": 100, "chunk_summary_tokens": 30, "summary_tokens": 40}
     return preset.model_copy(update={"window": preset.window.model_copy(update=sizes)})
 
 

@@ -57,7 +57,7 @@ recent = 16
 [window]
 context = 512
 chunk = {chunk}
-note_tokens = {note}
+chunk_summary_tokens = {note}
 summary_tokens = {summary}
 summary_parts = {parts}
 

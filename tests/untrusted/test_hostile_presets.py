@@ -38,7 +38,7 @@ def preset(folder: Path, table: str = "", *, before: str = "", after: str = "", 
     file = folder / "mine.toml"
     file.write_text(
         f'title = "t"\ndescription = "d"\nlicence = "l"\n{before}\n[target.source]\n{lines}\n'
-        f"[window]\ncontext = 1024\nchunk = 256\nnote_tokens = 64\nsummary_tokens = 64\n{table}\n{after}\n",
+        f"[window]\ncontext = 1024\nchunk = 256\nchunk_summary_tokens = 64\nsummary_tokens = 64\n{table}\n{after}\n",
         encoding="utf-8",
     )
     return file
