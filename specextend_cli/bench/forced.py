@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.retrieval import Trigger
+from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 
@@ -41,7 +41,7 @@ def forced(
     whole = TreeShape(nodes=target.lm.vocabulary + 1, depth=1, width=target.lm.vocabulary, threshold=0.0)
     target.begin(len(prompt) + len(continuation) + 1)
     drafter.begin(len(prompt) + len(continuation) + 1)
-    trigger = Trigger(retrieval)
+    schedule = Schedule(retrieval.every)
     for at in range(0, len(prompt), prefill_chunk):
         piece = prompt[at : at + prefill_chunk]
         out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
@@ -53,10 +53,10 @@ def forced(
         tree = drafter.propose(whole)  # one level, of every token there is
         draft = torch.zeros(target.lm.vocabulary, device=device)
         draft[tree.tokens[1:]] = tree.scores[1:].float()
-        record = drafter.retrieves and trigger.could_be_due()
+        record = drafter.retrieves and schedule.due()
         out = target.verify(root(last, device), features=drafter.feature_layers, record=record)
         target.keep([0])
         drafter.observe([token], out.features)
         yield Said(out.logits[0].float().softmax(-1), draft, token)
-        if drafter.retrieves and trigger.due(1):
+        if record:
             drafter.retrieve(target.attention_from([0]))

@@ -1,4 +1,4 @@
-"""What a caller chooses: plain frozen data with derived facts as properties."""
+"""The settings of decoding: sampling, the shape of draft trees, and what a drafter's attention sees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
 Positions: TypeAlias = Literal["compact", "absolute"]
-AskedOf: TypeAlias = Literal["last", "accepted"]
 PenaltyScope: TypeAlias = Literal["output", "all"]
 
 
@@ -47,10 +46,9 @@ class Sampling:
 class TreeShape:
     """Bounds of a draft tree (OPT-Tree, arXiv 2406.17276; SpecExtend uses 50 nodes, depth 10, threshold 0.7).
 
-    `nodes` counts the root; `width` is how many nodes one draft forward expands; growth stops at `depth`, or when
-    one more level would raise the expected accepted length by less than `threshold` tokens. At most `forwards` draft
-    forwards are run; with none, only sources that need no model have a say. Nodes of a score below `floor` are not
-    worth looking for.
+    `nodes` counts the root; one draft forward expands `width` nodes. Growth stops at `depth`, or when one more level
+    would raise the expected accepted length by less than `threshold` tokens. At most `forwards` draft forwards are run;
+    with none, only drafters without a model propose nodes. Nodes with a score below `floor` are not looked for.
     """
 
     nodes: int = 32
@@ -66,19 +64,17 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Which committed positions a drafter's attention may see (SpecExtend, section 4: cross-model retrieval).
+    """Which committed positions a drafter's attention sees, its working set (SpecExtend, section 4).
 
-    `full` shows all; `streaming` the first `sinks` and the newest tokens (StreamingLLM); `retrieval` the `top_k`
-    chunks of `chunk` tokens that the target attends to most, with sinks and the newest `recent` tokens always there.
-    Streaming and retrieval see the same number of tokens, `size`, so that they can be compared. With `breaks`, tokens
-    that end sentences, chunks end behind those and are shorter, and there are more of them (see `Chunks`).
+    `full` shows all of them; `streaming` the first `sinks` and the newest tokens (StreamingLLM); `retrieval` the sinks,
+    the newest `recent` tokens, and the `top_k` chunks of `chunk` tokens that the target attends to most. Streaming and
+    retrieval show the same number of tokens, `size`, so that they can be compared. With `breaks`, the tokens that end
+    sentences, chunks end after those; they are then shorter, and more of them are taken (see `Chunks`).
 
-    Chosen anew every `every` verification steps (0: once, after prefill), or as soon after as the gate affords it (see
-    `Budget`); `adaptive` chooses anew, besides, when the accepted length falls below its running mean. `positions`
-    re-indexes the visible keys densely (`compact`, for heads trained on short inputs) or leaves them where they were
-    (`absolute`). `layers` are those of the target whose attention is averaged (negative ones count from the last);
-    `queries` whose it is: the `last` accepted token's (as in the paper), or the mean of all tokens `accepted` by the
-    step.
+    The set is chosen after prefill and again every `every` drafted steps (0: never), or as soon afterwards as the gate
+    affords it (see `DraftGate`). `positions` re-indexes the visible keys densely (`compact`, for heads trained on short
+    inputs) or keeps their positions (`absolute`). `layers` are the target's layers whose attention is averaged; those
+    below 0 count from the last.
     """
 
     policy: Policy = "retrieval"
@@ -87,11 +83,9 @@ class Retrieval:
     recent: int = 64
     sinks: int = 4
     every: int = 4
-    adaptive: bool = False
     positions: Positions = "absolute"
     layers: tuple[int, ...] = (-1,)
     breaks: frozenset[int] = frozenset()
-    queries: AskedOf = "last"
 
     def __post_init__(self) -> None:
         _check_at_least(self, chunk=1, top_k=0, recent=1, sinks=0, every=0)
@@ -100,7 +94,7 @@ class Retrieval:
 
     @property
     def size(self) -> int:
-        """Tokens in a working set, right after it was chosen."""
+        """Tokens in a working set right after it was chosen."""
         return self.sinks + self.top_k * self.chunk + self.recent
 
     @property

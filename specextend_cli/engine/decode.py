@@ -1,11 +1,12 @@
-"""The decoding loop: prefill, then draft, verify, accept, until it is time to stop. Plain decoding is the same loop."""
+"""The decoding loop: prefill, then draft, verify and accept until the end. Plain decoding is the same loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
 from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL
 from specextend_cli.engine.config import Retrieval, Sampling
@@ -13,7 +14,7 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Event, Finished, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.prefill import prefill_chunks
-from specextend_cli.engine.retrieval import Trigger, spans
+from specextend_cli.engine.retrieval import Schedule, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -38,48 +39,38 @@ def decode(
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill.py`).
-    `segment_starts`, ascending positions, divide the prompt into segments, the last position ending the last one; every
-    `attribution_interval` steps, `Step.attribution` is the attention that each segment got.
+    No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill.py`). `segment_starts`, ascending
+    positions, divide the prompt into segments, the last position ending the last one; every `attribution_interval`
+    steps, `Step.attribution` is the attention that each segment got.
 
-    Losslessness: whatever the drafter, the tokens are those of plain decoding; the same tokens in float32, and the same
-    up to rounding between a tree's and a single token's matrix products in half precision.
+    Losslessness: for every drafter the tokens are those of plain decoding. They are the same in float32; in half
+    precision, a tree's and a single token's matrix products may round differently.
     """
     if not prompt:
         raise ValueError("the prompt is empty")
-    retrieval = retrieval or Retrieval()
-    gate = gate or DraftGate()
+    retrieval, gate = retrieval or Retrieval(), gate or DraftGate()
     device, governor = target.lm.device, target.lm.governor
-    sampler = Sampler(sampling or Sampling(), prompt, device)
-    trigger = Trigger(retrieval)
-    segments = torch.tensor(segment_starts, device=device) if segment_starts else None
-
+    sampler, schedule = Sampler(sampling or Sampling(), prompt, device), Schedule(retrieval.every)
+    attribution = _Attribution(target, segment_starts, attribution_interval)
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
     drafter.begin(capacity)
 
     started = perf_counter()
-    for at, end in prefill_chunks(len(prompt), prefill_chunk, shared_prefix):
-        yield Prefilling(at, len(prompt), perf_counter() - started)
-        piece = prompt[at:end]
-        with governor.reading(target.lm.reading_threads):
-            out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
-            drafter.observe(piece, out.features)
-    emitted = sampler.choose(out.logits).tolist()
-    sampler.commit(emitted)
-    drafter.observe(emitted, None)
+    logits = yield from _prefill(target, drafter, prompt, prefill_chunks(len(prompt), prefill_chunk, shared_prefix))
+    tokens = sampler.choose(logits).tolist()
+    sampler.commit(tokens)
+    drafter.observe(tokens, None)
     yield Prefilled(len(prompt), perf_counter() - started)
     if drafter.retrieves:
         yield _retrieve(target, drafter, [-1], first=True)
+    new, reason = stop(tokens)
+    attended = attribution.of([-1], len(new))
+    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0, 1, attended)
 
-    attribution = target.segment_attention([-1], segments) if segments is not None else None
-    new, reason = stop(emitted)
-    yield Step(tuple(new), len(prompt) + len(new), 0, 0.0, 0.0, 0.0, attribution=attribution)
-    last, steps = emitted[-1], 0
-    failed = drafter.failure is not None  # and was told
+    failed = drafter.failure is not None  # and its event was emitted
     while reason is None:
-        steps += 1
-        length = target.length
+        last, length = tokens[-1], target.length
         governor.begin_step()
         began = perf_counter()
         shape = gate.next_shape(length)
@@ -89,42 +80,44 @@ def decode(
             if drafter.failure and not failed:
                 failed = True
                 yield DrafterFailed(drafter.failure)
-        verifying = perf_counter()
-        drafted = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
-        recorded = drafted and trigger.could_be_due() and gate.affords_choice()
-        out = target.verify(tree, features=drafter.feature_layers, record=recorded)
-        accepted = accept(tree, sampler.choose(out.logits, tree))
-        target.keep(accepted.path)
-        sampler.commit(accepted.tokens)
-        drafter.observe(accepted.tokens, out.features[accepted.path] if out.features is not None else None)
-        last = accepted.tokens[-1]
-        draft_seconds, verify_seconds = verifying - began, perf_counter() - verifying
+        drafted = perf_counter()
+        uses_set = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
+        choosing = uses_set and schedule.due(gate.affords_choice)
+        out = target.verify(tree, features=drafter.feature_layers, record=choosing)
+        path, tokens = accept(tree, sampler.choose(out.logits, tree))
+        target.keep(path)
+        sampler.commit(tokens)
+        drafter.observe(tokens, out.features[path] if out.features is not None else None)
+        draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
         governor.end_step(len(tree), verify_seconds)
-        gate.learn(tree, shape, len(accepted.tokens), draft_seconds, verify_seconds, length)
+        gate.learn(tree, shape, len(tokens), draft_seconds, verify_seconds, length)
 
-        new, reason = stop(accepted.tokens)
-        attribution = None
-        if segments is not None and steps % attribution_interval == 0:
-            attribution = target.segment_attention(accepted.path, segments)[: len(new)]
-        plain = gate.costs.plain(length)
-        yield Step(
-            tuple(new),
-            len(prompt) + stop.count,
-            len(tree),
-            draft_seconds,
-            verify_seconds,
-            plain,
-            attribution=attribution,
-        )
-        if drafted and trigger.due(len(accepted.tokens), able=recorded) and reason is None:
-            choice = _retrieve(target, drafter, accepted.path[-1:])
+        new, reason = stop(tokens)
+        attended, plain = attribution.of(path, len(new)), gate.costs.plain(length)
+        yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain, 1, attended)
+        if choosing and reason is None:
+            choice = _retrieve(target, drafter, path[-1:])
             gate.charge(choice.seconds, length)
             yield choice
     yield Finished(reason, stop.count)
 
 
+def _prefill(
+    target: Target, drafter: Drafter, prompt: Sequence[int], chunks: Sequence[tuple[int, int]]
+) -> Generator[Event, None, Tensor]:
+    """Let target and drafter read the prompt; returns the logits [1, vocabulary] of its last token."""
+    started, logits = perf_counter(), torch.empty(0)
+    for start, end in chunks:
+        yield Prefilling(start, len(prompt), perf_counter() - started)
+        with target.lm.governor.reading(target.lm.reading_threads):
+            tokens = torch.tensor(prompt[start:end], device=target.lm.device)
+            logits, features = target.prefill(tokens, features=drafter.feature_layers)
+            drafter.observe(prompt[start:end], features)
+    return logits
+
+
 def _retrieve(target: Target, drafter: Drafter, path: Sequence[int], *, first: bool = False) -> Retrieved:
-    """Let the drafter choose its working set by where the target's nodes of `path`, just accepted, looked."""
+    """Let the drafter choose its working set by the attention of the nodes `path`, just accepted."""
     began = perf_counter()
     scores = target.attention_from(path)
     old = drafter.visible()
@@ -135,3 +128,18 @@ def _retrieve(target: Target, drafter: Drafter, path: Sequence[int], *, first: b
     was[old] = True
     changed = int((~was[new]).sum())
     return Retrieved(min(hit, 1.0), spans(new), len(scores), changed, perf_counter() - began)
+
+
+class _Attribution:
+    """The attention that segments of the prompt get, at prefill and every `interval` steps."""
+
+    def __init__(self, target: Target, starts: Sequence[int], interval: int) -> None:
+        self._target, self._interval, self._steps = target, interval, 0
+        self._starts = torch.tensor(starts, device=target.lm.device) if starts else None
+
+    def of(self, path: Sequence[int], n: int) -> Tensor | None:
+        """[n, segments] of the first n nodes just accepted; None at other steps, and without segments."""
+        step, self._steps = self._steps, self._steps + 1
+        if self._starts is None or step % self._interval:
+            return None
+        return self._target.segment_attention(path, self._starts)[:n]

@@ -1,8 +1,8 @@
-"""Cross-model retrieval: the target's attention chooses what a drafter's attention may see (SpecExtend, section 4)."""
+"""Cross-model retrieval: the target's attention chooses what a drafter's attention sees (SpecExtend, section 4)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -17,26 +17,25 @@ def working_set(
     device: torch.device | str = "cpu",
     starts: Tensor | None = None,
 ) -> Tensor:
-    """Ascending positions [m] of the first `length` committed ones that stay visible; m <= config.size for short sets.
+    """The ascending positions [m] that stay visible of the first `length` committed ones; m <= `config.size` or all.
 
     `scores` [>= length] is the target's attention over the committed positions; without scores, retrieval falls back
     to streaming. A chunk's score is its mean attention. Chunks begin at `starts` (see `Chunks`; None: every `chunk`
-    tokens); as many are taken as `top_k` of full size would have tokens.
+    tokens); chunks are taken up to the number of tokens in `top_k` chunks of full size.
     """
     if config.policy == "full" or length <= config.size:
         return torch.arange(length, device=device)
     if config.policy == "streaming" or scores is None:
         recent = torch.arange(length - (config.size - config.sinks), length, device=device)
         return torch.cat((torch.arange(config.sinks, device=device), recent))
-    # Only what sinks and recent tokens leave out competes: their own attention would win them a place they have
-    # already. The last chunk may be a short one.
+    # Sinks and recent tokens do not count in chunks' scores: they are visible anyway. The last chunk may be short.
     end = length - config.recent
     starts = torch.arange(0, end, config.chunk, device=device) if starts is None else starts[starts < end]
     sizes = torch.diff(starts, append=torch.tensor([end], device=device))
     chunk_of = torch.arange(len(starts), device=device).repeat_interleave(sizes, output_size=end)
-    rivals = scores[:end].clone()
-    rivals[: config.sinks] = 0
-    means = rivals.new_zeros(len(starts)).index_add_(0, chunk_of, rivals) / sizes
+    others = scores[:end].clone()
+    others[: config.sinks] = 0
+    means = others.new_zeros(len(starts)).index_add_(0, chunk_of, others) / sizes
     best = means.argsort(descending=True, stable=True)
     taken = torch.zeros(len(starts), dtype=torch.bool, device=device)
     taken[best] = sizes[best].cumsum(0) <= config.top_k * config.chunk
@@ -55,39 +54,50 @@ def spans(positions: Tensor) -> tuple[tuple[int, int], ...]:
     return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
-@dataclass
-class Trigger:
-    """When to choose anew: every n steps, or by need, when drafts begin to fail.
+class Chunks:
+    """Cuts a growing sequence every `chunk` tokens or, with `breaks`, where sentences end.
 
-    By need means that the accepted length, averaged over the last few steps, fell below `drop` of its running mean:
-    the text has moved on to another part of the document. Never twice within `rest` steps.
+    A chunk ends after the first of `breaks` in its second half, else after the last one in its first half, else after
+    `chunk` tokens. Chunks are cut from the start, so that a position stays in the same one as the sequence grows; only
+    the last chunk changes.
     """
 
-    config: Retrieval
-    drop: float = 0.75
-    rest: int = 3
-    _since: int = field(default=0, init=False)
-    _steps: int = field(default=0, init=False)
-    _mean: float = field(default=0.0, init=False)
-    _recent: float = field(default=0.0, init=False)
+    def __init__(self, config: Retrieval) -> None:
+        self._longest, self._breaks = config.chunk, config.breaks
+        self._starts = [0]
+        self._length = self._break = 0
 
-    def due(self, accepted: int, *, able: bool = True) -> bool:
-        """Count one verification step of `accepted` emitted tokens; whether the set should be chosen anew now.
+    def add(self, tokens: Sequence[int]) -> None:
+        """The next tokens of the sequence."""
+        if not self._breaks:
+            return
+        for at, token in enumerate(tokens, self._length + 1):
+            if token in self._breaks:
+                self._break = at
+            size = at - self._starts[-1]
+            if size == self._longest or (2 * size >= self._longest and self._break == at):
+                self._starts.append(self._break if self._break > self._starts[-1] else at)
+        self._length += len(tokens)
 
-        When it should, but nobody is `able` to, it stays due.
-        """
+    def starts(self, length: int, device: torch.device | str = "cpu") -> Tensor:
+        """Ascending first positions [c] of the chunks of the first `length` tokens."""
+        if not self._breaks:
+            return torch.arange(0, length, self._longest, device=device)
+        starts = torch.tensor(self._starts, device=device)
+        return starts[starts < length]
+
+
+class Schedule:
+    """When a working set is chosen again: every `every` drafted steps (0: never), or later if it is not affordable."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self._steps = 0
+
+    def due(self, affordable: Callable[[], bool] = lambda: True) -> bool:
+        """Count one drafted step; whether to choose after it. `affordable` is asked only when it decides."""
         self._steps += 1
-        self._since += 1
-        self._mean += (accepted - self._mean) / self._steps
-        self._recent += (accepted - self._recent) / min(self._steps, 4)
-        by_clock = self.config.every > 0 and self._since >= self.config.every
-        by_need = self.config.adaptive and self._since >= self.rest and self._recent < self.drop * self._mean
-        if able and (by_clock or by_need):
-            self._since = 0
-            return True
-        return False
-
-    def could_be_due(self) -> bool:
-        """Whether `due` may say yes after the next step, so that its queries must be recorded."""
-        soon = self._since + 1
-        return (0 < self.config.every <= soon) or (self.config.adaptive and soon >= self.rest)
+        due = 0 < self.every <= self._steps and affordable()
+        if due:
+            self._steps = 0
+        return due

@@ -101,11 +101,11 @@ def test_every_drafter_policy_and_kernel(drafter: str, policy: str, positions: s
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_with_chunks_of_sentences_that_all_accepted_tokens_choose(drafter: str) -> None:
+def test_with_chunks_that_end_with_sentences(drafter: str) -> None:
     model = tiny()
     expected = generate(model, prompt(), NEW)
     target = Target(LanguageModel(model))
-    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)), queries="accepted")
+    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == expected
 
 
@@ -141,11 +141,11 @@ def test_sampling_equals_plain_sampling_token_for_token(drafter: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_behind_the_gate_and_with_adaptive_retrieval(drafter: str) -> None:
+def test_with_the_gate(drafter: str) -> None:
     model = tiny()
     expected = generate(model, prompt(), NEW)
     target = Target(LanguageModel(model))
-    retrieval = small("retrieval", every=0, adaptive=True)
+    retrieval = small("retrieval")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=True)[0] == expected
 
 

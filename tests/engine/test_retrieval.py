@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import prompt, tiny
 
-from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
@@ -17,7 +16,7 @@ from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_freque
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.retrieval import Trigger, spans, working_set
+from specextend_cli.engine.retrieval import Chunks, Schedule, spans, working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
@@ -97,29 +96,18 @@ def test_spans_are_the_positions(positions: list[int]) -> None:
     assert all(end < start for (_, end), (start, _) in pairwise(ranges))
 
 
-def test_triggers() -> None:
-    clock = Trigger(Retrieval(every=3))
-    assert [clock.due(2) for _ in range(7)] == [False, False, True, False, False, True, False]
-    never = Trigger(Retrieval(every=0))
-    assert not any(never.due(1) for _ in range(50))
-    assert not never.could_be_due()
-    need = Trigger(Retrieval(every=0, adaptive=True))
-    assert not any(need.due(4) for _ in range(20))
-    due = [need.due(1) for _ in range(8)]
-    assert any(due)
-    assert due.index(True) <= 4
+def test_the_schedule_counts_drafted_steps() -> None:
+    schedule = Schedule(3)
+    assert [schedule.due() for _ in range(7)] == [False, False, True, False, False, True, False]
+    never = Schedule(0)
+    assert not any(never.due() for _ in range(50))
 
 
-def test_what_is_due_stays_due() -> None:
-    """Until somebody is able to choose; a need does, too."""
-    clock = Trigger(Retrieval(every=3))
-    assert not any(clock.due(2, able=False) for _ in range(5))
-    assert clock.could_be_due()
-    assert [clock.due(2) for _ in range(4)] == [True, False, False, True]
-    need = Trigger(Retrieval(every=64, adaptive=True))
-    assert not any(need.due(4) for _ in range(20))
-    assert not any(need.due(1, able=False) for _ in range(4))
-    assert need.due(1)
+def test_a_choice_that_is_not_affordable_stays_due() -> None:
+    schedule = Schedule(3)
+    assert not any(schedule.due(lambda: False) for _ in range(5))
+    assert [schedule.due() for _ in range(4)] == [True, False, False, True]
+    assert not schedule.due(lambda: pytest.fail("asked though it decides nothing"))
 
 
 class Spender(DraftGate):
@@ -134,7 +122,7 @@ class Spender(DraftGate):
 
 
 @pytest.mark.parametrize("every", [1, 3, 100])
-def test_sets_are_chosen_anew_when_the_budget_affords_it(every: int) -> None:
+def test_working_sets_are_chosen_when_the_gate_affords_it(every: int) -> None:
     lm = LanguageModel(tiny())
     target, config = Target(lm), Retrieval(chunk=4, top_k=2, recent=4, every=1)
     gate = Spender(TreeShape(nodes=3, depth=2, width=1), enabled=False)
@@ -144,14 +132,6 @@ def test_sets_are_chosen_anew_when_the_budget_affords_it(every: int) -> None:
     steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
     assert steps > 4
     assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
-
-
-def test_a_trigger_never_fires_without_its_queries() -> None:
-    for config in (Retrieval(every=2), Retrieval(every=0, adaptive=True), Retrieval(every=5, adaptive=True)):
-        trigger = Trigger(config)
-        for step in range(60):
-            could = trigger.could_be_due()
-            assert not (trigger.due(4 if step % 20 < 10 else 1) and not could)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "olmo2"])

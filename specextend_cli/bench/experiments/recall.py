@@ -19,8 +19,7 @@ from specextend_cli.bench.experiments.setting import Run, Setting
 from specextend_cli.bench.methods import with_policy
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.tables import Experiment, HeatMap, Table
-from specextend_cli.engine.chunks import Chunks
-from specextend_cli.engine.retrieval import working_set
+from specextend_cli.engine.retrieval import Chunks, working_set
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from specextend_cli.bench.methods import Recipe, with_policy
-from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
+from specextend_cli.engine.retrieval import Chunks
 from specextend_cli.engine.tree import DraftTree
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def recipe(models: Models) -> Recipe:
     """Chains without a gate, as published; a working set of the preset's size, chosen once."""
     from specextend_cli.bench.models import missing_draft
 
-    retrieval = with_policy(models, "retrieval", every=0, adaptive=False)
+    retrieval = with_policy(models, "retrieval", every=0)
     small = None if missing_draft(models) else models.draft_lm
     streaming = with_policy(models, "streaming")
 

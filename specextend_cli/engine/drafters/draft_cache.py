@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.retrieval import working_set
+from specextend_cli.engine.retrieval import Chunks, working_set
 from specextend_cli.errors import ModelError
 
 
