@@ -33,7 +33,7 @@ class AttentionRecorder:
         self.attention = torch.zeros(())
         self._at = 0
 
-    def see(self, q: Tensor, k: Tensor, scale: float, mask: Tensor | None) -> None:
+    def record(self, q: Tensor, k: Tensor, scale: float, mask: Tensor | None) -> None:
         """One layer, in their order: q [b, kv_heads, group, d], k [b, kv_heads, T, d], mask [b, 1, 1, T]."""
         if self._at in self.layers:
             logits = torch.matmul(q, k.transpose(2, 3)).float() * scale

@@ -1,7 +1,7 @@
-"""Plain decoding of many prompts at once: every step writes one token of each, for about the price of one.
+"""Plain decoding of many prompts in a batch: a step emits one token of each, at about the cost of one.
 
-Prompts take turns in a fixed number of slots (continuous batching, Orca, OSDI 2022): one that ends makes room for the
-next. Sequences in slots differ in length; what lies behind a sequence's end is masked.
+The batch has a fixed number of slots; a sequence that ends makes room for the next prompt (continuous batching, Orca,
+OSDI 2022). Sequences in slots differ in length; rows after a sequence's end are masked.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ class BatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The target's hidden states [n, sum of the asked layers' widths] at the next n tokens of a sequence."""
+    """The target's features [n, sum of the layers' widths] at the next n tokens of a sequence."""
 
     states: Tensor
 
 
-_FEWEST = 4  # sequences written together, however slowly prompts are read: fewer would lose what a batch is for
-
+_FEWEST = 4  # sequences that are started even if prefill takes long: with fewer, a batch gains little
 BatchEvent: TypeAlias = Prefilling | Prefilled | States | Step | Finished
 
 
@@ -72,13 +71,13 @@ def decode_batch(
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
-    `features` names hidden states (see `LanguageModel.forward`) to yield as `States`: of the prompt while it is read
-    (once for equal prompts that follow each other), then of each written token but the last. `costs` learns from
-    what is written alone, and says what plain steps cost. Requests with segments get `Step.attribution`, the
-    attention in `attribution_layers`, every `attribution_interval` steps. No more prompts are read, once four were,
-    when reading has taken `patience` seconds since the last sequence ended: sequences that begin together end
-    together, and until one ends nothing is finished. Tokens are those of plain decoding, up to rounding between a
-    batch's and a single row's matrix products. ValueError for an empty prompt.
+    `features` names hidden states (see `LanguageModel.forward`) that are emitted as `States`: the prompt's during
+    prefill (once for equal consecutive prompts), then those of every emitted token but the last. `costs` learns from
+    steps with a single sequence and gives the cost of plain steps. Requests with segments get `Step.attribution`, the
+    attention in `attribution_layers`, every `attribution_interval` steps. After four prompts, no more are read while
+    prefill has taken `patience` seconds since a sequence ended, so that the first results are not delayed for long.
+    Tokens are those of plain decoding, up to rounding between a batch's and a single row's matrix products. ValueError
+    for an empty prompt.
     """
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
@@ -89,7 +88,7 @@ def decode_batch(
     waiting = deque(enumerate(requests))
     live: list[_Sequence] = []
     steps = 0
-    reading = 0.0  # seconds, since a sequence ended
+    reading = 0.0  # seconds of prefill since a sequence ended
     while waiting or live:
         while waiting and len(live) < slots and (reading < patience or len(live) < _FEWEST):
             number, request = waiting.popleft()
@@ -98,7 +97,7 @@ def decode_batch(
                     reading += event.seconds
                 yield number, event
             began = _Sequence(number, request, lm.device)
-            yield number, began.write(reader.logits)
+            yield number, began.emit(reader.logits)
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
@@ -116,7 +115,7 @@ def decode_batch(
         lm.governor.end_step(together, seconds)
         if together == 1:
             costs.learn(1, cache.longest, seconds)
-        for slot in reversed(range(len(live))):  # a slot that is dropped takes the last one, which had its turn
+        for slot in reversed(range(len(live))):  # a dropped slot is refilled by the last one, which is done
             one = live[slot]
             if states is not None:
                 yield one.number, States(states[slot : slot + 1])
@@ -124,7 +123,7 @@ def decode_batch(
             if recorder is not None and len(one.segment_starts):
                 attribution = segment_attention(recorder.attention[slot : slot + 1], one.segment_starts)
             plain = costs.plain(cache.longest)
-            yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together, attribution)
+            yield one.number, one.emit(logits[slot : slot + 1], seconds / together, plain, together, attribution)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
@@ -134,13 +133,13 @@ def decode_batch(
 
 
 def slots_for(lm: LanguageModel, tokens: int, memory: int) -> int:
-    """How many sequences of `tokens` tokens fit into `memory` bytes; one at least."""
+    """The number of sequences of `tokens` tokens that fit into `memory` bytes; at least one."""
     probe = lm.new_cache(1)
     return max(memory // (probe.nbytes // probe.capacity * max(tokens, 1)), 1)
 
 
 class _Reader:
-    """Reads prompts one by one, each in pieces; what it has just read is not read again."""
+    """Reads prompts one by one, in prefill chunks; a prefix that it has just read is kept."""
 
     def __init__(self, lm: LanguageModel, chunk: int, features: Sequence[int]) -> None:
         self.lm, self.chunk, self.features = lm, chunk, features
@@ -150,13 +149,13 @@ class _Reader:
 
     def read(self, prompt: Sequence[int], shared_prefix: int) -> Iterator[BatchEvent]:
         shared_prefix = min(shared_prefix, len(prompt) - 1)
-        known, self._known = self._known, ([], 0)
-        if known == (list(prompt), shared_prefix):
-            self._known = known
+        asked = list(prompt), shared_prefix
+        if asked == self._known:
             return
-        # Whoever wants states wants those of the whole prompt.
-        same = known[1] == shared_prefix and known[0][:shared_prefix] == list(prompt[:shared_prefix])
-        kept = shared_prefix if same and not self.features and self._has_room(prompt) else 0
+        (known, boundary), self._known = self._known, ([], 0)
+        # With features, the states of the whole prompt are wanted; a cache that grows loses its rows.
+        same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
+        kept = shared_prefix if same and not self.features and self.cache.capacity >= len(prompt) else 0
         if kept:
             self.cache.rollback(kept)
         else:
@@ -164,29 +163,23 @@ class _Reader:
         started = perf_counter()
         tokens = torch.tensor(prompt, device=self.lm.device)
         positions = torch.arange(len(prompt), device=self.lm.device)
-        for at, end in prefill_chunks(len(prompt), self.chunk, shared_prefix):
-            if at < kept:
+        for start, end in prefill_chunks(len(prompt), self.chunk, shared_prefix):
+            if start < kept:
                 continue
-            yield Prefilling(at, len(prompt), perf_counter() - started)
-            piece = slice(at, end)
+            yield Prefilling(start, len(prompt), perf_counter() - started)
+            at = slice(start, end)
             with self.lm.governor.reading(self.lm.reading_threads):
-                out = self.lm.forward(
-                    tokens[piece], positions[piece], self.cache, logits_to_keep=1, features=self.features
-                )
+                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1, features=self.features)
             self.cache.commit()
             if out.features is not None:
                 yield States(out.features)
             self.logits = out.logits
-        self._known = list(prompt), shared_prefix
+        self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
-
-    def _has_room(self, prompt: Sequence[int]) -> bool:
-        """Where the cache has to grow, what is in it goes."""
-        return self.cache.capacity >= len(prompt)
 
 
 class _Sequence:
-    """One request that lives in a slot."""
+    """One request in a slot."""
 
     def __init__(self, number: int, request: BatchRequest, device: torch.device) -> None:
         self.number = number
@@ -197,7 +190,7 @@ class _Sequence:
         self.last = -1
         self.reason: Reason | None = None
 
-    def write(
+    def emit(
         self,
         logits: Tensor,
         seconds: float = 0.0,
@@ -220,7 +213,7 @@ def _step(
     features: Sequence[int],
     recorder: AttentionRecorder | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Feed every sequence its last token: logits [used, vocabulary] and the asked states [used, widths]."""
+    """Feed every sequence its last token: logits [live, vocabulary] and the features [live, widths] or None."""
     tokens = torch.tensor([[one.last] for one in live], device=lm.device)
     context = ForwardContext(BatchedAttention(cache.mask(lm.dtype), recorder))
     out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, hidden_states=bool(features)))

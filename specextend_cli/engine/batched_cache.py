@@ -9,26 +9,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
 from specextend_cli.engine.attribution import AttentionRecorder
-from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cache import BufferLayer, KVCache
 
 
-class _BatchedLayer(CacheLayerMixin):
-    """One layer's window on the slots."""
+class _Layer(BufferLayer):
+    """One layer's view of a `BatchedKVCache`."""
 
     def __init__(self, slots: BatchedKVCache, index: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.slots = slots
-        self.index = index
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: the buffer exists."""
+        super().__init__()
+        self.slots, self.index = slots, index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write one row behind each sequence; views [used, heads, longest, d] of all keys and values."""
+        """Append one row to each sequence; views [used, heads, longest + 1, d] of all keys and values."""
         slots = self.slots
         keys, values = slots.buffer[:, self.index, : slots.used]
         keys[slots.at, :, slots.lengths] = key_states[:, :, 0]
@@ -44,7 +39,7 @@ class _BatchedLayer(CacheLayerMixin):
         return self.slots.longest
 
     def get_max_length(self) -> int:
-        """Rows there is memory for."""
+        """Rows that there is memory for."""
         return self.slots.buffer.shape[4]
 
 
@@ -56,7 +51,7 @@ class BatchedKVCache(Cache):
         self.buffer = like.buffer.new_zeros(2, layers, slots, heads, capacity, head_dim)
         self.used = 0
         self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.buffer.device)
-        super().__init__(layers=[_BatchedLayer(self, index) for index in range(layers)])
+        super().__init__(layers=[_Layer(self, index) for index in range(layers)])
 
     @property
     def longest(self) -> int:
@@ -64,7 +59,7 @@ class BatchedKVCache(Cache):
         return int(self.lengths.max()) if self.used else 0
 
     def add(self, read: KVCache) -> None:
-        """Copy a prompt that was read elsewhere into the next slot."""
+        """Copy a prompt's cache into the next slot."""
         self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
         self._set([*self.lengths.tolist(), read.length])
 
@@ -82,23 +77,23 @@ class BatchedKVCache(Cache):
         self.lengths = self.lengths + 1
 
     def cached(self) -> list[tuple[Tensor, Tensor]]:
-        """Every layer's keys and values as they lie in memory, [used, kv_heads, capacity, head_dim]."""
+        """Every layer's keys and values in memory, [used, kv_heads, capacity, head_dim]."""
         keys, values = self.buffer[:, :, : self.used]
         return list(zip(keys.unbind(), values.unbind(), strict=True))
 
     def write(self, own: Sequence[Tensor]) -> None:
-        """One row behind each sequence: every layer's keys and values, [2, used, kv_heads, 1, head_dim] each."""
+        """Append one row to each sequence: every layer's keys and values, [2, used, kv_heads, 1, head_dim] each."""
         rows = torch.stack(tuple(own)).squeeze(4)
         self.buffer[:, :, self.at, :, self.lengths] = rows.permute(2, 1, 0, 3, 4)
 
     def mask(self, dtype: torch.dtype) -> Tensor | None:
-        """Additive [used, 1, 1, longest + 1]: hides what lies behind a sequence's new row. None if nothing does."""
+        """The additive mask [used, 1, 1, longest + 1] of rows after each sequence's new one; None if there are none."""
         if int(self.lengths.min()) == self.longest:
             return None
         return _hidden(torch.arange(self.longest + 1, device=self.lengths.device) > self.lengths[:, None], dtype)
 
     def hidden(self, dtype: torch.dtype) -> Tensor:
-        """Additive [used, 1, 1, longest]: hides what lies behind a sequence's last row."""
+        """The additive mask [used, 1, 1, longest] of rows after each sequence's last one."""
         return _hidden(torch.arange(self.longest, device=self.lengths.device) >= self.lengths[:, None], dtype)
 
     def _set(self, lengths: list[int]) -> None:
@@ -112,18 +107,18 @@ def _hidden(where: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class BatchedAttention:
-    """A `Backend`, one query a sequence. Those that share a key head are folded together: keys are read once."""
+    """A `Backend` with one query per sequence. Query heads that share a key head are folded, so keys are read once."""
 
-    def __init__(self, mask: Tensor | None, gaze: AttentionRecorder | None) -> None:
-        self.mask, self.gaze = mask, gaze
+    def __init__(self, mask: Tensor | None, recorder: AttentionRecorder | None) -> None:
+        self.mask, self.recorder = mask, recorder
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
         """See `Backend`."""
-        self.look(q, k, scale)
+        self.record(q, k, scale)
         folded = q.reshape(*k.shape[:2], -1, q.shape[3])
         return scaled_dot_product_attention(folded, k, v, attn_mask=self.mask, scale=scale).reshape(q.shape)
 
-    def look(self, q: Tensor, k: Tensor, scale: float) -> None:
-        """Let the gaze see one layer's queries [b, H, 1, d] and keys [b, H_kv, T, d]."""
-        if self.gaze is not None:
-            self.gaze.see(q.reshape(*k.shape[:2], -1, q.shape[3]), k, scale, self.mask)
+    def record(self, q: Tensor, k: Tensor, scale: float) -> None:
+        """Record one layer's queries [b, H, 1, d] and keys [b, H_kv, T, d]."""
+        if self.recorder is not None:
+            self.recorder.record(q.reshape(*k.shape[:2], -1, q.shape[3]), k, scale, self.mask)

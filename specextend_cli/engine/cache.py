@@ -1,8 +1,8 @@
 """The key-value cache: one buffer for all layers, written by index, kept along a path, gathered into a working set.
 
-transformers' dynamic cache concatenates on every step and its static cache cannot drop rejected rows. Here a forward
-first reserves rows, the layers fill them and see a view of everything up to their end; what is accepted is moved to
-the front of the reserved rows in one gather over all layers, and the rest is simply forgotten.
+transformers' dynamic cache concatenates on every step, and its static cache cannot drop rejected rows. Here a forward
+first reserves rows, the layers fill them and get a view of everything up to their end. Accepted rows are then moved to
+the front of the reserved ones in one gather over all layers; the others are overwritten later.
 """
 
 from __future__ import annotations
@@ -15,23 +15,29 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-_ROUND = 256  # rows; capacities are rounded up so that a few tokens more do not move the buffer
+_ROUND = 256  # rows; capacities are rounded up, so that a few tokens more do not move the buffer
 
 
-class _BufferLayer(CacheLayerMixin):
-    """One layer's window on the shared buffer."""
+class BufferLayer(CacheLayerMixin):
+    """One layer of a cache whose memory exists from the start."""
 
-    def __init__(self, cache: KVCache, index: int) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.cache = cache
-        self.index = index
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: the buffer exists."""
+        """Nothing to do."""
+
+
+class _Layer(BufferLayer):
+    """One layer's view of a `KVCache`."""
+
+    def __init__(self, cache: KVCache, index: int) -> None:
+        super().__init__()
+        self.cache, self.index = cache, index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write the reserved rows; return views [1, heads, end, d] of all keys and values so far."""
+        """Write the reserved rows; views [1, heads, end, d] of all keys and values so far."""
         cache = self.cache
         keys, values = cache.buffer[:, self.index]
         keys[:, cache.start : cache.end] = key_states[0]
@@ -52,11 +58,10 @@ class _BufferLayer(CacheLayerMixin):
 
 
 class KVCache(Cache):
-    """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim]; of each layer's heads one part of
-    `parts`.
+    """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim], of one of `parts` of the heads.
 
-    Rows [0, length) are committed. A forward's rows lie in [start, end), behind them until `keep`, `commit` or
-    `rollback` decides.
+    Rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `keep`, `commit` or
+    `rollback`.
     """
 
     def __init__(
@@ -73,11 +78,11 @@ class KVCache(Cache):
         layers = config.num_hidden_layers
         self.buffer = torch.empty(2, layers, heads, _rounded(capacity), head_dim, dtype=dtype, device=device)
         self.length = self.start = self.end = 0
-        super().__init__(layers=[_BufferLayer(self, index) for index in range(layers)])
+        super().__init__(layers=[_Layer(self, index) for index in range(layers)])
 
     @property
     def capacity(self) -> int:
-        """Rows there is memory for, per layer and head."""
+        """Rows per layer and head that there is memory for."""
         return self.buffer.shape[3]
 
     @property
@@ -90,11 +95,11 @@ class KVCache(Cache):
         self.rollback(0)
         if self.capacity < capacity:
             *outer, _, head_dim = self.buffer.shape
-            self.buffer = self.buffer.new_empty(0)  # the old buffer goes before the new one comes
+            self.buffer = self.buffer.new_empty(0)  # frees the old buffer before the new one is allocated
             self.buffer = self.buffer.new_empty(*outer, _rounded(capacity), head_dim)
 
     def reserve(self, rows: int) -> None:
-        """Room for a forward of `rows` tokens behind those already reserved."""
+        """Room for a forward of `rows` tokens after those already reserved."""
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = _rounded(max(self.end, self.capacity + self.capacity // 2))
@@ -103,12 +108,12 @@ class KVCache(Cache):
             self.buffer = buffer
 
     def commit(self) -> None:
-        """Every reserved row stays."""
+        """Keep every reserved row."""
         self.length = self.start = self.end
 
     def keep(self, path: Sequence[int]) -> None:
-        """Of the rows behind the committed ones, those at the ascending offsets `path` stay, the rest is forgotten."""
-        moved = next((i for i, row in enumerate(path) if row != i), len(path))  # what is in place needs no copy
+        """Of the rows after the committed ones, keep those at the ascending offsets `path`; forget the others."""
+        moved = next((i for i, row in enumerate(path) if row != i), len(path))  # rows in place need no copy
         if moved < len(path):
             rows = torch.tensor(path[moved:], device=self.buffer.device) + self.length
             at = self.length + moved
@@ -116,7 +121,7 @@ class KVCache(Cache):
         self.length = self.start = self.end = self.length + len(path)
 
     def rollback(self, length: int | None = None) -> None:
-        """Forget every row behind the committed ones, or behind `length` of them."""
+        """Forget every row after the committed ones, or after the first `length` of them."""
         self.length = self.start = self.end = self.length if length is None else length
 
     def rows(self, start: int, end: int) -> Tensor:
@@ -124,7 +129,7 @@ class KVCache(Cache):
         return self.buffer[..., start:end, :]
 
     def cached(self) -> list[tuple[Tensor, Tensor]]:
-        """Every layer's keys and values as they lie in memory, [1, kv_heads, capacity, head_dim]."""
+        """Every layer's keys and values in memory, [1, kv_heads, capacity, head_dim]."""
         keys, values = self.buffer[:, :, None]
         return list(zip(keys.unbind(), values.unbind(), strict=True))
 
@@ -138,7 +143,7 @@ class KVCache(Cache):
         return self.buffer.index_select(3, positions)
 
     def append(self, rows: Tensor) -> None:
-        """Commit rows [2, layers, kv_heads, n, head_dim] computed elsewhere."""
+        """Commit rows [2, layers, kv_heads, n, head_dim] that were computed elsewhere."""
         self.reserve(rows.shape[3])
         self.rows(self.start, self.end).copy_(rows)
         self.commit()

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from specextend_cli.engine.attention.hybrid import hybrid, merge
-from specextend_cli.engine.attention.kernels import flash
+from specextend_cli.engine.attention import backend_for
+from specextend_cli.engine.attention.hybrid import flash, hybrid, merge
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.select import backend_for
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.tiled import tiled
 

@@ -17,9 +17,9 @@ import torch
 from test_identity import DRAFTERS, run, small
 from tiny_models import generate, prompt, tiny
 
+from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.select import backend_for
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree

@@ -1,4 +1,4 @@
-"""The function transformers calls in every attention layer, and what one forward means to it."""
+"""The attention function that transformers calls in every layer, and the context of one forward."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NAME = "specextend"
 class Backend(Protocol):
     """q [1, H, n, d]; k, v [1, H_kv, T, d] -> [1, H, n, d].
 
-    The last t keys are a tree: query i sees key T - t + j if `tree_mask` [n, t] (bool) says so. Every earlier key is
-    visible to every query. Without a mask the n queries are the last n keys, in causal order.
+    The last t keys are a tree's: query i sees key T - t + j where `tree_mask` [n, t] (bool) is set, and every earlier
+    key. Without a mask the n queries belong to the last n keys, in causal order.
     """
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
@@ -28,9 +28,9 @@ Queries: TypeAlias = dict[int, tuple[Tensor, float]]
 
 @dataclass(frozen=True, slots=True)
 class ForwardContext:
-    """What one forward means, handed to every layer as a keyword argument of the model's call: no global state.
+    """What the layers know of one forward. It is a keyword argument of the model's call, not global state.
 
-    Layers named in `record` leave their queries in `queries`; `record_last` keeps those of the last token only.
+    Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only.
     """
 
     backend: Backend
@@ -41,7 +41,7 @@ class ForwardContext:
 
 
 class UnsupportedError(Exception):
-    """A layer asks for attention that is not the plain one. Seen when a model is probed at load, not later."""
+    """A layer's attention is not the plain one. Raised while a model is probed at load, not later."""
 
 
 def attend(
@@ -57,9 +57,9 @@ def attend(
     softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention signature: k and v come after RoPE and hold the whole cache, heads not repeated."""
+    """transformers' attention signature. Keys and values come after RoPE, of the whole cache, heads not repeated."""
     if context is None or s_aux is not None or softcap is not None:
-        why = "the pass was not handed down" if context is None else "attention sinks or capped logits"
+        why = "the context was not handed down" if context is None else "attention sinks or capped logits"
         raise UnsupportedError(f"{type(module).__name__}: {why}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: int = module.layer_idx  # type: ignore[assignment]
@@ -69,5 +69,5 @@ def attend(
 
 
 def register() -> None:
-    """Make `attn_implementation="specextend"` known. It has no mask function, so no n x L mask is ever built."""
+    """Register `attn_implementation="specextend"`. It has no mask function, so no n x L mask is ever built."""
     AttentionInterface.register(NAME, attend)

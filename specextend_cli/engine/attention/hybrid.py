@@ -1,11 +1,12 @@
 """Hybrid tree attention (LongSpec, arXiv 2502.17421; SpecExtend, section 3): a dense prefix and a small masked tree.
 
-Every query sees the whole prefix, so that part needs no mask and runs on a flash kernel; only the tree's few keys need
-one. Two softmaxes over disjoint keys merge exactly by their log-sum-exps:
+Every query sees the whole prefix, which therefore needs no mask and runs on a flash kernel; only the tree's few keys
+need one. Two softmaxes over disjoint keys merge exactly by their log-sum-exps:
 
     out = w * prefix + (1 - w) * tree,   w = sigmoid(lse_prefix - lse_tree)
 
-Grouped queries are folded into the query axis instead of repeating keys: the prefix has no order to disturb.
+Grouped queries are folded into the query axis instead of repeating keys, as the prefix has no order to keep. The flash
+kernels are torch's own (`hybrid`) or those of the flash-attn package (`flash_attn`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.kernels import flash
+_aten = torch.ops.aten
+
+
+def flash(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """torch's flash kernels: q [b, h, m, d]; k, v [b, h, T, d] -> out [b, h, m, d], log-sum-exp [b, h, m] (float32).
+
+    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only.
+    """
+    if q.device.type == "cpu":
+        out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
+    elif q.dtype in (torch.float16, torch.bfloat16):
+        out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    else:
+        # The CUDA flash kernel has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
+        out, lse, *_ = _aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+        lse = lse[..., : q.shape[2]]
+    return out, lse.float()
 
 
 def hybrid(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
@@ -21,9 +40,8 @@ def hybrid(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | No
     n, total = q.shape[2], k.shape[2]
     if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
         # Plain decoding: the one query sees every key.
-        return _unfold(flash(_fold(q, k), k, v, scale)[0], q)
-    tree = n if tree_mask is None else tree_mask.shape[1]
-    prefix = total - tree
+        return flash(_fold(q, k), k, v, scale)[0].reshape(q.shape)
+    prefix = total - (n if tree_mask is None else tree_mask.shape[1])
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]
     if tree_mask is None:
         out, lse = _causal(q, k_tree, v_tree, scale)
@@ -32,7 +50,21 @@ def hybrid(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | No
     if prefix == 0:
         return out.to(q.dtype)
     dense, dense_lse = flash(_fold(q, k), k[:, :, :prefix], v[:, :, :prefix], scale)
-    return merge(_unfold(dense, q), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
+    return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
+
+
+def flash_attn(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+    """See `Backend`. By the flash-attn package, in half precision on CUDA; anything else goes to `hybrid`."""
+    if not q.is_cuda or q.dtype not in (torch.float16, torch.bfloat16):
+        return hybrid(q, k, v, scale, tree_mask)
+    if tree_mask is None:
+        return _packaged(q, k, v, scale, causal=True)[0]  # aligned to the last keys: a chunk over its prefix and itself
+    prefix = k.shape[2] - tree_mask.shape[1]
+    out, lse = masked(q, k[:, :, prefix:], v[:, :, prefix:], scale, tree_mask)
+    if prefix == 0:
+        return out.to(q.dtype)
+    dense, dense_lse = _packaged(q, k[:, :, :prefix], v[:, :, :prefix], scale, causal=False)
+    return merge(dense, dense_lse, out, lse).to(q.dtype)
 
 
 def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
@@ -40,27 +72,8 @@ def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
     return torch.lerp(b.float(), a.float(), torch.sigmoid(lse_a - lse_b)[..., None])
 
 
-def _fold(q: Tensor, k: Tensor) -> Tensor:
-    """[1, H, n, d] -> [1, H_kv, G * n, d]."""
-    return q.reshape(1, k.shape[1], -1, q.shape[3])
-
-
-def _unfold(out: Tensor, q: Tensor) -> Tensor:
-    return out.reshape(q.shape)
-
-
-def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """A chunk of prompt over itself. Heads of one group go side by side with a stride-0 view of their shared key."""
-    groups = q.shape[1] // k.shape[1]
-    by_group = (k.shape[1], groups, q.shape[2], q.shape[3])
-    grouped = q.reshape(by_group)
-    shared_k, shared_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
-    out, lse = flash(grouped, shared_k, shared_v, scale, causal=True)
-    return out.reshape(q.shape), lse.reshape(q.shape[:3])
-
-
 def masked(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The tree: n x t scores in float32, small enough to do by hand."""
+    """The tree: n x t scores in float32, without a kernel of their own."""
     kv_heads, d = k.shape[1], k.shape[3]
     scores = torch.matmul(q.reshape(1, kv_heads, -1, d).float(), k.float().transpose(-1, -2))
     scores = scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale).masked_fill_(~mask, -torch.inf)
@@ -68,3 +81,24 @@ def masked(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> tuple
     weights = (scores - lse[..., None]).exp_()
     out = torch.matmul(weights.reshape(1, kv_heads, -1, k.shape[2]), v.float())
     return out.reshape(q.shape), lse
+
+
+def _fold(q: Tensor, k: Tensor) -> Tensor:
+    """[1, H, n, d] -> [1, H_kv, G * n, d]."""
+    return q.reshape(1, k.shape[1], -1, q.shape[3])
+
+
+def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """A prefill chunk over itself. Heads of a group lie side by side over a stride-0 view of their key head."""
+    by_group = (k.shape[1], q.shape[1] // k.shape[1], q.shape[2], q.shape[3])
+    grouped_k, grouped_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
+    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True)
+    return out.reshape(q.shape), lse.reshape(q.shape[:3])
+
+
+def _packaged(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    from flash_attn import flash_attn_func
+
+    rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
+    out, lse, _ = flash_attn_func(*rows_first, softmax_scale=scale, causal=causal, return_attn_probs=True)
+    return out.transpose(1, 2), lse

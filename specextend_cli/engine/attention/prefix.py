@@ -1,9 +1,8 @@
-"""Attention over a prefix that lies in the cache and a few own keys that do not, yet.
+"""Attention over a prefix in the cache and a few own keys that are not written there yet.
 
-Hybrid tree attention (see `hybrid.py`) with the tree's keys beside the cache instead of in it: what a compiled layer
-does, which reads the cache and writes nothing. The prefix is cut into parts of one size, so that every thread has
-some (see `split_kv.py`); the few keys that are left over join the own ones. One formula serves a tree, a single token
-and a batch of single tokens.
+It is hybrid tree attention (see `hybrid.py`) for compiled layers, which read the cache and write nothing. The prefix is
+cut into parts of equal size, so that every thread has some (see `split_kv.py`); keys left over join the own ones. The
+same formula serves a tree, a single token and a batch of single tokens.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.kernels import flash
+from specextend_cli.engine.attention.hybrid import flash
 
 
 def attend_beside(
@@ -28,9 +27,9 @@ def attend_beside(
 ) -> Tensor:
     """Queries q [b, H, n, d] over the first `seen` of `cached` [b, H_kv, capacity, d], and `own` [b, H_kv, n, d].
 
-    `mask` [n, parts - 1 + n] is added to the scores of the keys beside the prefix (see `beside`), `hidden`
-    [b, 1, 1, seen], where `parts` is 1, to those of the prefix. `seen` is at least `parts`. `looped`: by `loops`, which
-    is faster than torch's flash kernel where a compiler makes loops of it and rows are very few.
+    `mask` [n, parts - 1 + n] is added to the scores of the keys beside the prefix (see `beside`); `hidden`
+    [b, 1, 1, seen], only with one part, to those of the prefix. `seen` is at least `parts`. `looped` uses `loops`,
+    which is faster than torch's flash kernel where it is compiled to loops and rows are very few.
     """
     b, heads, n, d = own[0].shape
     groups = q.shape[1] // heads
@@ -51,7 +50,7 @@ def attend_beside(
 
 
 def loops(q: Tensor, k: Tensor, v: Tensor, scale: float, *, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The same as `flash`, in the plainest operations."""
+    """The same as `flash`, in elementwise operations."""
     scores = (q[:, :, :, None].float() * k[:, :, None].float()).sum(-1) * scale
     if mask is not None:
         scores = scores + mask

@@ -1,12 +1,12 @@
-"""Split-KV attention for processors (the idea of Flash-Decoding): few queries over many keys, on every thread.
+"""Split-KV attention for CPUs (as in Flash-Decoding): few queries over many keys, on every thread.
 
-A tree's queries meet each key head in one task, and three key heads keep two threads busy three quarters of the time.
-Cut into parts, the keys make enough tasks for all; the parts' softmaxes merge by their log-sum-exps. The tree's mask is
-an additive one over the last part: a few hundred kilobytes at 8K, and cheaper here than a second softmax over the tree
-(hybrid tree attention), whose many small operations cost more than they compute.
+With one task per key head, three key heads keep two threads busy three quarters of the time. Cut into parts, the keys
+make enough tasks; the parts' softmaxes merge by their log-sum-exps. The tree's mask is additive over the last part: a
+few hundred kilobytes at 8K tokens, and cheaper here than hybrid tree attention's second softmax over the tree, whose
+many small operations cost more to call than to compute.
 
-All of that in torch's operations; where our own kernel is loaded (`native.py`), it does the same in one. So does
-another for prompts, which otherwise are matrix products (`tiled.py`).
+Our own kernels do the same in one operation where they are loaded (`native.py`). Without them a prompt's attention in
+bfloat16 is matrix products (`tiled.py`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from math import gcd
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import hybrid
-from specextend_cli.engine.attention.kernels import flash
+from specextend_cli.engine.attention.hybrid import flash, hybrid
 from specextend_cli.engine.attention.native import MOST, additive, attend, attend_causal, fits
 from specextend_cli.engine.attention.tiled import tiled
 
-_SHORTEST = 128  # keys of a part; below, a split costs more than it saves
+_SHORTEST = 128  # keys per part; with fewer, a split costs more than it saves
 _MOST = 4  # parts
 
 
 class SplitKV:
-    """A `Backend`. One for each model: it remembers the mask of the pass it is in, which all layers share."""
+    """A `Backend`, one for each model: it keeps the mask of the present forward, which all layers share."""
 
     def __init__(self) -> None:
         self._tree: Tensor | None = None
@@ -34,19 +33,19 @@ class SplitKV:
         self._mask: Tensor | None = None
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        """See `Backend`. What is not on a processor goes to `hybrid`."""
+        """See `Backend`. Tensors that are not on a CPU go to `hybrid`."""
         n, total = q.shape[2], k.shape[2]
         if q.device.type != "cpu":
             return hybrid(q, k, v, scale, tree_mask)
         if tree_mask is None and n > 1:
-            return _read(q, k, v, scale)
+            return _prefill(q, k, v, scale)
         if n <= MOST and _has_kernel(q):
             return self._by_kernel(q, k, v, scale, tree_mask)
         tree = 0 if tree_mask is None else tree_mask.shape[1]
         heads = k.shape[1]
         parts = _parts(heads, total, tree)
         step = total // parts
-        length = total - step * (parts - 1)  # parts of one size, so that they are one call; they overlap by a few keys
+        length = total - step * (parts - 1)  # parts of equal size, for one call; they overlap by a few keys
         groups = q.shape[1] // heads
         folded = q.reshape(1, heads, groups * n, -1).expand(parts, -1, -1, -1)
         mask = self._masked(tree_mask, n, groups, parts, step, length, q.dtype)
@@ -65,22 +64,22 @@ class SplitKV:
     def _masked(
         self, tree_mask: Tensor | None, n: int, groups: int, parts: int, step: int, length: int, dtype: torch.dtype
     ) -> Tensor | None:
-        """What the queries see of each part, additive [parts, 1, groups * n, length]; None where it is everything."""
+        """The additive mask of each part [parts, 1, groups * n, length]; None where everything is visible."""
         overlap = length - step if parts > 1 else 0
         if tree_mask is None and not overlap:
             return None
         shape = (parts, step, length, groups, dtype)
         if self._shape != shape or self._tree is not tree_mask:
             mask = torch.zeros(parts, 1, n, length, dtype=dtype)
-            mask[1:, ..., :overlap] = -torch.inf  # keys that the part before has
+            mask[1:, ..., :overlap] = -torch.inf  # keys of the part before
             if tree_mask is not None:
                 mask[-1, 0, :, length - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
             self._tree, self._shape, self._mask = tree_mask, shape, mask.repeat(1, 1, groups, 1)
         return self._mask
 
 
-def _read(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """A piece of a prompt."""
+def _prefill(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """A prompt's chunk."""
     if _has_kernel(q):
         prefix, own = _parted(k, v, k.shape[2] - q.shape[2])
         return attend_causal(q, own, prefix, scale)
@@ -92,19 +91,19 @@ def _has_kernel(q: Tensor) -> bool:
 
 
 def _parted(k: Tensor, v: Tensor, cached: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Keys and values of the first `cached` positions, and of those behind them."""
+    """Keys and values of the first `cached` positions, and of the rest."""
     return (k[:, :, :cached], v[:, :, :cached]), (k[:, :, cached:], v[:, :, cached:])
 
 
 def _parts(heads: int, total: int, tree: int) -> int:
-    """As many as keep all threads equally busy, of at least `_SHORTEST` keys; the tree lies in the last one."""
+    """As many parts as keep all threads equally busy, of at least `_SHORTEST` keys; the last one holds the tree."""
     threads = torch.get_num_threads()
     wanted = min(threads // gcd(heads, threads), _MOST)
     return max(min(wanted, total // (max(_SHORTEST, 2 * tree) + _MOST)), 1)
 
 
 def _cut(keys: Tensor, parts: int, step: int, length: int) -> Tensor:
-    """A view [parts, heads, length, d] of keys [1, heads, total, d]: parts that begin `step` keys apart."""
+    """A view [parts, heads, length, d] of keys [1, heads, total, d]; parts begin `step` keys apart."""
     _, heads, _, d = keys.shape
     _, by_head, by_key, by_dim = keys.stride()
     return keys.as_strided((parts, heads, length, d), (step * by_key, by_head, by_key, by_dim))

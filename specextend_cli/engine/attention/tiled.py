@@ -1,12 +1,12 @@
-"""A prompt's attention in bfloat16 on processors without our kernels: matrix products, a tile of queries at a time.
+"""A prompt's attention in bfloat16 on CPUs without our kernels: matrix products, one tile of queries at a time.
 
-torch's flash kernel for processors multiplies bfloat16 at a third of the speed of the same processor's matrix
-products. So a tile of queries meets all of its keys in one product, small enough to stay in the cache, is normalized in
-place, and meets their values in another.
+torch's flash kernel for CPUs multiplies bfloat16 at a third of the speed of matrix products on the same CPU. A tile of
+queries is therefore multiplied with all of its keys in one product, small enough to stay in the CPU's cache, normalized
+in place, and multiplied with the values in another.
 
-Scores are rounded to bfloat16 on their way out of the product: finely near zero, coarsely far from it. So a guess at
-each row's largest is subtracted inside the product, as one more dimension in which every key is 1. Softmax does not see
-what a whole row is shifted by: any guess is correct, and a good one puts what matters near zero.
+The product rounds scores to bfloat16, finely near zero and coarsely far from it. Therefore an estimate of each row's
+largest score is subtracted inside the product, as one more dimension in which every key is 1. Softmax is invariant to a
+shift of a row, so any estimate is correct; a good one moves the scores that matter near zero.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_SCORES = 3 << 20  # of a tile: 6 MB, a core's share of the last-level cache
-_LEAST, _MOST = 64, 768  # rows of a tile; the larger it is, the more lies above the diagonal
-_EXTRA = 2  # dimensions for the shift; an odd number of them would leave the fast path
+_SCORES = 3 << 20  # per tile: 6 MB, a core's share of the last-level cache
+_LEAST, _MOST = 64, 768  # rows of a tile; a larger one computes more scores above the diagonal
+_EXTRA = 2  # dimensions for the shift; an odd number would leave the fast path
 
 
 def tiled(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """q [1, H, n, d], the last n of the T positions of k, v [1, H_kv, T, d], in causal order -> [1, H, n, d]."""
-    _, shared, total, d = k.shape
-    groups, n = q.shape[1] // shared, q.shape[2]
+    _, heads, total, d = k.shape
+    groups, n = q.shape[1] // heads, q.shape[2]
     count = min(max(min(max(_SCORES // total, _LEAST), _MOST) // groups, 1), n)
     scores = q.new_empty(groups * count * total)
     later = torch.full((count, count), -torch.inf, dtype=q.dtype).triu(1)
-    queries = pad(q * scale, (0, _EXTRA)).view(shared, groups, n, d + _EXTRA)
+    queries = pad(q * scale, (0, _EXTRA)).view(heads, groups, n, d + _EXTRA)
     queries[..., d] = -_likely_largest(queries[..., :d], k[0])
     keys = pad(k[0], (0, _EXTRA), value=1.0)
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    for head, rows in enumerate(out.view(shared, groups, n, d)):
+    for head, rows in enumerate(out.view(heads, groups, n, d)):
         for start in range(0, n, count):
             end = min(start + count, n)
             seen = total - n + end
@@ -45,6 +45,6 @@ def tiled(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 
 
 def _likely_largest(queries: Tensor, keys: Tensor) -> Tensor:
-    """A guess at each query's largest score: that with its own key, or with the first, which often is a sink."""
+    """An estimate of each query's largest score: that with its own key or with the first, which often is a sink."""
     own = keys[:, None, -queries.shape[2] :]
     return torch.maximum((queries * own).sum(-1), (queries * keys[:, None, :1]).sum(-1))

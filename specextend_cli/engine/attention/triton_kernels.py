@@ -1,12 +1,12 @@
 """The Triton kernels of split-KV attention under a tree mask. Imports triton: only `triton_tree` may import this.
 
-Flash-decoding (Dao et al., 2023) with the hybrid mask of SpecExtend, section 3: a program takes one key head, one block
-of its queries and one share of the keys, and leaves its output with the log-sum-exp of what it saw; `merge_splits`
-weighs the shares. The queries of all heads that share a key head are rows of one matrix, so a key is read once for all
-of them. Softmaxes are in base 2: exp2 is the instruction the hardware has.
+Flash-decoding (Dao et al., 2023) with the hybrid mask of SpecExtend, section 3. A program takes one key head, one block
+of its queries and one share of the keys, and writes its output and log-sum-exp; `merge_splits` combines the shares. The
+queries of all heads that share a key head are rows of one matrix, so a key is read once for all of them. Softmaxes are
+in base 2, because the hardware has an exp2 instruction.
 
 Names in capitals are compile-time constants. Lengths that change from step to step are not specialized on, so that no
-kernel is compiled in the middle of a text.
+kernel is compiled during decoding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-WORD = 64  # tree nodes to a mask word; the kernels have it written out
+WORD = 64  # tree nodes per mask word; the kernels spell it out
 _CHANGING = ["n", "total", "tree", "splits"]
 
 
@@ -54,7 +54,7 @@ def _take_in(
     MASKED: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
-    """One step of the online softmax: a block of keys more. `top` is each row's maximum so far, `mass` its sum."""
+    """One block of keys of the online softmax. `top` is each row's maximum so far, `mass` its sum."""
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
     if MASKED:
         scores = tl.where(seen, scores, float("-inf"))
@@ -106,7 +106,7 @@ def attend_split(
         total = tl.load(length).to(tl.int32)
     prefix = total - tree
 
-    # Row r is node r // GROUPS as the (r % GROUPS)-th head of this key head asks for it.
+    # Row r is node r // GROUPS of the (r % GROUPS)-th query head of this key head.
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     node = rows // GROUPS
     query_head = head * GROUPS + rows % GROUPS
@@ -118,12 +118,12 @@ def attend_split(
     keys = k + head.to(tl.int64) * k_h
     values = v + head.to(tl.int64) * v_h
 
-    # The finite floor keeps a row that sees nothing in this share free of inf - inf.
+    # A finite minimum avoids inf - inf in a row that sees nothing in this share.
     top = tl.full([BLOCK_M], -1e30, tl.float32)
     mass = tl.full([BLOCK_M], 0.0, tl.float32)
     acc = tl.full([BLOCK_M, BLOCK_D], 0.0, tl.float32)
 
-    # Whole blocks of prefix need no mask; the rest of the prefix and the tree come in smaller, masked ones.
+    # Whole blocks of the prefix need no mask; the rest of the prefix and the tree are read in smaller, masked ones.
     whole = prefix // BLOCK_N
     tail = whole * BLOCK_N
     blocks = whole + tl.cdiv(total - tail, TAIL_N)
@@ -171,7 +171,7 @@ def merge_splits(
     BLOCK_D: tl.constexpr,
     BLOCK_S: tl.constexpr,
 ) -> None:
-    """Grid (rows): softmaxes over disjoint keys, weighed by their log-sum-exps. A share without keys weighs nothing."""
+    """Grid (rows): softmaxes over disjoint keys, weighted by their log-sum-exps. A share without keys has weight 0."""
     row = tl.program_id(0).to(tl.int64)
     rows = tl.num_programs(0)
     split = tl.arange(0, BLOCK_S)

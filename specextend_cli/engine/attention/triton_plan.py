@@ -1,6 +1,6 @@
-"""How a split-KV launch is cut up: block sizes, pipeline depth, and the number of splits, all from shapes alone.
+"""The launch parameters of split-KV attention: block sizes, pipeline depth and number of splits, from shapes alone.
 
-Nothing here reads the device's data, so a launch captured in a CUDA graph holds for every length up to its bound.
+Nothing reads the device's data, so a launch captured in a CUDA graph is valid for every length up to its bound.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import NamedTuple
 import torch
 
 _MOST_SPLITS = 64
-_LEAST_BLOCKS = 2  # key blocks a split should have at least: one alone has nothing to overlap its loads with
-_GOOD_ENOUGH = 0.9  # of the best use of the multiprocessors; fewer splits leave less to merge
+_LEAST_BLOCKS = 2  # key blocks per split; a single one has nothing to overlap its loads with
+_GOOD_ENOUGH = 0.9  # of the best utilization; fewer splits leave less to merge
 
 
 class Chip(NamedTuple):
-    """What a plan must know of a GPU. The defaults are a small one's, for the interpreter."""
+    """The properties of a GPU that a plan needs. The defaults are a small one's, for the interpreter."""
 
     multiprocessors: int = 8
     shared_memory: int = 96 * 1024
-    """Bytes a program may have."""
+    """Bytes per program."""
 
 
 class Plan(NamedTuple):
-    """One launch: rows of queries and keys a step, per program; splits; warps; stages of the software pipeline."""
+    """One launch: query rows and keys per step of a program; splits; warps; stages of the software pipeline."""
 
     rows: int
     keys: int
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 @lru_cache
 def chip(device: torch.device) -> Chip:
-    """The device's figures, asked for once."""
+    """The device's properties, queried once."""
     if device.type != "cuda":
         return Chip()
     properties = torch.cuda.get_device_properties(device)
@@ -46,7 +46,7 @@ def chip(device: torch.device) -> Chip:
 def plan(rows: int, total: int, kv_heads: int, head_dim: int, itemsize: int, on: Chip) -> Plan:
     """For `rows` queries per key head (heads of its group times nodes) over at most `total` keys.
 
-    `itemsize` is that of keys in bytes: float32 gets small blocks, since it is there for exactness, not for speed.
+    `itemsize` is that of keys in bytes; float32, which serves exactness rather than speed, gets small blocks.
     """
     width = power_of_two(head_dim)
     half = itemsize <= 2
@@ -64,9 +64,9 @@ def plan(rows: int, total: int, kv_heads: int, head_dim: int, itemsize: int, on:
 
 
 def splits(programs: int, blocks: int, slots: int) -> int:
-    """The fewest splits that keep `slots` places busy nearly as well as any number of splits would.
+    """The fewest splits that use `slots` nearly as well as any number of splits would.
 
-    `programs` times the splits run in waves of `slots`; a last wave that is nearly empty is time lost.
+    `programs` times the splits run in waves of `slots`; a nearly empty last wave wastes time.
     """
     most = max(1, min(_MOST_SPLITS, blocks // _LEAST_BLOCKS))
     use = [programs * s / (slots * -(-programs * s // slots)) for s in range(1, most + 1)]
@@ -74,5 +74,5 @@ def splits(programs: int, blocks: int, slots: int) -> int:
 
 
 def power_of_two(n: int) -> int:
-    """The smallest power of two that is at least n, and at least 16: what a matrix instruction takes."""
+    """The smallest power of two that is at least n and 16, the least that a matrix instruction takes."""
     return max(16, 1 << (n - 1).bit_length())

@@ -1,7 +1,7 @@
-"""How much of a query's attention falls on each chunk of the input: retrieval's scores (SpecExtend, section 4).
+"""A query's attention summed over each chunk of the input: the scores of retrieval (SpecExtend, section 4).
 
-A softmax summed over a chunk is the softmax of the chunks' log-sum-exps. So one kernel reads the keys once and leaves
-one number a head and chunk; the [H, T] logits and weights never exist.
+A softmax summed over a chunk is the softmax of the chunks' log-sum-exps. One kernel therefore reads the keys once and
+writes one number per head and chunk; the [H, T] logits and weights are never built. Only the GPU suite uses it so far.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from specextend_cli.engine.attention.triton_plan import power_of_two
 
-_KEYS = 128  # a program
+_KEYS = 128  # per program
 
 
 def chunk_attention(
@@ -37,7 +37,7 @@ def chunk_attention(
     chunk_log_sums[(-(-total // _KEYS), kv_heads)](
         queries,
         keys,
-        sums if length is None else length,  # a pointer that is not followed
+        sums if length is None else length,  # an unused pointer
         sums,
         total,
         chunks,

@@ -1,11 +1,11 @@
 """Hybrid tree attention as one split-KV Triton kernel: prefix and tree in a single pass over the keys.
 
-`hybrid` runs a flash kernel over the prefix and does the tree by hand; here the mask, packed into bits, is applied to
-the last few blocks of the same loop, and the keys are split over the whole GPU however few the queries are. triton is
-imported when the first kernel runs, so this module loads on machines without it.
+`hybrid` runs a flash kernel over the prefix and computes the tree separately. Here the mask, packed into bits, is
+applied to the last few blocks of the same loop, and the keys are split over the whole GPU however few the queries are.
+triton is imported when the first kernel runs, so this module loads on machines without it.
 
-Nothing is read back by the host, and what is allocated depends on shapes only: `attend` can be captured in a CUDA
-graph, with the number of keys in device memory.
+The host reads nothing back, and allocations depend on shapes only, so `attend` can be captured in a CUDA graph with the
+number of keys in device memory.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.flash_attn import flash_attn
-from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.hybrid import flash_attn, hybrid
 from specextend_cli.engine.attention.triton_plan import Plan, chip, plan, power_of_two
 
-MOST_CAUSAL = 128  # queries without a mask; a longer chunk of prompt is bound by arithmetic, not by reading keys
+MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
 MOST_HEAD_DIM = 256
 _LOG2_E = math.log2(math.e)
 
 
 def triton_tree(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-    """See `Backend`. Prefill and what the kernel does not take go to `hybrid`, or flash-attn where installed."""
+    """See `Backend`. Prefill and inputs that the kernel does not take go to `hybrid`, or flash-attn where installed."""
     if not _takes(q, tree_mask):
         other = flash_attn if q.is_cuda and find_spec("flash_attn") else hybrid
         return other(q, k, v, scale, tree_mask)
@@ -114,7 +113,7 @@ def pack(mask: Tensor) -> Tensor:
 
 
 def _takes(q: Tensor, tree_mask: Tensor | None) -> bool:
-    """On CUDA; on the CPU in Triton's interpreter, which knows no products in bfloat16."""
+    """On CUDA; on the CPU in Triton's interpreter, which has no products in bfloat16."""
     precise = q.dtype in (torch.float32, torch.float16)
     here = precise or q.dtype == torch.bfloat16 if q.is_cuda else precise and os.environ.get("TRITON_INTERPRET") == "1"
     return here and q.shape[3] <= MOST_HEAD_DIM and (tree_mask is not None or q.shape[2] <= MOST_CAUSAL)

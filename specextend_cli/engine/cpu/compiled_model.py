@@ -198,7 +198,7 @@ class _Runner:
             cache.write(written)
         if batched is not None:
             for (keys, _), queries, scale in zip(cached, asked, self._scales, strict=True):
-                batched.look(queries, keys[:, :, : len(step.seen) + 1], scale)
+                batched.record(queries, keys[:, :, : len(step.seen) + 1], scale)
         every[-1] = states = self._norm(states)
         return ModelOutput(self._head(states[:, -inputs.logits_to_keep :]), every)
 

@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
 from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, attend, pack, triton_tree
-from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cache import BufferLayer, KVCache
 from specextend_cli.engine.forward import ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -118,16 +118,12 @@ class _AtLength:
         return attend(q, k, v, scale, words=self.words, tree=self.tree, length=self.length)
 
 
-class _RowsLayer(CacheLayerMixin):
+class _RowsLayer(BufferLayer):
     """One layer's view of a cache's memory, [2, heads, capacity, d]."""
 
     def __init__(self, memory: Tensor, rows: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.memory, self.rows = memory, rows
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: the memory exists."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Write `rows`; keys and values [1, heads, capacity, d] of the whole memory."""

@@ -1,4 +1,4 @@
-"""One draft tree from several sources, so that copied and composed text are both drafted well."""
+"""One draft tree from several drafters, so that copied and composed text are both drafted well."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.tree import DraftTree, from_lists
 
-Witnesses: TypeAlias = tuple[int, int]
-"""Two bit sets of sources: which propose a token, and which propose any token at that place."""
+Sources: TypeAlias = tuple[int, int]
+"""Two bit sets of sources: those that propose a token, and those that propose any token after the same parent."""
 
-_FADE = 0.99  # what evidence keeps of its weight, each time there is more
-_USUAL = 0.4  # what a model promises for the next token, before one was asked
-_PRIOR = 4.0  # tokens right, of as many promised, before there is evidence
+_FADE = 0.99  # decay of evidence
+_USUAL = 0.4  # a model's usual probability of its best next token, before it was observed
+_PRIOR = 4.0  # promised tokens that the prior counts for, all of them right
 
 
 class BlendDrafter:
-    """Merges its sources' trees path by path and keeps the likeliest nodes.
+    """Merges its sources' trees path by path and keeps the most probable nodes.
 
-    A token's probability, given the one before it, is the highest that a source gives it, times what such promises
-    were worth so far. That is learnt apart for every constellation of sources: a copied token that a model proposes
-    too comes true far more often than one that the model, asked at the same place, leaves out.
+    A token's conditional probability is the highest that a source gives it, times the share of such promises that came
+    true so far. The share is learnt for each combination of sources: a copied token that a model proposes as well is
+    accepted far more often than one that the model leaves out.
     """
 
     name = "blend"
@@ -37,9 +37,9 @@ class BlendDrafter:
             raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
         self.feature_layers = tuple(dict.fromkeys(layer for source in sources for layer in source.feature_layers))
-        self.worth = Worth()
+        self.calibration = Calibration()
         self._merged: list[_Node] = []
-        self._usual = _USUAL  # what models promise for the next token
+        self._usual = _USUAL  # a model's probability of its best next token
 
     @property
     def retrieves(self) -> bool:
@@ -48,7 +48,7 @@ class BlendDrafter:
 
     @property
     def failure(self) -> str | None:
-        """What the first source that failed says; the others go on."""
+        """The first failure of a source; the other sources continue."""
         return next((source.failure for source in self.sources if source.failure), None)
 
     def begin(self, capacity: int) -> None:
@@ -69,14 +69,14 @@ class BlendDrafter:
             source.retrieve(scores)
 
     def visible(self) -> Tensor:
-        """What the first source with attention sees."""
+        """See `Drafter`. Of the first source with attention."""
         return next(source for source in self.sources if source.retrieves).visible()
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`. Sources on a device are read by the host once each, to be merged.
+        """See `Drafter`. The host reads each source's tree once, to merge it.
 
-        Where time is accounted for, models are asked only where copies promise less for the next token than models
-        usually do: their forwards take as long where nothing is missing.
+        With a floor, models are asked only where copies give the next token a lower probability than models usually
+        do: otherwise their forwards cost time and add little.
         """
         trees = self._asked(shape)
         if all(len(tree) == 1 for tree in trees):
@@ -85,15 +85,15 @@ class BlendDrafter:
         nodes = self._merged = _merge(trees)
         for node in nodes[1:]:
             above = nodes[node.parent]
-            node.witnesses = (node.proposers, above.speakers)
-            node.score = above.score * min(node.promise * self.worth.of(node.witnesses), 1.0)
+            node.sources = (node.proposers, above.asked)
+            node.score = above.score * min(node.promise * self.calibration.of(node.sources), 1.0)
         tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
         return from_lists(tokens, parents, scores, trees[0].tokens.device).best(shape.nodes)
 
     def _asked(self, shape: TreeShape) -> list[DraftTree]:
         """A tree of every source, in their order."""
         trees = {source: source.propose(shape) for source in self.sources if not isinstance(source, ModelDrafter)}
-        # Looked at only where it decides: on a device, each look waits for it.
+        # Read only where it decides: reading from a device waits for it.
         decides = shape.floor > 0 and shape.forwards > 0
         is_idle = decides and max(map(_next_promise, trees.values()), default=0.0) >= self._usual
         for source in self.sources:
@@ -111,14 +111,14 @@ class BlendDrafter:
         return torch.cat([states[layer] for layer in source.feature_layers], -1)
 
     def _learn(self, tokens: Sequence[int]) -> None:
-        """Every child of a node that came true, verified or not, is evidence of what its promise was worth."""
+        """Every child of an accepted node, verified or not, is evidence of how often its promise comes true."""
         at: int | None = 0 if self._merged else None
         for token in tokens:
             if at is None:
                 break
             children = self._merged[at].children
             for number, child in children.items():
-                self.worth.learn(self._merged[child].witnesses, self._merged[child].promise, number == token)
+                self.calibration.learn(self._merged[child].sources, self._merged[child].promise, number == token)
             at = children.get(token)
         self._merged = []
 
@@ -128,33 +128,33 @@ def _next_promise(tree: DraftTree) -> float:
 
 
 @dataclass
-class Worth:
-    """Tokens that came true over tokens that were promised, by constellation of witnesses, fading."""
+class Calibration:
+    """Tokens that came true per token promised, by combination of sources, fading."""
 
-    _promised: dict[Witnesses, float] = field(default_factory=dict)
-    _true: dict[Witnesses, float] = field(default_factory=dict)
+    _promised: dict[Sources, float] = field(default_factory=dict)
+    _true: dict[Sources, float] = field(default_factory=dict)
 
-    def of(self, witnesses: Witnesses) -> float:
-        """What a promised token is worth; 1.0 until there is evidence."""
-        return (self._true.get(witnesses, 0.0) + _PRIOR) / (self._promised.get(witnesses, 0.0) + _PRIOR)
+    def of(self, sources: Sources) -> float:
+        """Expected tokens per promised token; 1.0 without evidence."""
+        return (self._true.get(sources, 0.0) + _PRIOR) / (self._promised.get(sources, 0.0) + _PRIOR)
 
-    def learn(self, witnesses: Witnesses, promise: float, came_true: bool) -> None:
-        """One token, promised with that probability."""
-        self._promised[witnesses] = _FADE * self._promised.get(witnesses, 0.0) + promise
-        self._true[witnesses] = _FADE * self._true.get(witnesses, 0.0) + came_true
+    def learn(self, sources: Sources, promise: float, came_true: bool) -> None:
+        """Add one token that was promised with this probability."""
+        self._promised[sources] = _FADE * self._promised.get(sources, 0.0) + promise
+        self._true[sources] = _FADE * self._true.get(sources, 0.0) + came_true
 
 
 @dataclass
 class _Node:
-    """A token under its parent; `promise` is the highest conditional probability that a source gives it."""
+    """A token after its parent; `promise` is the highest conditional probability that a source gives it."""
 
     token: int
     parent: int
     promise: float = 1.0
     score: float = 1.0
     proposers: int = 0
-    speakers: int = 0
-    witnesses: Witnesses = (0, 0)
+    asked: int = 0  # the sources that propose children
+    sources: Sources = (0, 0)
     children: dict[int, int] = field(default_factory=dict)
 
 
@@ -170,7 +170,7 @@ def _merge(trees: Sequence[DraftTree]) -> list[_Node]:
             at = above.children.setdefault(token, len(nodes))
             if at == len(nodes):
                 nodes.append(_Node(token, merged[parent], promise=0.0))
-            above.speakers |= 1 << i
+            above.asked |= 1 << i
             nodes[at].proposers |= 1 << i
             nodes[at].promise = max(nodes[at].promise, scores[number] / max(scores[parent], 1e-9))
             merged[number] = at

@@ -17,14 +17,14 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
-_FEW = 16  # rows that are run together; of more, the last one's output is all that is wanted
+_FEW = 16  # rows in one forward; of more, only the last one's output is computed
 
 
 class EagleDrafter(ModelDrafter):
-    """Row i of its cache joins the target's state at position i with token i + 1, so that rows are positions.
+    """Row i of its cache joins the target's state at position i with token i + 1, so rows are positions.
 
-    States are those of the target wherever the target has been, and the head's own beyond. For `window` see
-    `ModelDrafter`. ModelError for a head of another target.
+    States are the target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.
+    ModelError for a head of another target.
     """
 
     def __init__(self, head: EagleHead, target: Target, config: Retrieval, *, window: int | None = None) -> None:
@@ -34,8 +34,8 @@ class EagleDrafter(ModelDrafter):
         self.feature_layers = head.config.feature_layers
         self.vocabulary = head.vocabulary
         super().__init__(target, DraftCache(head.new_cache, config, frequencies=head.frequencies), window=window)
-        self._features: list[Tensor] = []  # of the positions whose rows wait
-        self._states = torch.empty(0)  # the head's own, of the level last drafted
+        self._features: list[Tensor] = []  # of the positions whose rows are pending
+        self._states = torch.empty(0)  # the head's own, of the last drafted level
         self._is_first = True
 
     def begin(self, capacity: int) -> None:
@@ -48,7 +48,7 @@ class EagleDrafter(ModelDrafter):
         """See `Drafter`."""
         if features is not None and not self.failure:
             self._features.append(features)
-        if self._is_first:  # nothing precedes the first token, so it makes no row
+        if self._is_first:  # no state precedes the first token, so it has no row
             self.working.note(tokens[:1])
             tokens = tokens[1:]
         super().observe(tokens, None)
@@ -59,7 +59,7 @@ class EagleDrafter(ModelDrafter):
             self._remember(tokens[:-1], positions[:-1], cache)
             tokens, positions = tokens[-1:], positions[-1:]
         ids, states = self._join(tokens, cache)
-        # A chain is a tree, and what attention is quick at; without a mask it would take the rows for a prompt's.
+        # A chain is passed as a tree, for which attention is fast; without a mask the rows would be a prompt's.
         chain = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
         context = ForwardContext(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
         out: HeadOutput = self.head(ids, states, positions, cache, context, logits_to_keep=1)
@@ -71,9 +71,9 @@ class EagleDrafter(ModelDrafter):
         self.head.remember(ids, states, positions, cache, ForwardContext(self.target.lm.backend))
 
     def _join(self, tokens: list[int], cache: KVCache) -> tuple[Tensor, Tensor]:
-        """What the head reads of pending tokens, which get rows in `cache`: their ids and the states before them."""
+        """Reserve rows in `cache` for pending tokens; their ids, and the states before them."""
         features = torch.cat(self._features)
-        self._features = [features[len(tokens) :].clone()]  # of its own: a view would keep the whole chunk
+        self._features = [features[len(tokens) :].clone()]  # a copy: a view would keep the whole chunk
         cache.reserve(len(tokens))
         fused = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
         return torch.tensor(tokens, device=self.device), fused

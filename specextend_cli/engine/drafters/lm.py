@@ -1,4 +1,4 @@
-"""A language model as the drafter: a small one of its own, or the target itself over a small working set."""
+"""A language model as the drafter: a small one, or the target itself over a small working set."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from specextend_cli.errors import ModelError
 
-_PADDING = 512  # output heads are padded to round sizes; a larger difference means another vocabulary
+_PADDING = 512  # rows; output heads are padded to round sizes, a larger difference means another vocabulary
 
 
 class LMDrafter(ModelDrafter):
-    """Drafts with `lm`, which must share the target's vocabulary.
+    """Drafts with `lm`. ModelError if its vocabulary is not the target's.
 
     Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.
     """
@@ -64,11 +64,11 @@ class LMDrafter(ModelDrafter):
             self._in_prompt = False
         self.working.follow()
         first = self._forward([token], self.working.positions(1), self.working.cache)
-        # The root's keys are the target's to compute: ours go with the tree, one row ahead of its nodes.
+        # The target computes the root's keys itself: those of this forward are dropped with the tree.
         return self._grow(token, first, shape, ahead=1)
 
     def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
-        # The target's padding rows may go beyond the draft's; they stand for no token, but a prompt could hold one.
+        # The target may have more padding rows than the draft; they are no tokens, but a prompt could contain one.
         ids = torch.tensor(tokens, device=self.device).clamp_(max=self.lm.vocabulary - 1)
         return self._shared(self.lm.forward(ids, positions, cache, logits_to_keep=1).logits)
 

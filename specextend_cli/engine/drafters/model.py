@@ -1,4 +1,4 @@
-"""What every drafter with a model of its own shares: reading what is committed, and drafting over a working set."""
+"""The base of drafters with a model: it reads the committed tokens and drafts over a working set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from specextend_cli.engine.drafters.opt_tree import grow
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 
-_CHUNK = 64  # committed tokens that wait for the next draft; more are read at once, as a prompt is
+_CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
 
 
 class ModelDrafter(ABC):
-    """Reads the prompt with full attention into the full cache, then drafts over the working one.
+    """Reads the prompt with full attention into the full cache, then drafts over the working set.
 
-    With a `window`, the prompt is read piece by piece, each piece seeing only the `window` tokens before it, at
-    positions the model was trained for. `vocabulary` maps the draft's token ids to the target's, where they differ.
+    With a `window`, the prompt is read in chunks that see only the `window` tokens before them, at positions that the
+    model was trained for. `vocabulary` maps the draft's token ids to the target's, where they differ.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ModelDrafter(ABC):
         self.retrieves = working.config.policy != "full"
         self.failure: str | None = None
         self.device = target.lm.device
-        self._pending: list[int] = []  # committed tokens that the draft has not read
+        self._pending: list[int] = []  # committed tokens that are not read yet
         self._in_prompt = True
 
     @abstractmethod
@@ -45,7 +45,7 @@ class ModelDrafter(ABC):
         """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
 
     def _remember(self, tokens: list[int], positions: Tensor, cache: KVCache) -> None:
-        """Run the first of the pending tokens for their keys and values alone."""
+        """Run the first of the pending tokens for their keys and values only."""
         self._forward(tokens, positions, cache)
 
     @abstractmethod
@@ -53,7 +53,7 @@ class ModelDrafter(ABC):
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
 
     def visible(self) -> Tensor:
-        """See `Drafter`. Tokens that wait to be read are among them."""
+        """See `Drafter`. Includes tokens that wait to be read."""
         waiting = torch.arange(self.working.read, self.target.length, device=self.device)
         return torch.cat((self.working.visible, waiting))
 
@@ -90,9 +90,9 @@ class ModelDrafter(ABC):
         return self._grow(token, self._extend(self._pending), shape)
 
     def _grow(self, token: int, first: Tensor, shape: TreeShape, ahead: int = 0) -> DraftTree:
-        """A tree of `shape` around `token`; its nodes come `ahead` rows behind those in the working cache.
+        """A tree of `shape` around `token`; its nodes come `ahead` rows after those in the working set.
 
-        A model whose scores are not numbers is at fault for good: the root alone, and `failure` says so.
+        A model whose scores are not numbers drafts no more: the root alone, and `failure` says so.
         """
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class ModelDrafter(ABC):
         return tree
 
     def _read(self, tokens: list[int]) -> None:
-        """Read a piece of the prompt into the full cache."""
+        """Read a chunk of the prompt into the full cache."""
         working = self.working
         if self.window is None:
             positions = torch.arange(working.read, working.read + len(tokens), device=self.device)
@@ -127,7 +127,7 @@ class ModelDrafter(ABC):
         self._commit(len(tokens))
 
     def _extend(self, tokens: list[int]) -> Tensor:
-        """`_follow`, and logits [1, draft vocabulary] of what comes next."""
+        """`_follow`, with the logits [1, draft vocabulary] after the last token."""
         logits = self._forward(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
         return logits

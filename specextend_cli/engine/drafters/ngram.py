@@ -1,9 +1,8 @@
-"""Drafting by copying: what followed the last few tokens when they stood in the document, or in the output, before.
+"""Drafting by copying: the tokens that followed an earlier occurrence of the last few tokens, in prompt or output.
 
-Prompt lookup with four differences: matches of any length are found, by a suffix automaton; several continuations of
-the longest match, and of a shorter one, go into one tree; how far a match can be trusted is learnt while decoding, so
-that scores are acceptance probabilities that can be compared with a model's; and what was written for earlier prompts
-is remembered, because a model repeats its phrases from one part of a document to the next.
+Prompt lookup with four differences. A suffix automaton finds matches of any length. Several continuations of the
+longest match, and of a shorter one, form one tree. Scores are acceptance probabilities learnt during decoding,
+comparable with a model's. Outputs for earlier prompts are kept, because a model repeats its phrases in later ones.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from specextend_cli.engine.drafters.suffix import SuffixAutomaton
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 
 Kind: TypeAlias = tuple[int, int]
-"""Of a match: its length, long ones taken together, and 0 for the longest there is, 1 for the next shorter one."""
+"""Of a match: its length class (`_length_class`), and 0 for the longest match, 1 for the next shorter one."""
 
-_BREAK = -1  # between what was written for different prompts; never a token
-_OPENING = 4  # tokens before an output that are remembered with it: they say that one begins
-_FAN = 4  # continuations of one match
-_LEVELS = 2  # the longest match, and the longest shorter one that has other continuations
-_PRIOR = 4.0  # matches seen, of as many expected, before there is evidence
+_BREAK = -1  # separates the outputs for different prompts; never a token
+_OPENING = 4  # tokens before an output that are kept with it: they mark its beginning
+_FAN = 4  # continuations per match
+_LEVELS = 2  # the longest match, and the longest shorter one with other continuations
+_PRIOR = 4.0  # matches that the prior counts for
 _FADE = 0.99
 
 
 @dataclass
 class Reliability:
-    """How often the token after a match was among its continuations, by kind; at first, longer matches are better."""
+    """How often the next token was among a match's continuations, by kind. The prior trusts longer matches more."""
 
     _hits: dict[Kind, float] = field(default_factory=lambda: defaultdict(float))
     _trials: dict[Kind, float] = field(default_factory=lambda: defaultdict(float))
@@ -46,13 +45,13 @@ class Reliability:
         return (self._hits[kind] + _PRIOR * expected) / (self._trials[kind] + _PRIOR)
 
     def learn(self, kind: Kind, right: bool) -> None:
-        """One match, and whether any of its continuations was right. Old evidence fades."""
+        """Add one match, and whether one of its continuations was right. Old evidence fades."""
         self._hits[kind] = _FADE * self._hits[kind] + right
         self._trials[kind] = _FADE * self._trials[kind] + 1
 
 
 class _Guess(NamedTuple):
-    """Continuations of one match: for each token its share of their trust, and the state behind it."""
+    """Continuations of one match: by token, its share of the match's probability, and the state after it."""
 
     kind: Kind
     shares: dict[int, tuple[float, int]]
@@ -70,9 +69,9 @@ class _Node:
 
 
 class NgramDrafter(Drafter):
-    """Copies from everything committed so far, and from the last `remembered` tokens written for earlier prompts.
+    """Copies from the committed tokens, and from the last `remembered` tokens of outputs for earlier prompts.
 
-    Its index lives on the host. Reliability and memory outlive a sequence: they tell about the kind of text.
+    Its index is on the host. Reliability and memory outlive a sequence: they describe the kind of text.
     """
 
     name = "ngram"
@@ -83,7 +82,7 @@ class NgramDrafter(Drafter):
         self.reliability = Reliability()
         self._earlier: list[int] = []
         self._tokens: list[int] = []
-        self._output: int | None = None  # where the output begins; not known before the first proposal
+        self._output: int | None = None  # start of the output; known at the first proposal
         self.begin(0)
 
     def begin(self, capacity: int) -> None:
@@ -105,12 +104,12 @@ class NgramDrafter(Drafter):
             self._automaton.append(token)
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`. Nodes are opened best first."""
+        """See `Drafter`. Nodes are expanded best first."""
         if self._output is None:
-            self._output = len(self._tokens) - 1  # the output's first token comes with the prompt
+            self._output = len(self._tokens) - 1  # the output's first token is observed with the prompt
         automaton = self._automaton
         nodes = [_Node(self._tokens[-1], 0, 1.0)]
-        # Nodes whose children are still to be found: their state in the automaton, tokens matched there, depth.
+        # Nodes to expand: index, state in the automaton, tokens matched, depth.
         open_nodes = [(0, automaton.match, automaton.longest[automaton.match], 0)]
         while open_nodes and len(nodes) < 2 * shape.nodes:
             best = max(range(len(open_nodes)), key=lambda i: nodes[open_nodes[i][0]].score)
@@ -133,7 +132,7 @@ class NgramDrafter(Drafter):
         return from_lists(tokens, parents, scores, self.device).best(shape.nodes)
 
     def _guesses(self, state: int, matched: int) -> Iterator[tuple[_Guess, int]]:
-        """What may follow a match of `matched` tokens, and the tokens that were matched for it."""
+        """Guesses after a match of `matched` tokens, each with the length of its match."""
         automaton, taken = self._automaton, {_BREAK}
         for level in range(_LEVELS):
             if state <= 0:
@@ -156,7 +155,7 @@ class NgramDrafter(Drafter):
             matched = automaton.longest[state]
 
     def _learn(self, tokens: Sequence[int]) -> None:
-        """Compare the last proposal with what was committed, one node on the true path at a time."""
+        """Compare the last proposal with the committed tokens, along the accepted path."""
         node = self._proposed[0] if self._proposed else None
         for token in tokens:
             if node is None:
@@ -169,5 +168,5 @@ class NgramDrafter(Drafter):
 
 
 def _length_class(matched: int) -> int:
-    """1 to 4 as they are; 5 stands for 5 or 6, 6 for 7 to 11, 7 for any more."""
+    """1 to 4 unchanged; 5 for 5 or 6, 6 for 7 to 11, 7 for more."""
     return min(matched, 4 + (matched > 4) + (matched > 6) + (matched > 11))

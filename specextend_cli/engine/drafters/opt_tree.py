@@ -1,4 +1,4 @@
-"""Growing a draft tree level by level where the drafter is most sure of itself (OPT-Tree, arXiv 2406.17276)."""
+"""Grows a draft tree level by level at its most probable nodes (OPT-Tree, arXiv 2406.17276)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
 
 Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
-"""(tokens [w], parents [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of what follows each.
+"""(tokens [w], parents [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of the next tokens.
 
-Called with one level at a time; a level's w tokens take the next w slots of the drafter's cache, and `tree_mask` says
-which slots each of them may see, itself included. `parents` are rows of the level before (of the root: 0).
+Called once per level. A level's w tokens take the next w slots of the drafter's cache; `tree_mask` marks the slots that
+each of them sees, itself included. `parents` are rows of the level before (of the root: 0).
 """
 
 
 def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabulary: Tensor | None = None) -> DraftTree:
-    """The `shape.nodes` likeliest nodes around `token`, whose successors have log-probabilities `first` [vocabulary].
+    """The `shape.nodes` most probable nodes around `token`; `first` [vocabulary] are log-probabilities after it.
 
-    A drafter of a smaller vocabulary says which token each of its rows stands for: `vocabulary` [draft vocabulary].
-
-    A node's score is the product of the drafter's probabilities along its path; the sum of the best scores is the
-    expected accepted length. A further level is drafted while it may raise that sum by more than the threshold.
+    `vocabulary` [draft vocabulary] maps the rows of a drafter with a smaller vocabulary to tokens. A node's score is
+    the product of the drafter's probabilities along its path; the sum of the best scores is the expected accepted
+    length. Another level is drafted while the last one raised that sum by at least the threshold.
     """
     device = first.device
     width = min(shape.width, first.shape[-1])
@@ -46,7 +45,7 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
     parents.append(torch.zeros(width, dtype=torch.long, device=device))
     scores.append(level_scores)
     count = 1 + width
-    ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # frontier x slots already in the cache
+    ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # [frontier, slots in the cache]
     expected = _expected(scores, shape.nodes) if shape.threshold else 0.0
 
     for depth in range(1, min(shape.depth, shape.forwards)):
@@ -57,7 +56,7 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
         tokens.append(ids.flatten())
         parents.append(level.repeat_interleave(width))
         scores.append(children.flatten())
-        # The next frontier: the likeliest children of this level. All of them stay candidates for the tree itself.
+        # The next level expands the most probable children. All of them stay candidates for the tree.
         level_scores, chosen = children.flatten().topk(min(width, children.numel()))
         level_tokens, level = ids.flatten()[chosen], count + chosen
         above = chosen // width

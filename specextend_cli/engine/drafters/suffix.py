@@ -1,34 +1,33 @@
 """A suffix automaton of the sequence so far (Blumer et al. 1985), grown token by token.
 
-It answers in constant time what the drafter asks at every step: how long is the longest end of the sequence that
-occurred before, and what followed there, how often, and last of all. Its states are sets of places; the transitions of
-a state are the tokens that followed at them.
+It gives in constant time the longest suffix of the sequence that occurred before, and the tokens that followed it, how
+often, and most recently. A state stands for a set of positions; its transitions are the tokens that followed there.
 """
 
 from __future__ import annotations
 
-_HOPS = 32  # suffixes of the end whose places are counted; in a text that goes in circles there would be thousands
+_HOPS = 32  # suffixes whose occurrences are counted; a repetitive text would have thousands
 
 
 class SuffixAutomaton:
-    """State 0 is the empty match, whose places are everywhere. Arrays are indexed by state."""
+    """State 0 is the empty match, which occurs everywhere. Lists are indexed by state."""
 
     def __init__(self) -> None:
-        self.following: list[dict[int, int]] = [{}]  # by token, the state of the match that is longer by it
-        self.longest = [0]  # tokens of the longest match that has these places
-        self.shorter = [-1]  # the state of the longest end of the match that has more places
-        self.count = [0]  # places
-        self.newest = [0]  # tokens up to the newest of them
+        self.following: list[dict[int, int]] = [{}]  # by token, the state of the match longer by that token
+        self.longest = [0]  # tokens of the longest match with these occurrences
+        self.shorter = [-1]  # the state of the match's longest suffix with more occurrences
+        self.count = [0]  # occurrences
+        self.newest = [0]  # tokens up to the end of the most recent one
         self.size = 0
         self._end = 0
 
     @property
     def match(self) -> int:
-        """The state of the longest end of the sequence that occurred before."""
+        """The state of the longest suffix of the sequence that occurred before."""
         return max(self.shorter[self._end], 0)
 
     def append(self, token: int) -> None:
-        """The sequence is one token longer. Amortized constant time."""
+        """Extend the sequence by one token. Amortized constant time."""
         self.size += 1
         new = self._state({}, self.size)
         at = self._end
@@ -46,7 +45,7 @@ class SuffixAutomaton:
             at = self.shorter[at]
 
     def _split(self, at: int, token: int) -> int:
-        """The state of exactly the match at `at` with `token` behind it, parted from longer ones if need be."""
+        """The state of the match at `at` followed by `token`, split from longer matches if necessary."""
         old = self.following[at][token]
         if self.longest[old] == self.longest[at] + 1:
             return old
