@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from itertools import pairwise
 from time import perf_counter
 
 import torch
@@ -13,7 +14,6 @@ from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Event, Finished, Prefilled, Prefilling, Retrieved, Step
-from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.retrieval import Schedule, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -39,7 +39,7 @@ def decode(
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill.py`). `segment_starts`, ascending
+    No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill_chunks`). `segment_starts`, ascending
     positions, divide the prompt into segments, the last position ending the last one; every `attribution_interval`
     steps, `Step.attribution` is the attention that each segment got.
 
@@ -100,6 +100,16 @@ def decode(
             gate.charge(choice.seconds, length)
             yield choice
     yield Finished(reason, stop.count)
+
+
+def prefill_chunks(tokens: int, chunk: int, shared_prefix: int = 0) -> list[tuple[int, int]]:
+    """(start, end) of prefill chunks of at most `chunk` tokens; none crosses the end of the shared prefix.
+
+    Prefill boundaries affect rounding, so every reader shares them, and a prefix of several prompts can be read once.
+    The last token is never part of it, because its logits are needed.
+    """
+    shared_prefix = min(shared_prefix, tokens - 1)
+    return list(pairwise([*range(0, shared_prefix, chunk), *range(shared_prefix, tokens, chunk), tokens]))
 
 
 def _prefill(

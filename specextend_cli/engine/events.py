@@ -1,6 +1,6 @@
-"""What the decoding loop tells its consumers: the panel, the JSON lines and the benchmark read this one stream.
+"""The events of the decoding loop, one stream for the panel, the JSON lines and the benchmark.
 
-Times are seconds of wall clock. *Accepted length* is the number of tokens a verification step emits, bonus token
+Times are wall-clock seconds. *Accepted length* is the number of tokens a verification step emits, bonus token
 included, so that plain decoding has 1.0 (the paper's code leaves the bonus out).
 """
 
@@ -37,9 +37,9 @@ class Step:
     """Tokens committed by one step, in order.
 
     `nodes` is the size of the verified tree, its root included: 1 is plain decoding, 0 only for the first token, which
-    comes from prefill and is no step of its own. `length` is the committed sequence, prompt included, after the step.
+    comes from prefill. `length` is the committed sequence, prompt included, after the step.
     `plain_seconds` is what one plain step costs at this length by this run's own measurements (0.0: not known yet).
-    Of sequences written `together`, one token each by the same forward, every step has its share of the seconds.
+    In a batch of `together` sequences, each step has its share of the forward's seconds.
     `attribution` [len(tokens), segments] is the target's attention, by segment of the prompt, at the positions that
     predicted the tokens; rows sum to 1 at most. None at steps where it is not measured.
     """
@@ -61,12 +61,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The drafter's working set was chosen anew.
+    """The drafter's working set was chosen again.
 
-    `hit` is the share of the target's attention mass, at the last accepted token, that fell on the set in use *until
-    now*: how well the earlier choice aged. The first choice replaces none: its `hit` is that of the new set. `spans`
-    are the new set's half-open position ranges within `length` committed positions; `changed` counts positions that
-    were not in the old set.
+    `hit` is the share of the target's attention, at the last accepted token, on the set in use until now; at the first
+    choice, on the new set. `spans` are the new set's half-open position ranges within `length` committed positions;
+    `changed` counts its positions that were not in the old set.
     """
 
     hit: float
@@ -78,7 +77,7 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class DrafterFailed:
-    """A drafter, or one of a blend's, drafts no more; `why` in words. The text is what it would have been anyway."""
+    """A drafter, or a source of a blend, has stopped drafting, for the reason `why`. The output does not change."""
 
     why: str
 

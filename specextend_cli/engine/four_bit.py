@@ -1,9 +1,9 @@
-"""Linear layers that read four bits a weight where few rows ask: decoding is bound by how much must be read.
+"""Linear layers with weights of four bits for few rows: decoding is bound by memory bandwidth.
 
-One token's product with a matrix reads the matrix once and does next to nothing with it; at 4 bits it is read in about
-a quarter of the time. For many rows, a prompt's, the arithmetic counts, and the full weights of the same values are as
-fast. Both stand for the same numbers (see `models/four_bit.py`), so a text does not depend on which of them was read
-but for rounding: our kernel rounds what it multiplies them with to eight bits, unless the model is in float32.
+One token's product with a matrix reads every weight once; with 4 bits per weight that takes about a quarter of the
+time. A prompt's many rows are bound by arithmetic, for which the full weights are as fast. Both hold the same values
+(see `models/four_bit.py`), so the output depends on the choice only by rounding: our kernel rounds its inputs to eight
+bits, unless the model is in float32.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from torch.nn.functional import linear
 
 from specextend_cli.engine import native
 
-GROUP = 32
+GROUP = 32  # weights that share a scale and a zero
 MOST_ROWS = 32
-"""Rows up to which our own kernels read packed weights; of more, the full ones are read."""
-_FEW = 16  # rows; about here, two cores of a processor with bfloat16 products are as fast with the full weights
-_FEW_OF_EIGHT = 4  # of eight bits, in two halves
-_ROWS = 16  # what kernels want the number of rows to be a multiple of
-_BLOCK = 64  # rows that torch's kernel packs together, at most: only whole blocks of several matrices can be joined
+"""Rows of an input up to which our own kernels read packed weights; for more, the full ones are read."""
+_FEW = 16  # the same for torch's kernel: two cores with bfloat16 products are then as fast with the full weights
+_FEW_OF_EIGHT = 4  # the same for eight bits, in two halves
+_ROWS = 16  # kernels take multiples of so many rows of a matrix
+_BLOCK = 64  # rows that torch's kernel packs together; only whole blocks of several matrices can be joined
 _KERNEL = "_weight_int4pack_mm_for_cpu"
 _SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # as transformers' models call them
 
 
 class FourBitLinear(nn.Linear):
-    """A linear layer with a second, packed copy of its weights. `weight` [rows, columns] stays what it was."""
+    """A linear layer with a second, packed copy of its weights beside `weight` [rows, columns]."""
 
     def __init__(self, stock: nn.Linear, *parts: tuple[Tensor, Tensor], keep: bool = False) -> None:
-        """The weight is the sum of `parts`, one or two, each of codes and scales, or nearly so: `keep` what it is.
+        """The weight is the sum of one or two `parts`, each codes and scales; `keep` leaves `weight` as it is.
 
         Codes [rows, columns / 2] uint8, the lower column's in the lower half; scales [rows, columns / 32, 2].
         """
@@ -45,10 +45,9 @@ class FourBitLinear(nn.Linear):
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
         kind = Tiles if native.is_loaded() else Blocks
         self.packed: Packed | None = kind.of(parts, self.weight.dtype)
-        self.limit = kind.limit(len(parts))
-        self.few = self.limit
-        self.together: Together | None = None
-        """Computes this layer and its siblings, of which `place` is this one."""
+        self.limit = self.few = kind.limit(len(parts))  # rows up to which packed weights are read
+        self.joined: JoinedLinears | None = None
+        """Computes this layer, at `place`, together with others that read the same input."""
         self.place = 0
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,15 +55,15 @@ class FourBitLinear(nn.Linear):
         if x.numel() > self.few * self.in_features:
             return linear(x, self.weight, self.bias)
         if self.packed is None:
-            assert self.together is not None
-            out = self.together.part(x, self.place)
+            assert self.joined is not None
+            out = self.joined.part(x, self.place)
         else:
             out = self.packed(x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 
 
 class Packed(nn.Module, ABC):
-    """A matrix of four bits a weight, or the sum of two, as a kernel wants it. Buffers: a program can be given them."""
+    """A matrix of four bits per weight, or the sum of two, in a kernel's layout."""
 
     codes: Tensor
     scales: Tensor
@@ -77,12 +76,12 @@ class Packed(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Packed:
-        """Of `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
+        """From `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
 
     @classmethod
     @abstractmethod
     def joined(cls, matrices: Sequence[Packed]) -> Packed | None:
-        """One matrix of the rows of all; None where they cannot be joined."""
+        """One matrix with the rows of all; None where they cannot be joined."""
 
     @staticmethod
     @abstractmethod
@@ -93,8 +92,8 @@ class Packed(nn.Module, ABC):
 class Tiles(Packed):
     """For our own kernel (`native/four_bit.h`): tiles of sixteen rows.
 
-    Codes [rows / 16, columns / 8, 64], of eight columns of every row; scales [rows / 16, columns / 32, 2, 16]. Two
-    parts lie side by side, as twice as many columns.
+    Codes [rows / 16, columns / 8, 64] hold eight columns of every row; scales [rows / 16, columns / 32, 2, 16]. Two
+    parts lie side by side as twice as many columns.
     """
 
     @classmethod
@@ -109,7 +108,7 @@ class Tiles(Packed):
     def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
         """See `Packed`."""
         codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
-        if len({one.shape[1] for one in codes}) > 1:  # of four bits, and of eight
+        if len({one.shape[1] for one in codes}) > 1:  # four and eight bits
             return None
         return cls(torch.cat(codes), torch.cat(scales))
 
@@ -127,7 +126,7 @@ class Tiles(Packed):
 
 
 class Blocks(Packed):
-    """For torch's kernel: blocks of up to 64 rows; codes and scales [columns / 32, rows, 2] as it wants them."""
+    """For torch's kernel: blocks of up to 64 rows, in its own layout; scales [columns / 32, rows, 2]."""
 
     def __init__(self, codes: Tensor, scales: Tensor, second: Blocks | None = None) -> None:
         super().__init__(codes, scales)
@@ -158,27 +157,27 @@ class Blocks(Packed):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
-        # The kernel takes contiguous rows only; a chunk of wider states, as a check of a model reads them, is none.
+        # The kernel needs contiguous rows, which a chunk of wider states, in the check of a model, is not.
         out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows.contiguous(), self.codes, GROUP, self.scales)
         return out if self.second is None else out + self.second(rows)
 
 
-class Together(nn.Module):
+class JoinedLinears(nn.Module):
     """Layers that read the same input, as one product: queries, keys and values; gate and up.
 
-    The model asks each of them in turn, with the very same tensor. The first that is asked computes them all, and a
-    part is given once: when all have theirs, nothing is kept. Until then the tensor must stay as it is.
+    The model calls each of them with the same tensor object. The first call computes all of them, and each result is
+    returned once; after the last one nothing is kept. Until then the tensor must not change.
     """
 
     def __init__(self, layers: Sequence[FourBitLinear], matrix: Packed) -> None:
-        """The layers have no packed weights of their own from now on."""
+        """Takes over the layers' packed weights."""
         super().__init__()
         self._sizes = [layer.out_features for layer in layers]
         self._matrix = matrix
         self._input: Tensor | None = None
         self._computed: list[Tensor | None] = []
         for place, layer in enumerate(layers):
-            layer.together, layer.place, layer.packed = self, place, None
+            layer.joined, layer.place, layer.packed = self, place, None
 
     def part(self, x: Tensor, place: int) -> Tensor:
         """x [.., columns] -> [.., rows of the layer at `place`]."""
@@ -194,7 +193,7 @@ class Together(nn.Module):
 
 
 def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
-    """Let the model's linear layers read `weights`, as `models/four_bit.py` names them; whether this machine can."""
+    """Let the model's linear layers read `weights`, named as in `models/four_bit.py`; whether this machine can."""
     if not _is_able(model):
         return False
     suffix = ".weight.codes"
@@ -206,14 +205,14 @@ def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
         stock = model.get_submodule(name)
         shape = (getattr(stock, "out_features", 0), getattr(stock, "in_features", 0) // 2)
         if not isinstance(stock, nn.Linear) or any(codes.shape != shape for codes, _ in parts):
-            raise ValueError(f"{name} is no linear layer of {tuple(parts[0][0].shape)} packed weights")
+            raise ValueError(f"{name} is not a linear layer with {tuple(parts[0][0].shape)} packed weights")
         model.set_submodule(name, FourBitLinear(stock, *parts))
     _join(model)
     return True
 
 
 def round_to_four_bit(model: nn.Module) -> None:
-    """Let few rows read the model's weights rounded to four bits: for drafts, which may be wrong."""
+    """Let few rows read the model's weights rounded to four bits. For draft models, whose errors change no output."""
     if not _is_able(model):
         return
     layers = {name: module for name, module in model.named_modules() if type(module) is nn.Linear}
@@ -230,7 +229,7 @@ def _join(model: nn.Module) -> None:
             packed = [layer.packed if isinstance(layer, FourBitLinear) else None for layer in layers]
             matrices = [matrix for matrix in packed if matrix is not None]
             if len(matrices) == len(layers) and (matrix := type(matrices[0]).joined(matrices)):
-                Together(layers, matrix)  # type: ignore[arg-type]
+                JoinedLinears(layers, matrix)  # type: ignore[arg-type]
 
 
 def _is_able(model: nn.Module) -> bool:
@@ -245,7 +244,7 @@ def _is_able(model: nn.Module) -> bool:
 
 @contextmanager
 def full_weights(model: nn.Module) -> Iterator[None]:
-    """The model as transformers has it: every product reads the full weights."""
+    """Let every product read the full weights, as in transformers."""
     layers = [module for module in model.modules() if isinstance(module, FourBitLinear)]
     for layer in layers:
         layer.few = 0
@@ -267,7 +266,7 @@ def _full(codes: Tensor, scales: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Codes and scales, as `FourBitLinear` takes them, of the nearest weights that four bits can say."""
+    """The weights rounded to four bits: codes and scales as `FourBitLinear` takes them."""
     groups = weight.float().reshape(len(weight), -1, GROUP)
     low, high = groups.aminmax(dim=-1, keepdim=True)
     scale = ((high - low) / 15).bfloat16().float().clamp(min=1e-8)

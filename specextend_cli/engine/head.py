@@ -1,9 +1,9 @@
-"""An EAGLE draft head: one or few decoder layers that continue the target's own states.
+"""An EAGLE draft head: one or a few decoder layers that continue the target's hidden states.
 
 EAGLE-1/2 (arXiv 2401.15077, 2406.16858) joins the target's last state with the next token's embedding in one linear
 layer. EAGLE-3 (arXiv 2503.01840) fuses states of several layers, and its first layer attends over embedding and state
-side by side. Both then feed on their own output. Built of transformers' stock Llama parts; the same module drafts and
-is trained.
+side by side. Further draft steps read the head's own output. It consists of transformers' Llama modules; the same
+module drafts and is trained.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ class HeadConfig:
     """Sizes and variants of a head; every published layout reduces to these.
 
     `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `feature_layers` are the
-    target's hidden states it reads, as transformers numbers them: i is the input of layer i, the number of layers is
-    the last state after the final norm. `rope` is transformers' `rope_parameters`. What the variants mean:
-    `norm_before_residual`: the first layer's residual is the normed state; `norm_before_fc`: one norm over all fused
-    states; `fc_norm`: one norm for each of them; `feeds_normed`: the head feeds on its output after the final norm.
-    `qkv_bias` is of the three projections into attention, `attention_bias` of the one out of it.
+    target's hidden states that it reads, as transformers numbers them: i is the input of layer i, the number of layers
+    the state after the final norm. `rope` is transformers' `rope_parameters`. `qkv_bias` belongs to the projections to
+    queries, keys and values, `attention_bias` to attention's output projection. Variants:
+    `norm_before_residual`: the first layer's residual is the normed state;
+    `norm_before_fc`: one norm over all fused states; `fc_norm`: one norm for each of them;
+    `feeds_normed`: the next step reads the output after the final norm.
     """
 
     generation: int
@@ -105,7 +106,7 @@ class _Layer(nn.Module):
             setattr(self.self_attn, name, nn.Linear(reads, stock.out_features, bias=config.qkv_bias))
         if self.is_fused:
             self.hidden_norm = LlamaRMSNorm(config.hidden, eps=config.eps)
-        # EAGLE-1's only norm before attention is the target's own final one, in what it reads.
+        # EAGLE-1's states have passed the target's final norm.
         if config.generation == 3 or index > 0:
             self.input_layernorm = LlamaRMSNorm(config.hidden, eps=config.eps)
         self.post_attention_layernorm = LlamaRMSNorm(config.hidden, eps=config.eps)
@@ -118,7 +119,7 @@ class _Layer(nn.Module):
         return out
 
     def remember(self, states: Tensor, embeddings: Tensor, rotary: tuple[Tensor, Tensor], cache: Cache) -> None:
-        """Add the keys and values of states whose own output nobody reads."""
+        """Append the keys and values of states whose output is not needed."""
         _, read = self._read(states, embeddings)
         attention = self.self_attn
         shape = (*read.shape[:-1], -1, attention.head_dim)
@@ -127,7 +128,7 @@ class _Layer(nn.Module):
         cache.update(keys, values, attention.layer_idx)
 
     def _read(self, states: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """The residual, and what attention reads."""
+        """The residual, and the input of attention."""
         if self.is_fused:
             normed = self.hidden_norm(states)
             residual = normed if self.norm_before_residual else states
@@ -138,8 +139,8 @@ class _Layer(nn.Module):
 class EagleHead(nn.Module):
     """Continues a target's states. Row i joins the target's state at position i with the token at i + 1.
 
-    `embedding` and, where the draft vocabulary is the target's, `lm_head` may be the target's own modules.
-    `draft_to_target` [draft vocabulary] holds, as published checkpoints do, each row's token id minus its row.
+    `embedding` and, with the target's vocabulary, `lm_head` may be the target's modules. `draft_to_target`
+    [draft vocabulary] is, as in published checkpoints, each row's token id minus its row.
     """
 
     draft_to_target: Tensor
@@ -165,14 +166,14 @@ class EagleHead(nn.Module):
         self.register_buffer("draft_to_target", torch.zeros(config.draft_vocabulary, dtype=torch.long))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EagleHead:
-        """Move or cast everything but RoPE's angles: in half precision they are off by radians at a few thousand."""
+        """Move or cast everything but RoPE's angles, which half precision makes wrong by radians at high positions."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
         return self
 
     @property
     def vocabulary(self) -> Tensor:
-        """The target's token of every row of the draft's vocabulary."""
+        """The target's token for each row of the draft vocabulary."""
         return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
 
     @property
@@ -182,7 +183,7 @@ class EagleHead(nn.Module):
         return frequencies.float()
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for its layers."""
+        """An empty cache for the head's layers."""
         weight = self.fc.weight
         return KVCache(self.llama, capacity=capacity, dtype=weight.dtype, device=weight.device)
 
@@ -208,7 +209,7 @@ class EagleHead(nn.Module):
         *,
         logits_to_keep: int = 0,
     ) -> HeadOutput:
-        """Join states [n, hidden] with the tokens [n] that follow them. `logits_to_keep` 0 keeps all.
+        """Run states [n, hidden], each joined with the token [n] after it. `logits_to_keep` 0 keeps all.
 
         States are `fuse`d features of the target, or the head's own output.
         """
@@ -226,7 +227,7 @@ class EagleHead(nn.Module):
     def advance(
         self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
     ) -> tuple[Tensor, Tensor]:
-        """What `lm_head` reads, and what the next step reads, both [n, hidden], for embedded tokens; see `forward`."""
+        """The inputs of `lm_head` and of the next step, both [n, hidden], for embedded tokens; see `forward`."""
         hidden, embeddings, rotary = self._join(embeddings, states, positions)
         for layer in self.layers:
             hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, context=context)
@@ -237,7 +238,7 @@ class EagleHead(nn.Module):
     def remember(
         self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
     ) -> None:
-        """`advance` for later rows' sake: the last layer makes keys and values only."""
+        """`advance` for the cache only: the last layer computes keys and values alone."""
         hidden, embeddings, rotary = self._join(self.embedding(tokens), states, positions)
         layers: Any = self.layers
         *earlier, last = layers
@@ -248,7 +249,7 @@ class EagleHead(nn.Module):
     def _join(
         self, embeddings: Tensor, states: Tensor, positions: Tensor
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """What the layers read, as a batch of one: states, embeddings and the rotation of their positions."""
+        """The inputs of the layers, as a batch of one: states, embeddings, and RoPE's cos and sin."""
         embeddings = embeddings.to(states.dtype)
         hidden = states
         if self.config.generation == 1:

@@ -114,7 +114,7 @@ class LanguageModel:
         logits_to_keep: int = 0,
         features: Sequence[int] = (),
     ) -> Output:
-        """Run tokens [n] at positions [n]; their keys are appended to the cache's reserved rows, uncommitted.
+        """Run tokens [n] at positions [n]; their keys are appended to the cache, uncommitted.
 
         `logits_to_keep` 0 keeps every token's logits, otherwise those of the last ones. `features` names hidden states
         as transformers numbers them: i is the input of layer i.

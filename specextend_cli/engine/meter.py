@@ -1,4 +1,4 @@
-"""Figures of a run, derived from its events: one consumer that the panel, `--json` and the benchmark share."""
+"""Statistics of a run, derived from its events, for the panel, `--json` and the benchmark alike."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from specextend_cli.engine.events import Event, Prefilled, Retrieved, Step
 
 ENOUGH_PLAIN, ENOUGH_DRAFTED = 8, 16
 """Steps without and with drafts that a speedup needs."""
-_UNSURE = 0.1  # the largest relative standard error of the mean cost of either, with which one is told
+_UNSURE = 0.1  # largest relative standard error of either mean cost with which a speedup is given
 
 
 @dataclass
 class _Cost:
-    """What steps took, in times of what a plain step was believed to take."""
+    """Durations of steps, in units of the plain step's estimated duration at the time."""
 
     steps: int = 0
     total: float = 0.0
@@ -31,14 +31,14 @@ class _Cost:
 
     @property
     def sure(self) -> bool:
-        """Whether the mean is known well, as it is not on a machine with other work to do."""
+        """Whether the mean is known well; on a busy machine it is not."""
         variance = max(self._squares / self.steps - self.mean**2, 0.0)
         return variance <= (_UNSURE * self.mean) ** 2 * (self.steps - 1)
 
 
 @dataclass
 class Meter:
-    """Feed it events; read its properties. Sums over every prompt it has seen."""
+    """Takes events with `add`; its properties are sums and means over all prompts."""
 
     prompt_tokens: int = 0
     prefill_seconds: float = 0.0
@@ -57,7 +57,7 @@ class Meter:
     _plain: _Cost = field(default_factory=_Cost)
     _drafted: _Cost = field(default_factory=_Cost)
     _drafted_tokens: int = 0
-    _retrieved: float = 0.0  # seconds, in times of a plain step
+    _retrieved: float = 0.0  # in plain steps
     _plain_seconds: float = 0.0  # of the last step
 
     def add(self, event: Event) -> None:
@@ -103,34 +103,34 @@ class Meter:
 
     @property
     def decode_seconds(self) -> float:
-        """Seconds spent decoding: drafting, verifying and retrieving, and writing several texts together."""
+        """Seconds of drafting, verifying, retrieving, and decoding in batches."""
         return self.draft_seconds + self.verify_seconds + self.retrieve_seconds + self.batched_seconds
 
     @property
     def tokens_per_second(self) -> float:
-        """Decoding speed; prefill is not in it."""
+        """Decoding speed, without prefill."""
         return (self.stepped + self.batched_tokens) / self.decode_seconds if self.decode_seconds else 0.0
 
     @property
     def stepped(self) -> int:
-        """Tokens emitted by steps of one sequence (all but the one each prefill gives)."""
+        """Tokens emitted by steps of single sequences, without the one that each prefill gives."""
         return sum(length * count for length, count in self.accepted_lengths.items())
 
     @property
     def accepted_length(self) -> float:
-        """Mean tokens a step of one sequence emits, bonus included; 1.0 is plain decoding, 0.0 before any step."""
+        """Mean tokens per step of single sequences, bonus included; 1.0 is plain decoding, 0.0 before any step."""
         return self.stepped / self.steps if self.steps else 0.0
 
     @property
     def hit(self) -> float | None:
-        """Mean share of the target's attention that fell on the drafter's working set; None without retrieval."""
+        """Mean share of the target's attention on the drafter's working set; None without retrieval."""
         return self._hits / self.retrievals if self.retrievals else None
 
     @property
     def speedup(self) -> float | None:
-        """Speed of single sequences against plain decoding, by the plain steps of the same run; texts written together
-        do not count. None where nothing was drafted, or what was measured of steps of either kind is too little or too
-        uneven to tell.
+        """Speed of single sequences relative to the plain steps of the same run; batches do not count.
+
+        None where nothing was drafted, or where steps of either kind are too few or too uneven.
         """
         plain, drafted = self._plain, self._drafted
         if plain.steps < ENOUGH_PLAIN or drafted.steps < ENOUGH_DRAFTED or not (plain.sure and drafted.sure):

@@ -1,8 +1,8 @@
-"""Files that are loaded as code, in a directory that nobody else can write: written whole, and checked before loading.
+"""Files that are loaded as code: written whole, in a directory that nobody else can write, checked before loading.
 
-A cache may lie where others can write, by `XDG_CACHE_HOME` or a careless `umask`; and a file may be cut off when a
-machine stops. So the directory belongs to us alone, as does everything above it that could be exchanged for another;
-and each file has its SHA-256 sum beside it, written with it, which is compared before the file is loaded.
+A cache may be writable for others, by `XDG_CACHE_HOME` or a permissive `umask`, and a file may be cut off when a
+machine stops. The directory must therefore belong to this user alone, as must every parent that could be replaced, and
+each file's SHA-256 sum is written beside it and compared before the file is loaded.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _RECORD = ".sha256"
 
 
 class UntrustedError(PermissionError):
-    """Somebody else could have written it; in words, with what to do."""
+    """Another user could have written the file; the message says what to do."""
 
 
 class DamagedError(OSError):
-    """It is not what was written; in words."""
+    """The file is not what was written."""
 
 
 def create(directory: Path) -> None:
-    """Create `directory`, and what leads there, for this user alone, whatever the umask; what is there stays."""
+    """Create `directory` and its parents for this user alone, whatever the umask; existing ones are unchanged."""
     for place in (*reversed(directory.parents), directory):
         place.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(directory: Path) -> None:
-    """Create `directory` for this user alone, or make it so. UntrustedError where others can exchange it."""
+    """Create `directory`, or restrict it, for this user alone. UntrustedError where others can replace it."""
     create(directory)
     real = directory.resolve()
     found = real.stat()
@@ -43,21 +43,21 @@ def make_private(directory: Path) -> None:
 
 
 def publish(made: Path, file: Path) -> None:
-    """Move `made`, which must lie beside it, to `file`, whole or not at all, and record what is in it."""
+    """Move `made`, from the same directory, to `file`, whole or not at all, and record its digest."""
     made.chmod(0o600)
     _sync(made)
     record, partial = _record(file), _record(made)
     partial.write_text(_digest(made))
     partial.chmod(0o600)
     _sync(partial)
-    file.unlink(missing_ok=True)  # an old file never stands beside the new record, which would make it damaged for good
+    file.unlink(missing_ok=True)  # an old file beside the new record would count as damaged for good
     partial.replace(record)
     made.replace(file)
     _sync(file.parent)
 
 
 def is_good(file: Path) -> bool:
-    """Whether `file` is there, ours, and what was written."""
+    """Whether `file` exists, is ours, and is what was written."""
     try:
         _check_file(file)
     except OSError:
@@ -66,7 +66,7 @@ def is_good(file: Path) -> bool:
 
 
 def checked(file: Path) -> Path:
-    """Where `file` really lies, to be loaded from there. UntrustedError, DamagedError, or another OSError."""
+    """The real path of `file`, to load it from. UntrustedError, DamagedError, or another OSError."""
     real = file.resolve(strict=True)
     _check_place(real.parent)
     _check_file(file)
@@ -92,9 +92,9 @@ def _check_file(file: Path) -> None:
 
 
 def _check_place(real: Path) -> None:
-    """UntrustedError unless only we and the system can write `real`, a path without links, or replace what leads there.
+    """UntrustedError unless only we and the system can write `real`, a path without links, or replace its parents.
 
-    In a directory with the sticky bit, such as /tmp, others cannot replace what is not theirs.
+    In a directory with the sticky bit, such as /tmp, others cannot replace files that are not theirs.
     """
     for place in (real, *real.parents):
         found = place.stat()
@@ -107,7 +107,7 @@ def _check_place(real: Path) -> None:
 
 
 def _trusted() -> set[int]:
-    """Users who could do anything anyhow: this one, root, and whoever owns the root of the file system."""
+    """Users with full power anyway: this one, root, and the owner of the file system's root."""
     return {0, os.geteuid(), Path("/").stat().st_uid}  # the last is root, under another number, in a user namespace
 
 
@@ -118,7 +118,7 @@ def _others_write(found: os.stat_result) -> bool:
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether nobody else is in the group: root's, or the one of this user's own name that many systems give."""
+    """Whether nobody else is in the group: root's, or the user's own group that many systems create."""
     if group == 0:
         return True
     with contextlib.suppress(KeyError):

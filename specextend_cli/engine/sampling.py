@@ -1,11 +1,11 @@
 """From logits to one chosen token per tree node.
 
-A tree node is a batch row whose sequence is the committed tokens followed by the node's ancestors and itself, so
-processors that look back (repetition penalty, n-gram blocking) are as exact in a tree as in a chain.
+A tree node is a batch row whose sequence is the committed tokens, the node's ancestors and itself, so repetition
+penalty and n-gram blocking are as exact in a tree as in a chain.
 
-Sampling draws by exponential races with noise that depends on (seed, position) alone: argmax(p / e) with e ~ Exp(1)
-draws from p, and noise that drafting never sees leaves that distribution untouched. Every node at one position shares
-its noise, so sampled output, too, equals plain decoding token for token, whatever the drafter.
+Sampling is an exponential race with noise that depends on (seed, position) alone: argmax(p / e) with e ~ Exp(1) draws
+from p. Drafting does not see the noise, so the distribution is the target's. All nodes at one position share the noise,
+so sampled output, too, equals plain decoding token for token with every drafter.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from transformers.generation.logits_process import TemperatureLogitsWarper
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.tree import DraftTree
 
-_BLOCK = 256  # numbers of which the largest is found first
+_BLOCK = 256  # columns whose maximum is found first
 
 
 class Sampler:
-    """Chooses tokens for one sequence. Feed it every committed token through `commit`."""
+    """Chooses tokens for one sequence. Pass it every committed token with `commit`."""
 
     def __init__(self, config: Sampling, prompt: Sequence[int], device: torch.device) -> None:
         self.config = config
@@ -37,7 +37,7 @@ class Sampler:
         self._noise: dict[int, Tensor] = {}
 
     def commit(self, tokens: Sequence[int]) -> None:
-        """Tokens that now belong to the output."""
+        """Append tokens to the output."""
         self.emitted += len(tokens)
         self._noise = {position: noise for position, noise in self._noise.items() if position >= self.emitted}
         if self._looks_back:
@@ -46,13 +46,12 @@ class Sampler:
     def choose(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
         """One token [n] for each row of logits [n, vocabulary].
 
-        Row i belongs to node i of `tree`, whose root is committed already; without a tree there is one row, the
-        prompt's last.
+        Row i belongs to node i of `tree`, whose root is committed; without a tree the one row is the prompt's last.
         """
         return _largest(self.ranking(logits, tree))
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
-        """What `choose` takes the largest of, [n, vocabulary] float32: penalized logits, or the race's p / e."""
+        """The scores [n, vocabulary] float32 that `choose` maximizes: penalized logits, or p / e when sampling."""
         logits = self._penalize(logits, tree) if self._looks_back else logits.float()
         if self.config.greedy:
             return logits
@@ -63,7 +62,7 @@ class Sampler:
 
     def _exponential(self, position: int, vocabulary: int) -> Tensor:
         if position not in self._noise:
-            # Weyl's constant spreads neighbouring positions; manual_seed then mixes the bits.
+            # Weyl's constant separates neighbouring positions; manual_seed then mixes the bits.
             self._generator.manual_seed((self.config.seed * 0x9E3779B97F4A7C15 + position) & (2**63 - 1))
             noise = torch.empty(vocabulary, device=self.device)
             self._noise[position] = noise.exponential_(generator=self._generator)
@@ -74,28 +73,28 @@ class Sampler:
         rows, valid = self._sequences(len(logits), tree)
         penalty = self.config.repetition_penalty
         if penalty != 1.0 and rows.shape[1]:
-            # Padding points at the row's last token, so that every write to one entry writes the same value.
+            # Padding repeats the row's last token, so that all writes to one entry have the same value.
             ids = rows if valid is None else torch.where(valid, rows, rows[:, -1:])
             seen = logits.gather(1, ids)
             penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
             if valid is not None and not len(self._context):
-                # The root has nothing behind it yet, and its padding points at nothing of its own.
+                # The root's row is all padding.
                 penalized = torch.where(valid[:, -1:], penalized, seen)
             logits.scatter_(1, ids, penalized)
         if (n := self.config.no_repeat_ngram) and rows.shape[1] >= n:
-            # A token may stand in many columns, of which one bans it: the least that is written there counts.
+            # A token may occur in several columns and is banned if one of them bans it: the minimum counts.
             limits = torch.where(_repeats(rows, valid, n), -torch.inf, torch.inf)
             logits.scatter_reduce_(1, rows[:, n - 1 :], limits, "amin")
         return logits
 
     def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor | None]:
-        """Tokens [n, w] that each row has behind it, right-aligned, and which are real [n, w] bool; None for all."""
+        """Tokens [n, w] before each row's choice, right-aligned, and which are no padding [n, w]; None if all are."""
         committed = self._context.expand(n, -1)
         if tree is None or n == 1:
             return committed, None
         valid = torch.ones_like(committed, dtype=torch.bool)
-        # The root is the context's last token; what each row adds are its other ancestors, in order of depth. A
-        # stable descending sort of the ancestor mask would left-align them; flipping twice aligns them to the right.
+        # The root is the context's last token; each row adds its other ancestors in order of depth, right-aligned by a
+        # stable sort of the ancestor mask.
         ancestors = tree.mask[:, 1:]
         order = ancestors.long().argsort(dim=1, stable=True)
         own = tree.tokens[1:].expand(n, -1).gather(1, order)
@@ -103,7 +102,7 @@ class Sampler:
         width = committed.shape[1] + own.shape[1]
         rows = torch.cat((committed, own), 1)
         valid = torch.cat((valid, own_valid), 1)
-        # Close the gap between the committed tokens and the ancestors so that n-grams run across it.
+        # Close the gap between the committed tokens and the ancestors, so that n-grams cross it.
         depth = own_valid.sum(1, keepdim=True)
         column = torch.arange(width, device=self.device).expand(n, -1)
         source = torch.where(column >= width - depth, column, column - (own.shape[1] - depth))
@@ -112,9 +111,9 @@ class Sampler:
 
 
 def _largest(rows: Tensor) -> Tensor:
-    """The index of each row's largest number, the first of several: of a block's, then within that block.
+    """The index of each row's first maximum: the block with it, then the place in the block.
 
-    On processors a maximum is found several times as fast as where it is.
+    On CPUs amax is several times as fast as argmax.
     """
     if rows.device.type != "cpu" or rows.shape[-1] % _BLOCK:
         return rows.argmax(-1)
@@ -139,8 +138,8 @@ def _warpers(config: Sampling) -> LogitsProcessorList:
 
 
 def _repeats(rows: Tensor, valid: Tensor | None, n: int) -> Tensor:
-    """Columns [rows, w - n + 1], from the n-th on, whose token would complete an n-gram that its row already holds."""
-    tail = rows[:, rows.shape[1] - n + 1 :]  # the last n-1 tokens: what a new n-gram would begin with
+    """Columns [rows, w - n + 1], from the n-th on, whose token would complete an n-gram that the row contains."""
+    tail = rows[:, rows.shape[1] - n + 1 :]  # the last n - 1 tokens, which begin the next n-gram
     grams = rows.unfold(1, n, 1)
     same = (grams[..., : n - 1] == tail[:, None]).all(-1)
     if valid is not None:

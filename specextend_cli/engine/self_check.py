@@ -1,7 +1,7 @@
-"""A model through the engine against the same model on its own attention, on a few tokens, when it is loaded.
+"""The check at load: a model's logits by the engine's attention must equal those by its own, on a few tokens.
 
-An architecture can compute with something that a registered attention function never sees: a mask of its own, another
-order of positions, attention to later tokens. It would run and write wrong text, so it is compared instead of trusted.
+Some architectures use what a registered attention function does not see: a mask of their own, another order of
+positions, attention to later tokens. They would run and produce wrong text.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.tree import DraftTree, from_lists
 
 _PROMPT = 11  # tokens, read in two chunks
-_PARENTS = (0, 0, 0, 1, 3)  # of the tree behind them
+_PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
 _BRANCHES = ((0, 1, 3, 4), (0, 2))  # its root-to-leaf paths
 _ROUNDING = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}  # of a row's norm
-_OUTLIERS = 0.25  # of the rows in half precision: rounding can send a token to other experts of a mixture
+_OUTLIERS = 0.25  # of the rows in half precision: rounding can route a token to other experts of a mixture
 
 Read = Callable[[Tensor, DraftTree], Tensor]
 """(prompt [n], tree) -> logits [n + nodes, vocabulary] of the prompt's tokens and the tree's nodes."""
@@ -28,7 +28,7 @@ Read = Callable[[Tensor, DraftTree], Tensor]
 def stock_logits(model: PreTrainedModel) -> Tensor:
     """Logits [rows, vocabulary] of the check's tokens by the model's own eager attention, which stays selected.
 
-    Raises whatever the model does where it has none.
+    A model without eager attention raises its own error.
     """
     model.set_attn_implementation("eager")
     prompt, tree = _tokens(model)
@@ -44,7 +44,7 @@ def stock_logits(model: PreTrainedModel) -> Tensor:
 
 @torch.inference_mode()
 def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
-    """How the logits that `read` computes differ from `stock` beyond rounding, in words; None where they do not."""
+    """How the logits by `read` differ from `stock` beyond rounding, in words; None if they do not."""
     ours = read(*_tokens(model)).float()
     stock = stock.float()
     if not bool(stock.isfinite().all()):
@@ -52,7 +52,7 @@ def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
     errors = (ours - stock).norm(dim=-1) / stock.norm(dim=-1).clamp(min=1e-12)
     limit = _ROUNDING.get(model.dtype, 0.1)
     allowed = 0.0 if model.dtype == torch.float32 else _OUTLIERS
-    wrong = ~(errors <= limit)  # what is no number is wrong, too
+    wrong = ~(errors <= limit)  # NaN is wrong, too
     for part, rows in (("a prompt", slice(None, _PROMPT)), ("a draft tree", slice(_PROMPT, None))):
         if float(wrong[rows].float().mean()) > allowed:
             size = float(errors[rows].median())
@@ -61,7 +61,7 @@ def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
 
 
 def _tokens(model: PreTrainedModel) -> tuple[Tensor, DraftTree]:
-    """From the middle of the vocabulary: behind the first tokens, which are special, rounding alone is large."""
+    """A prompt and a tree from the middle of the vocabulary: after special tokens, rounding alone is large."""
     vocabulary = int(model.config.vocab_size)
     ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, _PROMPT + len(_PARENTS)).long()
     tree = from_lists(ids[_PROMPT:].tolist(), _PARENTS, [1.0] * len(_PARENTS), model.device)

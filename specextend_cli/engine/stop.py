@@ -1,4 +1,4 @@
-"""When decoding ends."""
+"""The end of decoding: an end token, the token limit, or a stop string."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from specextend_cli.engine.events import Reason
 
 @dataclass
 class Stop:
-    """Ends at an `eos` token, after `max_tokens`, or when `until(tokens)` names a cut in the new tokens.
+    """Ends at an `eos` token, after `max_tokens`, or where `until(tokens)` says so.
 
-    `until` gets each step's tokens and returns how many of them to keep, or None to go on: stop strings need text,
-    which the engine does not know.
+    `until` gets each step's tokens and returns how many of them to keep, or None to go on. Its caller, who has the
+    tokenizer, looks for stop strings.
     """
 
     max_tokens: int
@@ -22,7 +22,7 @@ class Stop:
     count: int = field(default=0, init=False)
 
     def __call__(self, new: list[int]) -> tuple[list[int], Reason | None]:
-        """The part of `new` that is emitted, and why it ends there, if it does. The end token itself is emitted."""
+        """The part of `new` that is emitted, the end token included, and why decoding ends there, or None."""
         reason: Reason | None = None
         at = next((i for i, token in enumerate(new) if token in self.eos), None)
         if at is not None:

@@ -15,11 +15,11 @@ from specextend_cli.engine.tree import DraftTree
 
 
 class Target:
-    """One sequence at a time; `begin` forgets the last one.
+    """Holds one sequence at a time; `begin` forgets the last one.
 
-    `score_layers` are the layers whose attention `attention_from` averages (negative ones count from the last),
-    `attribution_layers` those of `segment_attention`.
-    Prefill and verification run on the model's attention back end unless given their own (to measure what it gains).
+    `attention_from` averages the attention of `score_layers`, `segment_attention` that of `attribution_layers`; layers
+    below 0 count from the last. Prefill and verification use the model's attention back end unless given their own, to
+    measure what it gains. ValueError for layers that the model does not have.
     """
 
     def __init__(
@@ -53,9 +53,8 @@ class Target:
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        context = ForwardContext(
-            self.prefill_backend, record=self.score_layers | self.attribution_layers, record_last=True
-        )
+        layers = self.score_layers | self.attribution_layers
+        context = ForwardContext(self.prefill_backend, record=layers, record_last=True)
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
         out = self.lm.forward(tokens, positions, self.cache, context=context, logits_to_keep=1, features=features)
         self.cache.commit()
@@ -80,11 +79,11 @@ class Target:
 
     @torch.inference_mode()
     def attention_from(self, path: Sequence[int]) -> Tensor:
-        """Where the nodes just kept looked (after prefill: [-1]), averaged over them: [length] float32, summing to 1.
+        """Mean attention of the nodes just kept (after prefill: [-1]): [length] float32, summing to 1.
 
-        Of one node, the row that eager attention would show there, mean over heads and over `score_layers` (SpecExtend,
-        section 4), but computed after acceptance from that node's query alone: 1/n of the work, and no layer has to
-        leave the fast path. The path's last node must be the last committed one.
+        For one node, the row of eager attention, mean over heads and over `score_layers` (SpecExtend, section 4). It is
+        computed after acceptance from that node's query alone: 1/n of the work, with every layer on its fast path. The
+        path's last node must be the last committed one.
         """
         return self._attention(self.score_layers, path).mean(0)
 
@@ -92,22 +91,22 @@ class Target:
     def segment_attention(self, path: Sequence[int], segment_starts: Tensor) -> Tensor:
         """Attention of the nodes just kept (after prefill: [-1]) by segment: [nodes, m - 1].
 
-        `segment_starts` [m] are ascending positions. Of the whole sequence a node sees, mean over heads and over
-        `attribution_layers`: rows sum to 1 at most.
+        `segment_starts` [m] are ascending positions. Mean over heads and over `attribution_layers`; a row sums to 1
+        over the whole sequence, so to 1 at most over the segments.
         """
         return segment_attention(self._attention(self.attribution_layers, path), segment_starts)
 
     @torch.inference_mode()
     def attention_in(self, layer: int, path: Sequence[int]) -> Tensor:
-        """Where the nodes just kept (after prefill: [-1]) looked in one of the recorded layers, counted from the first.
+        """Attention [nodes, length] float32 of the nodes just kept (after prefill: [-1]) in one recorded layer.
 
-        [nodes, length] float32, the mean over heads; rows sum to 1.
+        Mean over heads; rows sum to 1. `layer` counts from the first.
         """
         first = self.length - len(path)
         queries, scale = self._queries[layer]
         keys = self.cache.buffer[0, layer, :, : self.length]
         grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
-        # Keys by queries: processors multiply a tall matrix two to four times as fast as a wide one.
+        # Keys times queries: CPUs multiply a tall matrix two to four times as fast as a wide one.
         products = torch.matmul(keys, grouped.transpose(1, 2)).transpose(1, 2)
         logits = (products.float() * scale).reshape(-1, len(path), self.length)
         if len(path) > 1:

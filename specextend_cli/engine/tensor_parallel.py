@@ -1,8 +1,7 @@
-"""One target over several processes, each with a part of every layer's heads: the first leads, the others follow.
+"""Tensor parallelism (Megatron-LM, arXiv 1909.08053): one target over several processes, each with some of the heads.
 
-Tensor parallelism (Megatron-LM, arXiv 1909.08053), one process a GPU. Everything but the target's own forwards happens
-in the first process alone: it drafts, chooses tokens, keeps the clock and tells the others which forward is next, so
-that no two of them can disagree.
+There is one process per GPU. The first drafts, chooses tokens and measures time. It broadcasts every call of its
+target, and the others repeat the call on their part of the model, so that no two processes can disagree.
 """
 
 from __future__ import annotations
@@ -23,48 +22,48 @@ _END = "end"
 
 
 class ProcessGroup:
-    """The processes of torch's default group. Orders travel by host memory, whatever device the model is on."""
+    """The processes of torch's default group. Calls are broadcast through host memory on every device."""
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._orders = dist.new_group(backend="gloo")
+        self._calls = dist.new_group(backend="gloo")
 
-    def broadcast(self, *order: Any) -> None:
-        """From the first process to all others."""
-        dist.broadcast_object_list([order], src=0, group=self._orders)
+    def broadcast(self, *call: Any) -> None:
+        """Send a call from the first process to all others."""
+        dist.broadcast_object_list([call], src=0, group=self._calls)
 
     def receive(self) -> tuple[Any, ...]:
-        """What the first process tells next."""
+        """The first process's next call."""
         box: list[Any] = [None]
-        dist.broadcast_object_list(box, src=0, group=self._orders)
-        order: tuple[Any, ...] = box[0]
-        return order
+        dist.broadcast_object_list(box, src=0, group=self._calls)
+        call: tuple[Any, ...] = box[0]
+        return call
 
     def dismiss(self) -> None:
-        """There is nothing more to compute along with."""
+        """Let the other processes end."""
         self.broadcast(_END)
 
     def sum(self, own: Tensor) -> Tensor:
-        """Of every process's tensor; all of them take part, in the same order of calls. `own` becomes it."""
+        """Sum of every process's tensor, also in `own`. All processes call it in the same order."""
         dist.all_reduce(own)
         return own
 
     def mean(self, own: Tensor) -> Tensor:
-        """Likewise."""
+        """Mean of every process's tensor, as `sum`."""
         return self.sum(own) / self.size
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """One process after the other: what each does takes the host's memory for a while."""
+        """Let one process after the other run the block, which needs much host memory."""
         for _ in range(self.rank):
-            dist.barrier(self._orders)
+            dist.barrier(self._calls)
         yield
         for _ in range(self.rank, self.size):
-            dist.barrier(self._orders)
+            dist.barrier(self._calls)
 
 
 class LeadingTarget(Target):
-    """The first process's target: what it does, the others do with their heads."""
+    """The first process's target: the other processes repeat its calls."""
 
     def __init__(self, lm: LanguageModel, group: ProcessGroup, **settings: Any) -> None:
         super().__init__(lm, **settings)
@@ -105,7 +104,7 @@ class LeadingTarget(Target):
 
 @torch.inference_mode()
 def follow(target: Target, group: ProcessGroup) -> tuple[Any, ...]:
-    """Compute along, until an order is none for a target: that is returned."""
+    """Repeat the first process's calls on `target`; returns the first call that is not for a target."""
     device = target.lm.device
     while True:
         match group.receive():
@@ -121,5 +120,5 @@ def follow(target: Target, group: ProcessGroup) -> tuple[Any, ...]:
                 group.mean(target.attention_from(path))
             case ("segment_attention", path, starts):
                 group.mean(target.segment_attention(path, torch.tensor(starts, device=device)))
-            case order:
-                return order
+            case other:
+                return other

@@ -1,4 +1,4 @@
-"""A tree of guesses about what comes next, as flat tensors; plain decoding is the tree with one node."""
+"""A draft tree as flat tensors. Plain decoding is the tree with one node."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor
 class DraftTree:
     """Node 0, the root, is the last committed token, whose keys the target has not computed yet.
 
-    tokens [n] and parents [n] (int64), parents before children, the root its own parent; scores [n] (float32): the
-    drafter's estimate that the whole path to a node is accepted (root 1), never larger than its parent's. Siblings
-    are distinct; one that repeats another wastes a node and changes no output, because both get the same choice.
+    tokens [n] and parents [n] (int64), parents before children, the root its own parent. scores [n] (float32) estimate
+    the probability that the whole path to a node is accepted (root 1) and never exceed the parent's. Siblings are
+    distinct; a repeated one wastes a node and changes no output.
     """
 
     tokens: Tensor
@@ -28,13 +28,13 @@ class DraftTree:
 
     @cached_property
     def mask(self) -> Tensor:
-        """Ancestor-or-self, [n, n] bool: row i holds the nodes that node i may attend to."""
+        """Ancestor-or-self, [n, n] bool: row i marks the nodes that node i attends to."""
         n = len(self)
-        if n == 1:  # plain decoding, of which this is every step
+        if n == 1:  # every step of plain decoding
             return torch.ones(1, 1, dtype=torch.bool, device=self.tokens.device)
         reach = torch.eye(n, device=self.tokens.device)
         reach[torch.arange(n, device=self.tokens.device), self.parents] = 1
-        # Squaring doubles the reach, so a path of n nodes closes in log2(n) products and nothing is read by the host.
+        # Squaring doubles the reach: log2(n) products close a path of n nodes, and the host reads nothing.
         for _ in range((n - 1).bit_length()):
             reach = (reach @ reach).clamp_(max=1)
         return reach > 0
@@ -45,12 +45,11 @@ class DraftTree:
         return self.mask.sum(-1) - 1
 
     def repaired(self, token: int, vocabulary: int) -> DraftTree:
-        """The same tree if it is a valid one around `token`, else the nearest one that is.
+        """The same tree if it is a valid one around `token`, else a valid one near it.
 
-        Tokens are brought into [0, vocabulary), parents before their children, and scores into [0, 1], no larger than
-        the parent's; a score that is not a number becomes 0. Tensors that do not belong together leave the root alone.
-        Any such tree is lossless to verify, so a drafter cannot harm, whatever it proposes. Nothing is read by the
-        host.
+        Tokens are clamped to [0, vocabulary), parents moved before their children, scores clamped to [0, 1] and to the
+        parent's; a score that is not a number becomes 0. Tensors of different shapes or devices give the root alone.
+        Verifying any such tree is lossless, so a faulty drafter cannot change the output. The host reads nothing.
         """
         n, device = self.tokens.numel(), self.tokens.device
         if n == 0 or any(
@@ -63,7 +62,7 @@ class DraftTree:
         parents = torch.minimum(self.parents.long().clamp(min=0), (order - 1).clamp_(min=0))
         scores = torch.nan_to_num(self.scores.float(), nan=0.0).clamp_(0.0, 1.0)
         scores[0] = 1.0
-        # The smallest score along each path, by pointers that jump twice as far each time.
+        # The smallest score along each path, by pointer doubling.
         ancestors = parents
         for _ in range((n - 1).bit_length()):
             scores = torch.minimum(scores, scores[ancestors])
@@ -72,11 +71,11 @@ class DraftTree:
 
     @property
     def is_finite(self) -> bool:
-        """Whether every score is a number. Read by the host."""
+        """Whether every score is a number; the host reads it."""
         return bool(self.scores.isfinite().all())
 
     def best(self, n: int) -> DraftTree:
-        """The n nodes of highest score. Scores never rise along a path, so what is left is a tree."""
+        """The n nodes of highest score. Scores never rise along a path, so they form a tree."""
         if n >= len(self):
             return self
         # A stable sort keeps a parent ahead of a child with an equal score.
@@ -94,7 +93,7 @@ def root(token: int, device: torch.device | str = "cpu") -> DraftTree:
 def from_lists(
     tokens: Sequence[int], parents: Sequence[int], scores: Sequence[float], device: torch.device | str = "cpu"
 ) -> DraftTree:
-    """A tree built on the host, moved to the device in one piece each."""
+    """A tree from host lists, with one transfer per tensor."""
     return DraftTree(
         torch.tensor(tokens, dtype=torch.long).to(device),
         torch.tensor(parents, dtype=torch.long).to(device),

@@ -1,4 +1,4 @@
-"""Acceptance: follow the draft tree as far as it says what the target chose. It does not know how the target chose."""
+"""Acceptance: follow the draft tree as far as it agrees with the target's choices, however these were made."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from specextend_cli.engine.tree import DraftTree
 
 
 class Acceptance(NamedTuple):
-    """`path`: accepted nodes, root first. `tokens`: what is emitted, the accepted nodes' tokens and the bonus token."""
+    """`path`: accepted nodes, root first. `tokens`: the emitted ones, those of accepted nodes and the bonus token."""
 
     path: list[int]
     tokens: list[int]
 
 
 def accept(tree: DraftTree, choice: Tensor) -> Acceptance:
-    """The deepest node all of whose path agrees with the target's `choice` [n], one token per node.
+    """The deepest path that agrees with the target's `choice` [n], one token per node.
 
-    A node is right when its token is what the target chose at its parent; the path of a right node whose ancestors
-    are right is exactly what plain decoding would have emitted, whatever made the choice: argmax, or a draw from the
-    target's distribution. Distinct siblings mean that at most one child of a node is right. Reads from the device once.
+    A node is right when its token is the target's choice at its parent. A path of right nodes is what plain decoding
+    emits, whether the choice is argmax or a draw from the target's distribution. At most one child of a node is right,
+    because siblings are distinct. The host reads the device once.
     """
     if len(tree) == 1:
         return Acceptance([0], choice.tolist())

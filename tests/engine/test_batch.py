@@ -10,11 +10,10 @@ from tiny_models import ARCHITECTURES, generate, prompt, tiny
 
 from specextend_cli.engine.batch import BatchRequest, States, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.decode import decode
+from specextend_cli.engine.decode import decode, prefill_chunks
 from specextend_cli.engine.drafters import NoDrafter
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 

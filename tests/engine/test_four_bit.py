@@ -99,7 +99,7 @@ def test_layers_of_one_input_are_one_product(rows: int, dtype: torch.dtype, tole
     }
     assert use_four_bit(model, weights)
     layers = {name: attention.get_submodule(name) for name in names}
-    assert len({layer.together for layer in layers.values()}) == 1
+    assert len({layer.joined for layer in layers.values()}) == 1
     x = torch.randn(1, rows, 128, generator=torch.Generator().manual_seed(1)).to(dtype)
     for order in (names, names[::-1]):
         for name in order:

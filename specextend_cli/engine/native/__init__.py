@@ -1,4 +1,4 @@
-"""Our own kernels for processors with AVX-512: C++ that is compiled once, for the machine it runs on."""
+"""Our own kernels for CPUs with AVX-512: C++ that is compiled once, on the machine that runs it."""
 
 from specextend_cli.engine.native.compiler import CannotCompileError
 from specextend_cli.engine.native.library import Library, is_loaded, version

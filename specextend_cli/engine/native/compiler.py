@@ -1,4 +1,4 @@
-"""The C++ compiler, and the processor that it compiles for."""
+"""The C++ compiler, and the CPU that it compiles for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class CannotCompileError(Exception):
-    """Nothing can be compiled of this, or on this machine; in words."""
+    """Something cannot be compiled, or not on this machine."""
 
 
 def compiler() -> str:
@@ -23,7 +23,7 @@ def compiler() -> str:
 
 @cache
 def processor() -> tuple[str, ...]:
-    """What machine code is made for: homes are shared by machines, and one may lack another's instructions."""
+    """What machine code depends on: machines that share a home directory may have different instructions."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next((line for line in lines if line.startswith(("flags", "Features"))), ""), platform.machine()
@@ -32,5 +32,5 @@ def processor() -> tuple[str, ...]:
 
 
 def first_line(error: BaseException) -> str:
-    """Of an error's message, which may be a compiler's whole output."""
+    """The first line of an error's message, which may be a compiler's whole output."""
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]

@@ -1,7 +1,7 @@
-"""The kernels as a library of operators, `torch.ops.specextend`: made by the user's own compiler, loaded into torch.
+"""The kernels as a library of operators, `torch.ops.specextend`, compiled on the user's machine and loaded into torch.
 
-Shipped ready-made, they would need a wheel for every processor, system and version of torch. They are a few headers,
-and a machine that can compile decoder layers (`program.py`) can compile these, for its own instructions.
+Shipped compiled, they would need a wheel for every CPU, system and version of torch. They are a few headers, and a
+machine that can compile decoder layers (`cpu/layer_program.py`) can compile these for its own instructions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from specextend_cli.engine.private_files import DamagedError, checked, is_good, 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
 _NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}
-# Threads are torch's, by its OpenMP; numbers of 16 bits are read by twos, as words; what is rounded alike in two places
-# must not be contracted in one of them.
+# -fopenmp: threads are torch's. -fno-strict-aliasing: two numbers of 16 bits are read as one word. -ffp-contract=off:
+# the same arithmetic in two places must round alike.
 _FLAGS = (
     *("-O3", "-march=native", "-std=c++20", "-fno-strict-aliasing", "-ffp-contract=off"),
     *("-fPIC", "-shared", "-fopenmp"),
@@ -34,25 +34,25 @@ _LONGEST = 300  # seconds
 
 @dataclass(frozen=True)
 class Library:
-    """The file that holds, or is to hold, the kernels of this version on this machine."""
+    """The file of this version's kernels for this machine, whether it exists or not."""
 
     file: Path
 
     @classmethod
     def within(cls, directory: Path) -> Library:
-        """CannotCompileError: this processor has not the instructions that they are written in."""
+        """CannotCompileError if the CPU lacks the instructions that the kernels use."""
         if not set(processor()[0].split()) >= _NEEDED:
-            raise CannotCompileError("the processor lacks AVX-512 with products in bfloat16 and eight bits")
+            raise CannotCompileError("the CPU lacks AVX-512 with products in bfloat16 and eight bits")
         facts = (torch.__version__, torch.compiled_with_cxx11_abi(), processor(), _FLAGS, version())
         return cls(directory / f"kernels-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so")
 
     @property
     def is_made(self) -> bool:
-        """Whether the file is there, whole, and ours; else `make` it."""
+        """Whether the file exists, whole, and ours; otherwise `make` it."""
         return is_good(self.file)
 
     def make(self) -> None:
-        """Compile; takes half a minute. CannotCompileError, with nothing left in `file`."""
+        """Compile, about half a minute. CannotCompileError, with no file left."""
         root = Path(torch.__file__).parent
         include = (root / "include", root / "include" / "torch" / "csrc" / "api" / "include")
         made = self.file.with_name(f"{self.file.name}.{os.getpid()}")
@@ -76,9 +76,9 @@ class Library:
             made.unlink(missing_ok=True)
 
     def load(self) -> None:
-        """Into this process, for good.
+        """Load into this process, for its lifetime.
 
-        CannotCompileError: it is damaged, others could have written it, or the system does not let it in.
+        CannotCompileError if it is damaged, could have been written by others, or cannot be loaded.
         """
         if is_loaded():
             return
@@ -91,7 +91,7 @@ class Library:
         try:
             torch.ops.load_library(str(file))
         except OSError as error:
-            # Not removed: where nothing can be loaded from, every run would make it again.
+            # Not removed: where no library can be loaded, every run would compile it again.
             raise CannotCompileError(f"{first_line(error.__cause__ or error)}; remove {self.file}") from error
         torch.library.register_fake("specextend::int4_matmul", _int4_matmul)
         torch.library.register_fake("specextend::attend", _attend)
@@ -100,7 +100,7 @@ class Library:
 
 @cache
 def version() -> str:
-    """Of the kernels' sources: programs that call them are of one version."""
+    """A digest of the kernels' sources, for programs that call them."""
     return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 
