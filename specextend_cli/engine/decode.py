@@ -39,9 +39,9 @@ def decode(
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    No prefill chunk crosses the end of the first `shared_prefix` tokens (see `prefill_chunks`). `segment_starts`, ascending
-    positions, divide the prompt into segments, the last position ending the last one; every `attribution_interval`
-    steps, `Step.attribution` is the attention that each segment got.
+    No prefill chunk crosses the end of the first `shared_prefix` tokens. `segment_starts`, ascending positions, divide
+    the prompt into segments, the last position ending the last one; every `attribution_interval` steps,
+    `Step.attribution` is the attention that each segment got.
 
     Losslessness: for every drafter the tokens are those of plain decoding. They are the same in float32; in half
     precision, a tree's and a single token's matrix products may round differently.

@@ -90,7 +90,7 @@ class Packed(nn.Module, ABC):
 
 
 class Tiles(Packed):
-    """For our own kernel (`native/four_bit.h`): tiles of sixteen rows.
+    """For our own kernel (`native/int4_matmul.h`): tiles of sixteen rows.
 
     Codes [rows / 16, columns / 8, 64] hold eight columns of every row; scales [rows / 16, columns / 32, 2, 16]. Two
     parts lie side by side as twice as many columns.

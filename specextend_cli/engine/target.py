@@ -18,8 +18,8 @@ class Target:
     """Holds one sequence at a time; `begin` forgets the last one.
 
     `attention_from` averages the attention of `score_layers`, `segment_attention` that of `attribution_layers`; layers
-    below 0 count from the last. Prefill and verification use the model's attention back end unless given their own, to
-    measure what it gains. ValueError for layers that the model does not have.
+    below 0 count from the last. ValueError for layers that the model does not have. The benchmark exchanges the
+    attention back ends of prefill and verification.
     """
 
     def __init__(
@@ -28,12 +28,10 @@ class Target:
         *,
         score_layers: Sequence[int] = (-1,),
         attribution_layers: Sequence[int] = (),
-        prefill_backend: Backend | None = None,
-        verify_backend: Backend | None = None,
     ) -> None:
         self.lm = lm
-        self.prefill_backend = prefill_backend or lm.backend
-        self.verify_backend = verify_backend or lm.backend
+        self.prefill_backend: Backend = lm.backend
+        self.verify_backend: Backend = lm.backend
         asked = (*score_layers, *attribution_layers)
         if not all(-lm.layers <= layer < lm.layers for layer in asked):
             raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {asked}")

@@ -84,7 +84,7 @@ def expected() -> list[int]:
 def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
     target: Target, expected: list[int], handed: list[DraftTree], gate: bool
 ) -> None:
-    assert run(target, HostileDrafter(handed), TOKENS, small("full"), enabled=gate, new=NEW)[0] == expected
+    assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,7 +10,6 @@ import triton.language as tl
 def chunk_log_sums(
     q: tl.tensor,  # [H, D]
     k: tl.tensor,  # [H_kv, T, D]
-    length: tl.tensor,  # one integer on the device, or unused
     out: tl.tensor,  # [H, chunks] float32, contiguous, natural logarithms
     total: tl.tensor,
     chunks: tl.tensor,
@@ -26,12 +25,9 @@ def chunk_log_sums(
     BLOCK_M: tl.constexpr,
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
-    HAS_LENGTH: tl.constexpr,
 ) -> None:
     """Grid (blocks of CHUNKS chunks, key heads): log-sum-exps of the chunks, minus infinity without keys."""
     head = tl.program_id(1)
-    if HAS_LENGTH:
-        total = tl.load(length).to(tl.int32)
     row = tl.arange(0, BLOCK_M)
     query_head = head * GROUPS + row
     d = tl.arange(0, BLOCK_D)

@@ -17,14 +17,11 @@ from specextend_cli.engine.attention.triton_plan import power_of_two
 _KEYS = 128  # per program
 
 
-def chunk_attention(
-    queries: Tensor, keys: Tensor, scale: float, *, chunk: int = 32, length: Tensor | None = None
-) -> Tensor:
+def chunk_attention(queries: Tensor, keys: Tensor, scale: float, *, chunk: int = 32) -> Tensor:
     """queries [H, d], keys [H_kv, T, d], any strides -> [ceil(T / chunk)] float32: mean over heads, summing to 1.
 
-    Chunks are cut from the start; `chunk` 1 gives every key's own share. With `length` (one integer on the device,
-    1 <= length <= T) the keys end there, and chunks behind it get 0. On CUDA, or in Triton's interpreter. ValueError
-    for a chunk that is not a power of two up to 128.
+    Chunks are cut from the start; `chunk` 1 gives every key's own share. On CUDA, or in Triton's interpreter.
+    ValueError for a chunk that is not a power of two up to 128.
     """
     from specextend_cli.engine.attention.triton_score_kernel import chunk_log_sums
 
@@ -37,7 +34,6 @@ def chunk_attention(
     chunk_log_sums[(-(-total // _KEYS), kv_heads)](
         queries,
         keys,
-        sums if length is None else length,  # an unused pointer
         sums,
         total,
         chunks,
@@ -50,7 +46,6 @@ def chunk_attention(
         BLOCK_M=power_of_two(groups),
         CHUNK=chunk,
         CHUNKS=_KEYS // chunk,
-        HAS_LENGTH=length is not None,
         num_warps=4,
     )
     return sums.softmax(-1).mean(0)

@@ -1,10 +1,10 @@
-// Attention of a few queries over many keys: a token's, a tree's, or a batch's of tokens.
+// Attention of a few queries over many keys: those of a token, a tree, or a batch of tokens.
 //
 // Queries that share a key head are folded into rows over the same keys (grouped-query attention), and the keys are cut
-// into parts, so that every thread has some (split-KV). A part is read once, in blocks (`flash_decode.h`).
+// into parts, one task each (split-KV). A part is read once, in blocks (`flash_decode.h`).
 //
-// Parts and blocks begin at multiples of their sizes, and a node's own keys, its ancestors' and its, take the lanes
-// that they will have once they are cached. So a node gets, to the bit, what plain decoding gets in its place.
+// Parts and blocks begin at multiples of their sizes, and the keys of a node and its ancestors take the lanes that they
+// will have once cached. A node's result therefore equals plain decoding's bit for bit.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -43,7 +43,7 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
   const at::Tensor space = at::empty({batch * heads * parts * each}, q.options().dtype(at::kFloat));
   float* const all = space.mutable_data_ptr<float>();
 
-  const auto gathered = [&](int64_t head, int64_t part) {
+  const auto partial = [&](int64_t head, int64_t part) {
     return PartialSoftmax::at(all + (head * parts + part) * each, rows, dim);
   };
   const auto span_of = [](const at::Tensor& k, const at::Tensor& v, int64_t b, int64_t h, int64_t first,
@@ -60,7 +60,7 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
       if (part > end_part) continue;
       reader.ask(folded.const_data_ptr<T>() + head * rows * dim);
       for (int64_t later = part < end_part ? part : parts - 1; later >= part; --later) {
-        reader.gather_in(gathered(head, later));
+        reader.gather_in(partial(head, later));
         reader.clear();
       }
       int64_t first = part * kPart;
@@ -69,7 +69,7 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
       if (part == end_part)
         reader.see_end(span_of(keys, values, b, h, first, length - first), span_of(own_keys, own_values, b, h, 0, own),
                        paths, tree_mask, scale,
-                       [&](int64_t block) { return gathered(head, (first / kBlock + block) / (kPart / kBlock)); });
+                       [&](int64_t block) { return partial(head, (first / kBlock + block) / (kPart / kBlock)); });
     }
   });
 
@@ -81,12 +81,12 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i / rows, row = i % rows;
       float top = kNegInf;
-      for (int64_t part = 0; part < parts; ++part) top = std::max(top, gathered(head, part).top[row]);
+      for (int64_t part = 0; part < parts; ++part) top = std::max(top, partial(head, part).top[row]);
       __m512 total = _mm512_setzero_ps();
       int64_t count = 0;
       for (int64_t part = 0; part < parts; ++part) {
-        const PartialSoftmax one = gathered(head, part);
-        if (one.top[row] == kNegInf) continue;  // nothing else was set
+        const PartialSoftmax one = partial(head, part);
+        if (one.top[row] == kNegInf) continue;  // its other fields are not set
         shares[count] = std::exp(one.top[row] - top);
         gathers[count] = one.out + row * dim;
         total = _mm512_fmadd_ps(one.total_of(row), _mm512_set1_ps(shares[count++]), total);
@@ -104,8 +104,8 @@ at::Tensor attend_of(const at::Tensor& q, const at::Tensor& own_keys, const at::
 }
 
 // q [b, H, n, d] over the cached keys and values [b, H_kv, seen, d] and the tree's own [b, H_kv, m, d] -> [b, H, n, d].
-// `tree` [n, m] float32 is added to the scores of own keys; in `hidden` [b, 1, 1, seen], a sequence of a batch ends at
-// the first -inf. d is a multiple of 32. A row sees one key at least.
+// `tree` [n, m] float32 is added to the scores of own keys; with `hidden` [b, 1, 1, seen], each sequence of a batch
+// ends at its first -inf. d is a multiple of 32. Every row sees at least one key.
 inline at::Tensor attend(const at::Tensor& q, const at::Tensor& own_keys, const at::Tensor& own_values,
                          const at::Tensor& keys, const at::Tensor& values, const at::Tensor& tree,
                          const std::optional<at::Tensor>& hidden, double scale) {
@@ -122,7 +122,7 @@ inline at::Tensor attend(const at::Tensor& q, const at::Tensor& own_keys, const 
               "attend: the tree's mask is float32 [n, m]");
   TORCH_CHECK(!hidden || (hidden->is_contiguous() && hidden->numel() == batch * seen &&
                           hidden->scalar_type() == q.scalar_type()),
-              "attend: what is hidden is [b, 1, 1, seen]");
+              "attend: hidden is [b, 1, 1, seen]");
   const auto scaled = static_cast<float>(scale);
   if (q.scalar_type() == at::kBFloat16)
     return attend_of<c10::BFloat16>(q, own_keys, own_values, keys, values, tree, hidden, scaled);

@@ -1,7 +1,7 @@
-// Reads keys and values once, for all the queries that share them.
+// Flash decoding: reads keys and values once for all queries that share them.
 //
-// A block of keys stays in the first cache: transposed, so that a register holds sixteen keys, they are multiplied with
-// all rows, and so are the values after an online softmax. Sums are float32.
+// A block of keys stays in the L1 cache. Its keys are transposed, so that a register holds sixteen of them, and
+// multiplied with all rows; after an online softmax so are its values. Sums are float32.
 #pragma once
 
 #include <algorithm>
@@ -15,22 +15,22 @@
 namespace specextend {
 
 constexpr int64_t kBlock = 64;  // keys
-constexpr int64_t kRows = 6;    // that are multiplied at a time: their sums fit the registers
+constexpr int64_t kRows = 6;    // multiplied at a time: their sums fit the registers
 constexpr float kNegInf = -std::numeric_limits<float>::infinity();
-constexpr float kSlack = 8;  // that a score may be above the one that shares are relative to: e^8 is no large share
+constexpr float kSlack = 8;  // by which scores may exceed the subtracted maximum: e^8 does not overflow
 
-// e to the x, for x <= `kSlack`, to a few parts in a million; of what is no number, none.
+// e^x for x <= `kSlack`, to a few parts in a million; NaN stays NaN.
 inline __m512 exponential(__m512 x) {
   const __m512 scaled = _mm512_mul_ps(_mm512_max_ps(_mm512_set1_ps(-87), x), _mm512_set1_ps(1.44269504f));
   const __m512 whole = _mm512_roundscale_ps(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 rest = _mm512_sub_ps(scaled, whole);
-  __m512 sum = _mm512_set1_ps(1.54035304e-4f);  // of 2^rest, Taylor's
+  __m512 sum = _mm512_set1_ps(1.54035304e-4f);  // Taylor series of 2^rest
   for (float term : {1.33335581e-3f, 9.61812911e-3f, 5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f, 1.f})
     sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(term));
   return _mm512_scalef_ps(sum, whole);
 }
 
-// Rows of 16 words become columns.
+// Transposes 16 rows of 16 words.
 inline void transpose(__m512i rows[kLanes]) {
   __m512i half[kLanes];
 #pragma GCC unroll 16
@@ -61,7 +61,7 @@ inline void transpose(__m512i rows[kLanes]) {
   }
 }
 
-// For sixteen numbers of two rows, from `first` on: one of the first, one of the second, and so on.
+// Indices that interleave sixteen numbers of two rows, from `first` on.
 constexpr std::array<uint16_t, 32> alternating(int first) {
   std::array<uint16_t, 32> order = {};
   for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(first + i / 2 + i % 2 * 32);
@@ -70,22 +70,22 @@ constexpr std::array<uint16_t, 32> alternating(int first) {
 
 alignas(64) constexpr std::array<uint16_t, 32> kOrder[2] = {alternating(0), alternating(16)};
 
-// Two rows of 32 numbers of 16 bits become one of pairs: 32 lanes, in two registers.
+// Interleaves two rows of 32 numbers of 16 bits into 32 lanes of pairs, in two registers.
 inline void interleave(__m512i even, __m512i odd, __m512i pairs[2]) {
   pairs[0] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[0]), odd);
   pairs[1] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[1]), odd);
 }
 
-// Keys and values of one head, or some of them.
+// Some keys and values of one head.
 template <typename T>
 struct Span {
   const T *keys, *values;
   int64_t key_stride, value_stride, count;
 };
 
-// Asks for a block of keys and values before it is read, a few rows at a time, while the block before it is worked on:
-// so memory works while products do. The pace is that of a token's rows of 64 numbers in bfloat16; of more rows, or
-// wider ones, all is asked for sooner. Asking for what is not there does no harm.
+// Prefetches the next block of keys and values, a few rows at a time, while the present one is computed. The pace suits
+// a token's rows of 64 numbers in bfloat16; with more or wider rows, prefetching ends sooner. Prefetching past the end
+// of the memory is harmless.
 template <typename T>
 class Prefetcher {
  public:
@@ -113,10 +113,10 @@ class Prefetcher {
   int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, left_ = 0;
 };
 
-// What the rows of one head have gathered of one part. While a row's `top` is `kNegInf`, it has nothing else.
+// The softmax of one head's rows over one part of the keys. While a row's `top` is `kNegInf`, the rest is not set.
 struct PartialSoftmax {
-  float* out;    // [rows, dim], times the total
-  float* top;    // [rows], the largest score, or one that is at most `kSlack` less
+  float* out;    // [rows, dim], unnormalized
+  float* top;    // [rows], the largest score, less at most `kSlack`
   float* total;  // [rows, lanes], of exp(score - top)
 
   static int64_t size(int64_t rows, int64_t dim) { return rows * (dim + 1 + kLanes); }
@@ -128,7 +128,7 @@ struct PartialSoftmax {
   __m512 total_of(int64_t row) const { return _mm512_loadu_ps(total + row * kLanes); }
 };
 
-// The own keys that every node sees, its ancestors' and its, in order.
+// The own keys that each node sees, its ancestors' and its own, in order.
 class Paths {
  public:
   int64_t longest = 0;
@@ -150,7 +150,7 @@ class Paths {
 
   int64_t nodes() const { return static_cast<int64_t>(starts_.size()) - 1; }
 
-  // At most `room` keys of a node's, from its `first` on.
+  // At most `room` keys of a node, from its `first` on.
   Some of(int64_t node, int64_t first, int64_t room) const {
     const int64_t from = starts_[node] + first;
     return {keys_.data() + from, std::clamp<int64_t>(starts_[node + 1] - from, 0, room)};
@@ -160,7 +160,7 @@ class Paths {
   std::vector<int64_t> keys_, starts_;
 };
 
-// Reads keys and values of a head for all of its rows.
+// Attention of all rows of a head over blocks of keys and values.
 template <typename T>
 class Reader {
  public:
@@ -177,7 +177,7 @@ class Reader {
   // The head's queries [rows, dim].
   void ask(const T* q) { q_ = reinterpret_cast<const uint32_t*>(q); }
 
-  // What is seen from now on is gathered there.
+  // The following blocks are added to `part`.
   void gather_in(const PartialSoftmax& part) { part_ = part; }
 
   void clear() const { std::fill_n(part_.top, rows_, kNegInf); }
@@ -207,9 +207,9 @@ class Reader {
     each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
   }
 
-  // The end of a sequence: the cached keys of a block that is not full, `last`, and behind them each node's own, in
-  // this block and further ones. `tree` [nodes, own] is added to the scores of own keys; `part_of` the i-th of these
-  // blocks says where it is gathered.
+  // The end of a sequence: the cached keys of a block that is not full, `last`, and after them each node's own, in this
+  // block and further ones. `tree` [nodes, own] is added to the scores of own keys; the i-th block is added to
+  // `part_of(i)`.
   template <typename PartOf>
   void see_end(const Span<T>& last, const Span<T>& own, const Paths& paths, const float* tree, float scale,
                const PartOf& part_of) {
@@ -261,7 +261,7 @@ class Reader {
     int64_t row = 0;
     for (; rows_ - row == kRows || rows_ - row > kRows + 2; row += kRows)
       work(std::integral_constant<int, kRows>(), row);
-    if (rows_ - row > kRows) {  // not six and one or two, whose sums are too few not to wait for each other
+    if (rows_ - row > kRows) {  // four and the rest: one or two rows alone have too few sums to hide latency
       work(std::integral_constant<int, 4>(), row);
       row += 4;
     }
@@ -307,7 +307,7 @@ class Reader {
     }
   }
 
-  // Numbers of a key's values, from `at` on, beside those of the next key's, or zeros: a word for each dimension.
+  // A key's values from `at` on, paired with the next key's, or with zeros: one word per dimension.
   static void side_by_side(const T* values, const T* next, int64_t at, __m512i columns[kNumbers]) {
     const __m512i row = _mm512_loadu_si512(values + at);
     if constexpr (kNumbers == 1)
@@ -316,8 +316,7 @@ class Reader {
       interleave(row, next ? _mm512_loadu_si512(next + at) : _mm512_setzero_si512(), columns);
   }
 
-  // Scores of `Count` rows, to [rows, stride], 32 keys at a time: as many sums as hide what one of them waits for the
-  // one before.
+  // Scores of `Count` rows, written to [rows, stride], 32 keys at a time to hide latency.
   template <int Count>
   void score(int64_t row, int64_t keys, float* scores, int64_t stride) {
     const int64_t words = dim_ / kNumbers;
@@ -342,7 +341,7 @@ class Reader {
     }
   }
 
-  // Scores, and what is `added` to them if anything is, to shares.
+  // Scores, plus `added` if not null, to softmax shares.
   void weigh(int64_t row, int64_t keys, float scale, const float* added) {
     float* scores = &scores_[row * kBlock];
     T* shares = &shares_[row * kBlock];
@@ -370,7 +369,7 @@ class Reader {
     if (!nothing) add(row, sum);
   }
 
-  // The same, number by number if they are finite, for a whole block that nothing is hidden of or added to.
+  // The same, with equal results for finite scores, for a whole block with nothing masked or added.
   void weigh_block(int64_t row, float scale) {
     constexpr int64_t lanes = kBlock / kLanes;
     __m512 seen[lanes], highest = _mm512_set1_ps(kNegInf);
@@ -390,12 +389,12 @@ class Reader {
     add(row, sum);
   }
 
-  // The score that a row's shares are relative to: the largest so far, or one that is at most `kSlack` less, because
-  // what was gathered has to be brought to the scale of another.
+  // The score subtracted from a row's scores: the largest so far, less at most `kSlack`, because every change rescales
+  // the sums.
   float relative_to(int64_t row, __m512 highest) {
     float& top = part_.top[row];
     if (_mm512_cmp_ps_mask(highest, _mm512_set1_ps(top + kSlack), _CMP_NLE_UQ)) {
-      const float now = std::max(_mm512_reduce_max_ps(highest), top);  // in this order, what is no number stays
+      const float now = std::max(_mm512_reduce_max_ps(highest), top);  // in this order, NaN stays
       const __m512 keep = _mm512_set1_ps(std::exp(top - now));
       const auto rescale = [&](float* numbers) {
         _mm512_storeu_ps(numbers, top == kNegInf ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), keep));
@@ -407,12 +406,12 @@ class Reader {
     return top;
   }
 
-  // What a block's shares come to.
+  // Adds a block's shares to the total.
   void add(int64_t row, __m512 sum) {
     _mm512_storeu_ps(part_.total + row * kLanes, _mm512_add_ps(part_.total_of(row), sum));
   }
 
-  // Values by their shares, 64 dimensions at a time where there are as many.
+  // Adds values times shares, 64 dimensions at a time where possible.
   template <int Count>
   void gather(int64_t row, int64_t keys) {
     int64_t at = 0;
@@ -443,7 +442,7 @@ class Reader {
       for (int c = 0; c < Columns; ++c) _mm512_storeu_ps(part_.out + (row + i) * dim_ + at + c * kLanes, sums[i][c]);
   }
 
-  // The lanes from `first` on of one row, of which the first `cached` are cached keys.
+  // The same for one row's lanes from `first` on; lanes before `cached` are cached keys.
   void gather_own(int64_t row, int64_t first, int64_t cached, const Span<T>& last, const Span<T>& own,
                   const Paths::Some& path) {
     const int64_t end = cached + path.count;

@@ -1,8 +1,8 @@
-// torch.ops.specextend: what reading and decoding ask of a processor with AVX-512, in bfloat16 or float32.
+// torch.ops.specextend: the operators of prefill and decoding for CPUs with AVX-512, in bfloat16 or float32.
 #include <torch/library.h>
 
 #include "attention.h"
-#include "four_bit.h"
+#include "int4_matmul.h"
 #include "prompt.h"
 
 TORCH_LIBRARY(specextend, library) {

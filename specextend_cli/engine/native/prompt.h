@@ -1,6 +1,6 @@
-// A prompt's attention: many queries, the last of all tokens, each over those up to its own.
+// A prompt's causal attention: many queries, those of the last tokens, each over the keys up to its own.
 //
-// A thread takes some queries of a key head and reads their keys in blocks (`flash_decode.h`). Keys above the diagonal
+// A task takes some queries of a key head and reads their keys in blocks (`flash_decode.h`). Keys above the diagonal
 // are not read, and scores stay in the cache.
 #pragma once
 
@@ -31,7 +31,7 @@ at::Tensor attend_causal_of(const at::Tensor& q, const at::Tensor& own_keys, con
                    v.const_data_ptr<T>() + h * v.stride(1) + first * v.stride(2), k.stride(2), v.stride(2),
                    std::min(end - first, kBlock)};
   };
-  // The longest first, to whoever is free: the range is a call for each thread, and a single one would do all of it.
+  // Idle threads take the next task, the longest first. The range has one call per thread; one call could do all tasks.
   std::atomic<int64_t> begun = 0;
   at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) {
     for (int64_t task; (task = begun++) < heads * pieces;) {

@@ -1,4 +1,4 @@
-// Sixteen lanes of 32 bits, and what a lane holds: two numbers in bfloat16, or one in float32.
+// Vectors of sixteen lanes of 32 bits; a lane holds two numbers in bfloat16 or one in float32.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -30,7 +30,7 @@ template <>
 struct Word<c10::BFloat16> {
   static constexpr int64_t numbers = 2;
 
-  // The products of both numbers of a lane are added to its sum, which is a float32.
+  // Adds the products of both numbers of a lane to its sum, a float32.
   static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
   }

@@ -1,11 +1,10 @@
-// A few rows times a matrix of four bits a weight.
+// A few rows times a matrix of four bits per weight.
 //
-// A token's product is bound by reading the matrix, a tree's by arithmetic. So codes are read once, in the order in
-// which they lie in memory, and nothing is made of them that a product can do without. Rows in float32 are multiplied
-// as they are. Rows in bfloat16 are rounded to eight bits with a scale for every group of columns, as llama.cpp does:
-// then codes are factors as they lie in memory, and an instruction does 64 products instead of 32. Scales of the matrix
-// are applied to the sums of a group, in float32. What comes out of a row does not depend on how many others there are:
-// a token that is checked in a tree has the very products of one that is read alone.
+// A token's product is bound by reading the matrix, a tree's by arithmetic. Codes are therefore read once, in memory
+// order, and used with as little conversion as possible. Rows in float32 are multiplied as they are. Rows in bfloat16
+// are rounded to eight bits with a scale per group of columns, as in llama.cpp: codes are then factors as stored, and
+// an instruction does 64 products instead of 32. The matrix's scales are applied to the sums of a group, in float32. A
+// row's result does not depend on the number of other rows: a token in a tree has the products of a single token.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -23,14 +22,14 @@
 
 namespace specextend {
 
-constexpr int64_t kGroup = 32;     // columns that share a scale and a zero
-constexpr int64_t kStep = 8;       // columns whose codes, of sixteen rows, are 64 bytes
-constexpr int64_t kAhead = 4096;   // bytes of codes, and of scales, asked for beforehand
-constexpr int64_t kMostRows = 12;  // whose sums fit the registers
+constexpr int64_t kGroup = 32;       // columns that share a scale and a zero
+constexpr int64_t kStep = 8;         // columns whose codes, for sixteen rows, are 64 bytes
+constexpr int64_t kPrefetch = 4096;  // distance in bytes at which codes and scales are prefetched
+constexpr int64_t kMostRows = 12;    // whose sums fit the registers
 
 // A lane of codes holds eight columns of a row of the matrix, the even ones in the lower halves of its bytes.
 
-// Rows in float32, and sums of their groups.
+// Rows in float32, and the sums of their groups.
 struct Exact {
   using Number = float;
   using Sum = __m512;
@@ -124,7 +123,7 @@ struct Rounded {
 
   void round(const c10::BFloat16* x, std::size_t group) {
     const __m512 low = Word<c10::BFloat16>::load(x), high = Word<c10::BFloat16>::load(x + kLanes);
-    // Where there is no number, none may come out; a maximum would leave it out.
+    // NaN must stay NaN; a maximum would drop it.
     const float largest = _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q)
                               ? std::numeric_limits<float>::quiet_NaN()
                               : _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
@@ -140,8 +139,8 @@ struct Rounded {
   }
 };
 
-// `Count` rows from `first` on times sixteen rows of each of `Tiles` tiles. Several tiles, where rows are few, because
-// a sum waits for the one before it.
+// `Count` rows from `first` on times sixteen rows of each of `Tiles` tiles. With few rows, several tiles hide the
+// latency of dependent sums.
 template <typename Rows, int Count, int Tiles>
 void multiply(const Rows& x, int64_t first, const uint8_t* codes, const c10::BFloat16* scales,
               typename Rows::Number* out, int64_t stride) {
@@ -160,14 +159,15 @@ void multiply(const Rows& x, int64_t first, const uint8_t* codes, const c10::BFl
       for (int t = 0; t < Tiles; ++t) {
         const uint8_t* from = codes + t * tile_codes + step * 64;
         packed[t] = _mm512_loadu_si512(from);
-        _mm_prefetch(from + kAhead + (step * 64 + kAhead < tile_codes ? 0 : (Tiles - 1) * tile_codes), _MM_HINT_T1);
+        _mm_prefetch(from + kPrefetch + (step * 64 + kPrefetch < tile_codes ? 0 : (Tiles - 1) * tile_codes),
+                     _MM_HINT_T1);
       }
       x.add(part, packed, first, step);
     }
 #pragma GCC unroll 4
     for (int t = 0; t < Tiles; ++t) {
       const c10::BFloat16* of_group = scales + t * tile_scales + group * 2 * kLanes;
-      _mm_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kAhead, _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, _MM_HINT_T1);
       const __m512 scale = Word<c10::BFloat16>::load(of_group);
       const __m512 zero = Rows::zero(scale, Word<c10::BFloat16>::load(of_group + kLanes));
 #pragma GCC unroll 12
