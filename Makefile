@@ -22,7 +22,7 @@ $(ROOMS:%=test-%): test-%: $(VENV)/.developing
 
 # The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
 test-settings: $(VENV)/.developing
-	tests/demo_settings.sh
+	tests/scripts/demo_settings.sh
 
 test-slow: $(VENV)/.developing
 	$(BIN)/python -m pytest -m slow

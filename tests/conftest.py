@@ -1,20 +1,13 @@
-"""Shared by all tests: where the helpers lie, and a machine that is left as it was found."""
+"""Shared by all tests: which of them run, and on how many threads."""
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
 # Tiny models gain nothing from a second thread, and threads that wait for each other on a busy machine lose a lot.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-HERE = Path(__file__).parent
-for folder in (HERE, HERE / "engine"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

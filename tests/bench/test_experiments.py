@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import prompt, tiny
-from tiny_preset import text
 
 from specextend_cli.bench import experiments, profiling
 from specextend_cli.bench.experiments import costs, divergence, gate, needle, recall
@@ -30,6 +28,8 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import UsageError
 from specextend_cli.summarize.background import drained
 from specextend_cli.summarize.prompts import Prompter
+from tests.engine.tiny_models import prompt, tiny
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import time
 
 import psutil
 import pytest
-import tiny_preset
-from shell import REAL, command, environment, run
-from tiny_preset import text
 
 from specextend_cli.cli.inputs import Shard, all_inputs, parse_shard
 from specextend_cli.cli.reading import Source
 from specextend_cli.errors import UsageError
+from tests.cli.shell import REAL, command, environment, run
+from tests.summarize import tiny_preset
+from tests.summarize.tiny_preset import text
 
 DOCUMENTS, CORRUPT = 200, 10
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-import tiny_preset
-from shell import REAL, environment
 
 from specextend_cli.errors import Exit
+from tests.cli.shell import REAL, environment
+from tests.summarize import tiny_preset
 
 
 @pytest.fixture

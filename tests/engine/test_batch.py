@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, generate, prompt, tiny
 
 from specextend_cli.engine.batch import Request, States, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
@@ -17,6 +16,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import ARCHITECTURES, generate, prompt, tiny
 
 
 def run(lm: LanguageModel, requests: Sequence[Request], slots: int) -> list[list[int]]:

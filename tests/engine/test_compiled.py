@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from test_four_bit import broad, four_bit
-from test_identity import DRAFTERS, NEW, POLICIES, run, small
-from tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.bench.rope import stretched
@@ -31,6 +28,9 @@ from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
+from tests.engine.test_four_bit import broad, four_bit
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_compiled import needs_a_compiler
-from test_four_bit import broad, four_bit
-from tiny_models import tiny
 
 from specextend_cli.engine import threads
 from specextend_cli.engine.compiled import programs_for
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.threads import decoding_threads, on_threads, quickest
+from tests.engine.test_compiled import needs_a_compiler
+from tests.engine.test_four_bit import broad, four_bit
+from tests.engine.tiny_models import tiny
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_identity import DRAFTERS, NEW, POLICIES, run, small
-from test_triton import interpreted
-from tiny_heads import tiny_head
-from tiny_models import generate, prompt, tiny
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -26,6 +22,10 @@ from specextend_cli.engine.graphed import BUCKETS, drop_graphs, use_graphs
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.test_triton import interpreted
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import generate, prompt, tiny
 
 LONG = prompt(150)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from random_drafter import RandomDrafter
-from tiny_heads import tiny_head
-from tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.budget import Budget
@@ -20,6 +17,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
+from tests.helpers.random_drafter import RandomDrafter
 
 NEW = 40
 SHAPE = TreeShape(nodes=16, depth=5, width=3, threshold=0.0)

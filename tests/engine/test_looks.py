@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine.batch import Request, decode_batch
 from specextend_cli.engine.budget import Budget
@@ -18,6 +17,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.looks import LOOK_EVERY, shares
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import prompt, tiny
 
 MARKS, LAYERS = (3, 10, 10, 31, 60), (0, 2)
 

@@ -6,18 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from in_company import EVERY, MARKS, NEW, SOME
-from tiny_models import generate, prompt, tiny
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.splitting import split
+from tests import ROOT
+from tests.engine.tensor_parallel_ranks import EVERY, MARKS, NEW, SOME
+from tests.engine.tiny_models import generate, prompt, tiny
 
 NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma")
 
@@ -25,10 +25,15 @@ NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma")
 @pytest.fixture(scope="module")
 def company() -> dict[str, Any]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = Path(__file__).with_name("in_company.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, str(script), *NAMES], capture_output=True, text=True, env=environment, timeout=300, check=False
+        [*command, "--module", "tests.engine.tensor_parallel_ranks", *NAMES],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -9,10 +9,6 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_drafter import RandomDrafter
-from test_tree import trees
-from tiny_heads import EAGLE1, EAGLE3
-from tiny_models import COMMON, make
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.budget import Budget
@@ -26,6 +22,10 @@ from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
+from tests.engine.test_tree import trees
+from tests.engine.tiny_heads import EAGLE1, EAGLE3
+from tests.engine.tiny_models import COMMON, make
+from tests.helpers.random_drafter import RandomDrafter
 
 TINY_VOCABULARY = 4
 

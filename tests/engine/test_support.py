@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from tiny_models import COMMON, make, tiny
 
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
+from tests.engine.tiny_models import COMMON, make, tiny
 
 PACKAGE = Path(__file__).parents[2] / "specextend_cli"
 

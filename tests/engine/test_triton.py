@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_identity import DRAFTERS, run, small
-from tiny_models import generate, prompt, tiny
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
@@ -25,6 +23,8 @@ from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from tests.engine.test_identity import DRAFTERS, run, small
+from tests.engine.tiny_models import generate, prompt, tiny
 
 try:
     import triton

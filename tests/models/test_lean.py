@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from published_heads import safeailab_3
-from tiny_models import tiny
 
 from specextend_cli.cli import main as command
 from specextend_cli.models import lean
+from tests.engine.tiny_models import tiny
+from tests.helpers.published_heads import safeailab_3
 
 IMPORTS = """
 import sys

@@ -8,8 +8,6 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import plant
-from scribe import Scribe, run, summarizer
 
 from specextend_cli.documents.document import Chunk
 from specextend_cli.summarize.citing import Citer, looked_at
@@ -18,6 +16,8 @@ from specextend_cli.summarize.lexical import Index, terms
 from specextend_cli.summarize.looks import Look, look_layers, pack, unpack
 from specextend_cli.summarize.passages import Material, Origin, Passage, joined, material, passages
 from specextend_cli.summarize.sentences import spans
+from tests.helpers.planted import plant
+from tests.summarize.scribe import Scribe, run, summarizer
 
 
 def whole(document) -> list[Passage]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.engine.events import Looked
 from specextend_cli.models.tokens import load_tokenizer
@@ -13,6 +11,8 @@ from specextend_cli.summarize.looks import Look
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.stream import TextStream
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 
 def summarize(path, source, **options):

@@ -7,8 +7,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text, write
 
 from specextend_cli.summarize.lexical import Index
 from specextend_cli.summarize.passages import Passage
@@ -16,6 +14,8 @@ from specextend_cli.summarize.quoting import Draft, Quoter
 from specextend_cli.summarize.request import LEAST, Request, usual_words
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.words import count_words
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text, write
 
 STYLES = ("paragraph", "bullets", "abstract", "tldr", "outline")
 SCRIPTS = {

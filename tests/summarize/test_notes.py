@@ -9,11 +9,11 @@ import sys
 from contextlib import suppress
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.summarize.events import Noted, Warned
 from specextend_cli.summarize.notes import NoteStore, key
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 
 def answer(prompt, most):

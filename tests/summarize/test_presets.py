@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_preset
 import torch
 import transformers
-from published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
-from tiny_models import generate
 
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
@@ -29,6 +26,9 @@ from specextend_cli.summarize.eagle import WINDOW, with_head
 from specextend_cli.summarize.pair import Choices, describe, load_writer, retrieval_of
 from specextend_cli.summarize.prompts import Prompter
 from specextend_cli.summarize.writer import Writer
+from tests.engine.tiny_models import generate
+from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
+from tests.summarize import tiny_preset
 
 PRESETS = {preset.name: preset for preset in list_presets()}
 LAYOUTS = {

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import torch
 from torch import distributed
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from test_identity import DRAFTERS, run, small
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine import native
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.parallel import Crew, LeadingTarget, follow
 from specextend_cli.engine.target import Target
 from specextend_cli.models.splitting import split
+from tests.engine.test_identity import DRAFTERS, run, small
+from tests.engine.tiny_models import prompt, tiny
 
 MARKS = [0, 40, 90, 140]
 NEW = 24
