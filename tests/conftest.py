@@ -10,14 +10,12 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`slow` runs only when asked for; `gpu` only where there is one."""
-    asked = config.getoption("-m")
-    for item in items:
-        if "slow" in item.keywords and "slow" not in asked:
-            item.add_marker(pytest.mark.skip(reason="slow: run with -m slow"))
-        if "gpu" in item.keywords and not _has_gpu():
-            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`gpu` runs only where there is one."""
+    if any("gpu" in item.keywords for item in items) and not _has_gpu():
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
 def _has_gpu() -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.summarize import tiny_preset
 
+pytestmark = pytest.mark.full
 SCRIPT = "import sys; from specextend_cli.cli.main import main; sys.exit(main())"
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python")
 

@@ -39,7 +39,7 @@ def main(names: list[str]) -> None:
             continue
         target = LeadingTarget(lm, crew, **layers)
         written = {}
-        for drafter, policy in EVERY if name == names[0] else SOME:
+        for drafter, policy in EVERY if name == "llama" else SOME:
             retrieval = small(policy)
             gate = policy == "full"
             events = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=gate, new=NEW)

@@ -17,6 +17,7 @@ from specextend_cli.engine.pieces import pieces
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import ARCHITECTURES, generate, prompt, tiny
+from tests.helpers.grid import grid
 
 
 def run(lm: LanguageModel, requests: Sequence[Request], slots: int) -> list[list[int]]:
@@ -27,8 +28,7 @@ def run(lm: LanguageModel, requests: Sequence[Request], slots: int) -> list[list
     return written
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("slots", [1, 3, 8])
+@grid(name=ARCHITECTURES, slots=[1, 3, 8])
 def test_equal_to_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)

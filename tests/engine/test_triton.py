@@ -82,6 +82,7 @@ def check(
         assert (out.cpu().float() - other).abs().max() < TOLERANCE[dtype]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(INTERPRETING, reason="this is the interpreter")
 def test_in_the_interpreter() -> None:
     if TRITON < (3, 7):

@@ -26,6 +26,7 @@ from tests.engine.test_eagle import Plain, follows
 from tests.engine.test_identity import NEW, POLICIES, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
+from tests.helpers.grid import grid
 from tests.helpers.published_heads import (
     LAYOUTS,
     SIZES,
@@ -80,8 +81,7 @@ def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     follows(loaded, plain)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("policy", POLICIES)
+@grid(layout=LAYOUTS, policy=POLICIES)
 def test_every_layout_drafts_without_changing_a_token(layout: Any, policy: str, tmp_path: Path) -> None:
     layout(tmp_path)
     model = tiny()

@@ -76,6 +76,7 @@ def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wanting", [MASKS, MODULE])
 def test_torchs_compiler_is_whole_for_whoever_wants_it(wanting: str) -> None:
     done = subprocess.run([sys.executable, "-c", wanting], capture_output=True, text=True, check=False)
