@@ -9,7 +9,7 @@ from specextend_cli.bench.lengths import format_length
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.rows import BASELINE, Row
 from specextend_cli.bench.tables import one_line
-from specextend_cli.figures import format_many
+from specextend_cli.humanize import format_many
 
 FEW = 5
 """Below this many documents an interval says little, and the report says so."""

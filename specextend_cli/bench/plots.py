@@ -16,7 +16,7 @@ from specextend_cli.bench.tables import (
     format_cell,
     one_line,
 )
-from specextend_cli.figures import format_percent
+from specextend_cli.humanize import format_percent
 
 WIDTH = 720.0
 _TOP = 30.0

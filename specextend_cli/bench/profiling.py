@@ -28,9 +28,9 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.tables import Cell, Experiment, StackedBars, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.attention import Backend
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.events import Event, Step
 from specextend_cli.engine.lm import Output
@@ -173,7 +173,7 @@ def _decoding(setting: Setting, target: _Target, recipe: Recipe, prompt: Prompt)
         stop=Stop(_tokens(recipe.shape), frozenset()),
         sampling=setting.decoding.sampling,
         retrieval=recipe.retrieval,
-        budget=Budget(recipe.shape, gate=False),
+        budget=DraftGate(recipe.shape, gate=False),
         prefill_chunk=setting.decoding.prefill_chunk,
     )
 

@@ -21,7 +21,7 @@ from specextend_cli.bench.tables import (
     to_csv,
     to_markdown,
 )
-from specextend_cli.figures import format_percent
+from specextend_cli.humanize import format_percent
 
 
 def tables(rows: Sequence[Row]) -> tuple[Table, ...]:

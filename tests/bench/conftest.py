@@ -33,10 +33,10 @@ def models(presets: dict[str, Path], home: Path):
     from specextend_cli.bench.models import Models
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.summarize.pair import Choices
+    from specextend_cli.runtime.options import EngineOptions
 
     preset = load_preset(presets["one"])
-    return Models(preset, fetch_pair(preset), Choices(dtype="float32"))
+    return Models(preset, fetch_pair(preset), EngineOptions(dtype="float32"))
 
 
 @pytest.fixture

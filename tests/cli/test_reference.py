@@ -12,7 +12,7 @@ import make_pictures
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import list_presets, load_preset, preset_files
-from specextend_cli.models.templates import PLACEHOLDERS, WISHES
+from specextend_cli.models.prompt_templates import PLACEHOLDERS, WISHES
 from tests.summarize.examples import blocks
 
 

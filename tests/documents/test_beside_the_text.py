@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.annotations import Annotation, put_in
 from specextend_cli.documents.legibility import meaningless
 from specextend_cli.documents.names import page_label
+from specextend_cli.documents.pdf_annotations import Annotation, put_in
 from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import mapped
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes

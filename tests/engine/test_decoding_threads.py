@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.engine import threads
-from specextend_cli.engine.compiled import programs_for
+from specextend_cli.engine.cpu import decoding_threads as module
+from specextend_cli.engine.cpu.compiled_model import programs_for
+from specextend_cli.engine.cpu.decoding_threads import decoding_threads, on_threads, quickest
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.threads import decoding_threads, on_threads, quickest
-from tests.engine.test_compiled import needs_a_compiler
+from tests.engine.test_compiled_model import needs_a_compiler
 from tests.engine.test_four_bit import broad, four_bit
 from tests.engine.tiny_models import tiny
 
@@ -56,7 +56,7 @@ def test_steps_of_a_model_are_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
         step()
         return most - 1
 
-    monkeypatch.setattr(threads, "quickest", twice)
+    monkeypatch.setattr(module, "quickest", twice)
     with on_threads(4):
         assert decoding_threads(lm) == 3
     assert read == [1, 8, 1, 8]

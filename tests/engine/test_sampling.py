@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.head import EagleHead, HeadConfig
@@ -111,7 +111,7 @@ def test_sampling_keeps_the_targets_distribution(name: str) -> None:
             stop=Stop(3),
             sampling=Sampling(temperature=0.9, seed=seed),
             retrieval=retrieval,
-            budget=Budget(TreeShape(nodes=6, depth=2, width=3, threshold=0.0), gate=False),
+            budget=DraftGate(TreeShape(nodes=6, depth=2, width=3, threshold=0.0), gate=False),
         ):
             if isinstance(event, Step):
                 tokens.extend(event.tokens)

@@ -87,7 +87,7 @@ def check(
 def test_in_the_interpreter() -> None:
     if TRITON < (3, 7):
         pytest.skip("triton 3.7 or later, whose interpreter works with today's numpy, is not installed")
-    graphed = f"{Path(__file__).with_name('test_graphed.py')}::test_with_the_kernels_themselves"
+    graphed = f"{Path(__file__).with_name('test_graphs.py')}::test_with_the_kernels_themselves"
     command = [sys.executable, "-m", "pytest", __file__, graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)

@@ -9,8 +9,8 @@ import torch
 
 from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, pack
-from specextend_cli.engine.graphed import cuda_graph
-from tests.engine.test_graphed import check_identity as graphed_identity
+from specextend_cli.engine.cuda.graphs import cuda_graph
+from tests.engine.test_graphs import check_identity as graphed_identity
 from tests.engine.test_identity import DRAFTERS
 from tests.engine.test_triton import (
     HEADS,

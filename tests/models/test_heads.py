@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -60,7 +60,7 @@ class PlainYarn(Plain):
 def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor) -> Tensor:
     cache = head.new_cache(len(tokens))
     cache.reserve(len(tokens))
-    return head(tokens, head.fuse(features), torch.arange(len(tokens)), cache, Pass(lm.backend)).logits
+    return head(tokens, head.fuse(features), torch.arange(len(tokens)), cache, ForwardContext(lm.backend)).logits
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -14,7 +14,7 @@ else:
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import list_presets, load_preset, user_presets
-from specextend_cli.models.templates import fill
+from specextend_cli.models.prompt_templates import fill
 
 HEAD = '[draft]\nkind = "eagle"\n'
 SOURCE = '[draft.source]\nkind = "hub"\nrepo = "owner/head"\n'
@@ -174,7 +174,7 @@ def test_fill_splits_at_the_document_and_leaves_braces_in_values() -> None:
 def test_presets_sizes_and_tokens_need_neither_torch_nor_transformers() -> None:
     code = """
 import sys
-from specextend_cli.models import chat, hub, memory, presets, sources, tokens, wheel
+from specextend_cli.models import chat_template, hub, memory, presets, pypi_source, sources, tokens
 for p in presets.list_presets():
     memory.estimate(p), sources.locate(p.target.source)
 assert not {"torch", "transformers", "numpy", "gguf"} & set(sys.modules), set(sys.modules)

@@ -20,7 +20,7 @@ from specextend_cli.bench.rows import decode_ratios
 from specextend_cli.bench.tables import Cell, Experiment, Table
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, framed
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 SLOWER = 0.97
 """Times plain decoding; above it, a difference is the clock's."""
@@ -47,7 +47,7 @@ def run(setting: Setting) -> Run:
 def adverse(setting: Setting) -> Iterator[Prompt]:
     """For each length, documents in which there is little to foresee, in the preset's own prompt."""
     models = setting.models
-    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     ordinary = sorted({token for prompt in setting.prompts for token in prompt.text})
     for length in setting.lengths:
         draw = random.Random(f"{setting.seed} {length}")

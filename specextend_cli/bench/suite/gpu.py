@@ -19,7 +19,7 @@ from specextend_cli.bench.suite.shaped import GRAPHS, RETRIEVAL, Shaped
 from specextend_cli.bench.suite.sizes import MOST_LAYERS, Sizes, sizes_for
 from specextend_cli.bench.tables import Cell, Experiment, Table, dumps, to_plain
 from specextend_cli.errors import Exit, SpecextendError
-from specextend_cli.figures import format_many
+from specextend_cli.humanize import format_many
 
 SECONDS = 7.5 * 60
 """After which nothing new is begun, so that all ends within nine minutes."""

@@ -1,0 +1,51 @@
+"""Devices, number formats and free memory, by torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psutil
+
+from specextend_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def device_of(name: str) -> torch.device:
+    """The device of that name, "auto" the best there is; UsageError where torch does not see it."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"there is no device {name!r}", fix="--device auto, cpu, cuda or cuda:1") from error
+    devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= devices.get(device.type, 0):
+        seen = ", ".join(f"{count} {kind}" for kind, count in devices.items())
+        raise UsageError(f"device {name} is not usable here", why=f"torch sees {seen}", fix="specextend doctor")
+    return device
+
+
+def dtype_of(name: str, device: torch.device) -> torch.dtype:
+    """bfloat16 wherever the machine multiplies it natively, float32 elsewhere."""
+    import torch
+
+    if name != "auto":
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    native = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if native else torch.float32
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on `device` now."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
