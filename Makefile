@@ -1,31 +1,36 @@
 # make demo    install, then summarize a real PDF with the embedded pair
-# make test    install for development, then run the tests
-# make lint    ruff, clang-format and mypy
-# make docs    what is generated in docs/: the command reference and the pictures
+# make test      install for development, then run the quick tests of every part: at most 5 minutes on two cores
+# make test-all  those, and everything else that CI runs
+# make lint      ruff, clang-format and mypy
+# make docs      what is generated in docs/: the command reference and the pictures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-LONGEST := engine cli bench
-ROOMS := $(LONGEST) $(filter-out $(LONGEST) __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
+# One pool of processes, each of which takes a test from another when it has none left.
+PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
 
-.PHONY: demo test $(ROOMS:%=test-%) test-settings test-slow test-oldest lint format docs clean
+.PHONY: demo test test-all test-full test-settings test-slow test-oldest lint format docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
 
-test: $(ROOMS:%=test-%)
+test: $(VENV)/.developing
+	$(VENV)/$(PYTEST)
 
-# A room at a time, so that `make --jobs` can run several.
-$(ROOMS:%=test-%): test-%: $(VENV)/.developing
-	$(BIN)/python -m pytest tests/$*
+test-all: test test-full test-oldest test-settings
+
+# The rest of every matrix (drafters, policies, back ends, models), Triton's interpreter, processes that are killed.
+test-full: $(VENV)/.developing
+	$(VENV)/$(PYTEST) -m full
 
 # The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
 test-settings: $(VENV)/.developing
-	tests/demo_settings.sh
+	tests/scripts/demo_settings.sh
 
+# Many minutes: every experiment of the benchmark, every architecture and head compiled.
 test-slow: $(VENV)/.developing
-	$(BIN)/python -m pytest -m slow
+	$(VENV)/$(PYTEST) -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
 APART := attention budget cache compiled compiled_head decoding_threads graphed memory native ngram retrieval sampling \
@@ -33,7 +38,7 @@ APART := attention budget cache compiled compiled_head decoding_threads graphed 
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable .[dev]
-	$(VENV)-oldest/bin/python -m pytest tests/engine $(APART:%=--ignore tests/engine/test_%.py)
+	$(VENV)-oldest/$(PYTEST) -m "not slow" tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 
 lint: $(VENV)/.developing
 	$(BIN)/ruff check .

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("summarize", "cli")]
-
-import tiny_preset
+from tests.summarize import tiny_preset
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 
 import pytest
-from hostile import controls, hostile_benchmark
-from made_benchmark import benchmark, realistic, record
 from rich.console import Console, RenderableType
 
 from specextend_cli.ui.bench import report, table
+from tests.bench.made_benchmark import benchmark, realistic, record
+from tests.bench.untrusted_inputs import controls, hostile_benchmark
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:

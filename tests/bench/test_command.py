@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from shell import HIDE, SHOW, Terminal, command, environment
 
 from specextend_cli.bench import methods, runner
 from specextend_cli.bench.report import from_json, to_json
 from specextend_cli.errors import UsageError
+from tests.cli.shell import HIDE, SHOW, Terminal, command, environment
 
 SMALL = ("--len", "256", "--docs", "2", "--tokens", "12", "--dtype", "float32")
 FEW = ("--methods", "plain,ngram")
@@ -95,7 +95,7 @@ def test_a_file_and_a_report(cli, small, tmp_path: Path) -> None:
 
 
 def test_a_data_set_with_references(cli, small, tmp_path: Path) -> None:
-    from tiny_preset import text
+    from tests.summarize.tiny_preset import text
 
     lines = [{"id": "<b>\x1b[31m", "text": text(60), "summary": "Ships bring timber."}]
     (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -107,7 +107,7 @@ def test_a_data_set_with_references(cli, small, tmp_path: Path) -> None:
 
 
 def test_files_as_documents_and_reasoning(cli, small, tmp_path: Path) -> None:
-    from tiny_preset import text
+    from tests.summarize.tiny_preset import text
 
     (tmp_path / "a.txt").write_text(text(60))
     done = cli(*small, *FEW, "--input", tmp_path / "a.txt", "--docs", 1, "--json", "-q")

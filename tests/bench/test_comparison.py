@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from rich.console import Console
-from scribe import document
-from tiny_preset import text
 
 from specextend_cli.bench import comparison, load
 from specextend_cli.bench.comparison import PASSES, Comparison, compare
@@ -29,6 +27,8 @@ from specextend_cli.summarize.events import (
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.compared import comparison as shown
 from specextend_cli.ui.compared import comparison_record
+from tests.summarize.scribe import document
+from tests.summarize.tiny_preset import text
 
 TEXTS = 4
 PLAIN, FAST = 0.010, 0.008  # seconds a token on a quiet machine

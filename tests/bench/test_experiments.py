@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import prompt, tiny
-from tiny_preset import text
 
 from specextend_cli.bench import experiments, profiling
 from specextend_cli.bench.experiments import costs, divergence, gate, needle, recall
@@ -30,6 +28,8 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.prompt_builder import PromptBuilder
+from tests.engine.tiny_models import prompt, tiny
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny_models import COMMON, make, tiny
 from torch import nn
 from transformers import LlamaConfig
 
@@ -12,6 +11,7 @@ from specextend_cli.bench.ceilings import Ceilings, measure
 from specextend_cli.bench.floor import Work, _bytes, work
 from specextend_cli.engine.four_bit import GROUP, FourBitLinear, round_to_four_bit
 from specextend_cli.engine.lm import LanguageModel
+from tests.engine.tiny_models import COMMON, make, tiny
 
 
 def test_what_a_step_reads_and_multiplies() -> None:

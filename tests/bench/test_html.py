@@ -6,13 +6,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hostile import HOSTILE, controls, hostile_benchmark
-from made_benchmark import realistic
 
 from specextend_cli.bench.html import page, write_experiments, write_report
 from specextend_cli.bench.report import from_json
 from specextend_cli.bench.tables import Experiment, HeatMap, LinePlot, Point, Series, Table
 from specextend_cli.errors import UsageError
+from tests.bench.made_benchmark import realistic
+from tests.bench.untrusted_inputs import HOSTILE, controls, hostile_benchmark
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 EXPERIMENT = Experiment(

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from tiny_models import prompt
 
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.peers import llama_cpp
@@ -24,6 +23,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.preset import WheelSource
+from tests.engine.tiny_models import prompt
 
 SAMPLINGS = {
     "greedy": Sampling(),

@@ -7,16 +7,16 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hostile import HOSTILE, controls
 from hypothesis import given
 from hypothesis import strategies as st
-from made_benchmark import benchmark, realistic, record
 
 from specextend_cli.bench import svg
 from specextend_cli.bench.charts import charts, distribution
 from specextend_cli.bench.plots import draw
 from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, Series, StackedBars
+from tests.bench.made_benchmark import benchmark, realistic, record
+from tests.bench.untrusted_inputs import HOSTILE, controls
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

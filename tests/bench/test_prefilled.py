@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from tiny_models import prompt, tiny
 
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.engine.config import Retrieval, TreeShape
@@ -14,6 +13,7 @@ from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import prompt, tiny
 
 RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)
 

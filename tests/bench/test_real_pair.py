@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from shell import environment
 
 from specextend_cli.bench import experiments
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native.compiler import compiler
+from tests.cli.shell import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.pair]
 LIMIT = 3600

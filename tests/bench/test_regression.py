@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hostile import controls, hostile_benchmark
-from made_benchmark import MACHINE, benchmark, realistic, record
 
 from specextend_cli.bench.records import Benchmark, Divergence, Record
 from specextend_cli.bench.regression import regressions
 from specextend_cli.bench.report import from_json, to_json
 from specextend_cli.errors import UsageError
+from tests.bench.made_benchmark import MACHINE, benchmark, realistic, record
+from tests.bench.untrusted_inputs import controls, hostile_benchmark
 
 OLD = realistic(lengths=(512, 8192))
 

@@ -6,10 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from hostile import HOSTILE, controls, hostile_benchmark
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_benchmark import benchmark, realistic, record
 
 from specextend_cli.bench import quality
 from specextend_cli.bench.notes import caveats, provenance
@@ -20,6 +18,8 @@ from specextend_cli.bench.statistics import Interval, Shares
 from specextend_cli.bench.storage import SCHEMA
 from specextend_cli.bench.tables import Format
 from specextend_cli.errors import UsageError
+from tests.bench.made_benchmark import benchmark, realistic, record
+from tests.bench.untrusted_inputs import HOSTILE, controls, hostile_benchmark
 
 
 def test_a_row_by_hand() -> None:

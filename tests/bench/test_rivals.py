@@ -7,7 +7,6 @@ from math import log
 
 import pytest
 import torch
-from tiny_models import generate, prompt, small_draft, tiny
 
 from specextend_cli.bench.rivals.rapid import ByText, bm25
 from specextend_cli.bench.rivals.triforce import Lookup, SmallModel, Source, TriForceDrafter
@@ -19,6 +18,7 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import generate, prompt, small_draft, tiny
 
 CHAIN = TreeShape(nodes=7, depth=6, width=1, threshold=0.0)
 ALL = Retrieval(policy="retrieval", chunk=8, top_k=100, recent=8, every=0)

@@ -7,12 +7,12 @@ import copy
 import pytest
 import torch
 import transformers
-from tiny_models import COMMON, make, prompt, tiny
 
 from specextend_cli.bench.rope import stretched
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
+from tests.engine.tiny_models import COMMON, make, prompt, tiny
 
 
 def logits(model: transformers.PreTrainedModel, tokens: list[int]) -> torch.Tensor:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_heads import tiny_head
-from tiny_preset import text
 
 from specextend_cli.bench import checks, methods
 from specextend_cli.bench.differences import first_difference
@@ -26,6 +24,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.summarize.prompt_builder import PromptBuilder
+from tests.engine.tiny_heads import tiny_head
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

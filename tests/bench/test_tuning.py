@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_preset import text
 
 from specextend_cli.bench import tuning
 from specextend_cli.bench.experiments.setting import Setting
@@ -22,6 +21,7 @@ from specextend_cli.models.preset_file import check_name, to_toml
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.prompt_builder import PromptBuilder
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

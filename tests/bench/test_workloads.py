@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_preset import text
 
 from specextend_cli.bench import hub, problems, texts
 from specextend_cli.bench.lengths import format_length, parse_lengths
@@ -18,6 +17,7 @@ from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompt_builder import PromptBuilder
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

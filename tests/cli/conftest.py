@@ -1,16 +1,11 @@
 """Caches of the test's own, tiny presets, and the helpers of the tests of the views and of the pipeline."""
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("ui", "summarize", "documents")]
-
-import tiny_preset
-
 from specextend_cli.cli.main import run
+from tests.summarize import tiny_preset
 
 
 @pytest.fixture(scope="session")

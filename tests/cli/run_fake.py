@@ -1,4 +1,4 @@
-"""The real command line over an invented summarizer: `run_fake.py '{"parts": 3}' summarize FILE …`.
+"""The real command line over an invented summarizer: `python -m tests.cli.run_fake '{"parts": 3}' summarize FILE …`.
 
 The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
 that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `loaded` (report
@@ -14,16 +14,11 @@ import time
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ui")]
-
-from fake_stream import stream
 
 from specextend_cli.errors import InputError
 from specextend_cli.summarize.events import Coverage, Event, Noted, Plan, Stage
+from tests.ui.fake_stream import stream
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
 fail: list[str] = settings.pop("fail", [])

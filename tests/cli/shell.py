@@ -13,14 +13,16 @@ import struct
 import subprocess
 import sys
 import termios
-from pathlib import Path
 from typing import Any
 
 import pyte
 
+from tests import ROOT
+
 REAL = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()"]
 """The command line as it is installed."""
-RUNNER = Path(__file__).with_name("run_fake.py")
+FAKE = [sys.executable, "-m", "tests.cli.run_fake"]
+"""The same with an invented summarizer; its settings as JSON come first."""
 SHOW, HIDE = b"\x1b[?25h", b"\x1b[?25l"
 LIMIT = 60  # seconds; only a hang ever takes that long
 
@@ -29,16 +31,17 @@ def command(*arguments: object, real: bool = False, **settings: Any) -> list[str
     """The argument vector of one run, with the invented summarizer unless it is to be the `real` one."""
     if real:
         return [*REAL, *map(str, arguments)]
-    return [sys.executable, str(RUNNER), json.dumps(settings), *map(str, arguments)]
+    return [*FAKE, json.dumps(settings), *map(str, arguments)]
 
 
 def environment(*, real: bool = False, **changes: str) -> dict[str, str]:
-    """This process's environment without what would change colours, terminals or presets.
+    """This process's environment without what would change colours, terminals or presets, and where `FAKE` is found.
 
     Warnings are errors, but for `real` runs: those load libraries whose warnings are not ours.
     """
     unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "HF_HUB_OFFLINE")
     kept = {k: v for k, v in os.environ.items() if k not in unwanted and not k.startswith("SPECEXTEND_")}
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "" if real else "error", **changes}
 
 

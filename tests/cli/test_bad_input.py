@@ -11,10 +11,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from made_files import zipped
-from made_pdfs import Sheets, report_bytes
-from shell import Terminal, bash, run
-from tiny_preset import text, write
+
+from tests.cli.shell import Terminal, bash, run
+from tests.documents.made_files import zipped
+from tests.documents.made_pdfs import Sheets, report_bytes
+from tests.summarize.tiny_preset import text, write
 
 PASSWORD = "secret"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from made_files import docx, epub, message, p, page
+from tests.documents.made_files import docx, epub, message, p, page
 
 
 def test_formats_are_read_like_any_other(cli, tmp_path):

@@ -6,8 +6,9 @@ import json
 import re
 
 import pytest
-from made_pdfs import Sheets, report_bytes
-from shell import Terminal
+
+from tests.cli.shell import Terminal
+from tests.documents.made_pdfs import Sheets, report_bytes
 
 
 @pytest.fixture

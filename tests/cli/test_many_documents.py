@@ -9,13 +9,13 @@ import time
 
 import psutil
 import pytest
-import tiny_preset
-from shell import REAL, command, environment, run
-from tiny_preset import text
 
 from specextend_cli.cli.inputs import Shard, all_inputs, parse_shard
 from specextend_cli.cli.reading import Source
 from specextend_cli.errors import UsageError
+from tests.cli.shell import REAL, command, environment, run
+from tests.summarize import tiny_preset
+from tests.summarize.tiny_preset import text
 
 DOCUMENTS, CORRUPT = 200, 10
 
@@ -41,6 +41,7 @@ def library(tmp_path):
     return folder
 
 
+@pytest.mark.full
 def test_two_hundred_documents_of_which_ten_are_corrupt(presets, library, tmp_path):
     out, log = tmp_path / "out", tmp_path / "log"
     arguments = ["summarize", library, "-o", out, "-m", presets["one"], "--max-tokens", 3, "--draft", "none"]
@@ -136,6 +137,7 @@ def test_a_batch_counts_and_stops_at_what_would_fail_for_every_document(presets,
     assert done.stderr.count("there is no model directory") == 1
 
 
+@pytest.mark.full
 def test_two_processes_share_the_notes(presets, tmp_path):
     """Both at once over the same documents: the same summaries, and a third run finds every note."""
     for number in range(2):

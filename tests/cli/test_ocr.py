@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from made_pdfs import Sheets
-from stand_in_ocr import StandIn
+
+from tests.documents.made_pdfs import Sheets
+from tests.documents.stand_in_ocr import StandIn
 
 LINE = "300 400 46 95 Every station on the river reports its level to the office in the valley."
 

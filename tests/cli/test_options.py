@@ -7,23 +7,18 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 
+import make_cli
 import pytest
-from examples import stand_in
-from made_pdfs import report_bytes
-from shell import RUNNER, environment
-from test_bad_input import said
 
 from specextend_cli.cli import help
 from specextend_cli.cli.main import app
 from specextend_cli.models.preset_file import read_preset, to_toml
 from specextend_cli.models.presets import list_presets
-
-DOCS = RUNNER.parents[2] / "docs"
-sys.path.insert(0, str(DOCS))
-
-import make_cli
+from tests.cli.shell import FAKE, environment
+from tests.cli.test_bad_input import said
+from tests.documents.made_pdfs import report_bytes
+from tests.summarize.examples import stand_in
 
 COMMANDS = [" ".join(words) for words in make_cli._commands(app)]
 
@@ -171,7 +166,7 @@ def here(presets, tmp_path):
     bin = tmp_path / "bin"
     bin.mkdir()
     bodies = {
-        "specextend": f"exec '{sys.executable}' '{RUNNER}' '{{}}' \"$@\"",
+        "specextend": f"exec {shlex.join(FAKE)} '{{}}' \"$@\"",
         "curl": "echo Some words.",
         "pdftotext": "echo Some words.",
         "less": "cat",

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from shell import bash, run
 
 from specextend_cli.errors import UsageError
 from specextend_cli.ui.destination import atomic
+from tests.cli.shell import bash, run
 
 WORDS = "A harbour is a place where ships stay.\n"
 

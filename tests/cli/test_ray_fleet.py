@@ -13,9 +13,6 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from fake_ray import FakeRay, RayError, RayTaskError
-from shell import REAL, environment, run
-from tiny_preset import text
 
 from specextend_cli.cli.ray_fleet import TRIES, Crew, Fleet, Item, crew
 from specextend_cli.cli.ray_worker import Done, Notes, SharedNotes, Worker
@@ -24,6 +21,9 @@ from specextend_cli.errors import InputError, ModelError, PartialError, UsageErr
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.destination import Destination
+from tests.cli.fake_ray import FakeRay, RayError, RayTaskError
+from tests.cli.shell import REAL, environment, run
+from tests.summarize.tiny_preset import text
 
 # ------------------------------------------------------------------------------------------------------- the driver
 

@@ -12,9 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from made_pdfs import report_bytes
-from shell import HIDE, SHOW, Terminal, command, environment
-from tiny_preset import text
+
+from tests.cli.shell import HIDE, SHOW, Terminal, command, environment
+from tests.documents.made_pdfs import report_bytes
+from tests.summarize.tiny_preset import text
 
 LOADED = (
     "import sys\n"

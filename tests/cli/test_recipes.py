@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
 import shutil
 import subprocess
-import sys
 
 import pytest
-from examples import blocks
-from fake_stream import SUMMARY
-from made_pdfs import report_bytes
-from shell import LIMIT, RUNNER, environment
+
+from tests.cli.shell import FAKE, LIMIT, environment
+from tests.documents.made_pdfs import report_bytes
+from tests.summarize.examples import blocks
+from tests.ui.fake_stream import SUMMARY
 
 RECIPES = blocks("recipes.md", "bash")
 FIRST = SUMMARY.splitlines()[0]
@@ -29,7 +30,7 @@ def here(tmp_path):
     for folder in ("bin", "papers", "mail"):
         (tmp_path / folder).mkdir()
     command = tmp_path / "bin" / "specextend"
-    command.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{RUNNER}' '{{}}' \"$@\"\n")
+    command.write_text(f"#!/bin/sh\nexec {shlex.join(FAKE)} '{{}}' \"$@\"\n")
     sbatch = tmp_path / "bin" / "sbatch"
     sbatch.write_text(SBATCH)
     for file in (command, sbatch):

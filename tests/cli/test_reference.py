@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
-sys.path.insert(0, str(DOCS))
-
 import make_cli
 import make_pictures
-from examples import blocks
 
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import list_presets, load_preset, preset_files
 from specextend_cli.models.prompt_templates import PLACEHOLDERS, WISHES
+from tests.summarize.examples import blocks
 
 
 def test_the_reference_is_current():

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.runs import RunStore
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 EVIL = "The harbour\x1b[2J was founded [red]by fishermen[/red]. It cost 4,711 crowns. Perhaps it never rained."
 

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from fake_stream import SUMMARY
-from shell import HIDE, SHOW, Terminal, bash, command, environment, run
+
+from tests.cli.shell import HIDE, SHOW, Terminal, bash, command, environment, run
+from tests.ui.fake_stream import SUMMARY
 
 SLOW = {"delay": 0.02}
 

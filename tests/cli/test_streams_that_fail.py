@@ -7,11 +7,11 @@ import os
 import re
 
 import pytest
-from fake_stream import SUMMARY
-from shell import Terminal, bash, run
 
 from specextend_cli.ui.destination import destination
 from specextend_cli.ui.streams import Output
+from tests.cli.shell import Terminal, bash, run
+from tests.ui.fake_stream import SUMMARY
 
 SLOW = {"delay": 0.02}
 

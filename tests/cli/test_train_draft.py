@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-import tiny_preset
-from shell import REAL, environment
 
 from specextend_cli.errors import Exit
+from tests.cli.shell import REAL, environment
+from tests.summarize import tiny_preset
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def test_a_head_is_trained_and_its_directory_printed(cli, presets, corpus, tmp_p
     assert "public domain" in (tmp_path / "head" / "README.md").read_text()
 
 
+@pytest.mark.full
 def test_a_run_killed_with_9_goes_on(presets, corpus, tmp_path):
     """Killed after the first checkpoint; the second run starts from its step and finishes."""
     command = [*REAL, *arguments(presets, corpus, tmp_path / "head", minutes=0.4)]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from made_pdfs import Sheets, report_bytes
-from shared_worker import SharedWorker
+
+from tests.documents.made_pdfs import Sheets, report_bytes
+from tests.documents.shared_worker import SharedWorker
 
 
 @pytest.fixture

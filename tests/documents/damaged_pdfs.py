@@ -6,10 +6,11 @@ import io
 import zlib
 from collections.abc import Mapping
 
-from awkward import Awkward
-from awkward_pdfs import BRIDGE, FERRY, RIVER, column, drawn
-from made_pdfs import Sheets, wrap
 from pypdf import PdfReader, PdfWriter
+
+from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn
+from tests.documents.edge_cases import EdgeCase
+from tests.documents.made_pdfs import Sheets, wrap
 
 
 def two_pages(sheets: Sheets) -> None:
@@ -240,35 +241,35 @@ def many_characters() -> bytes:
 
 
 DAMAGED = (
-    Awkward("locked.pdf", locked, error="locked.pdf is encrypted"),
-    Awkward("wrong.pdf", locked, error="wrong.pdf is encrypted and the password does not open it", password="guess"),
-    Awkward("opened.pdf", locked, TWO, password="sesame"),
-    Awkward("opened-by-owner.pdf", locked, TWO, password="owner"),
-    Awkward("opened-long-ago.pdf", locked_long_ago, TWO, password="sesame"),
-    Awkward("only-owned.pdf", only_owned, TWO),
-    Awkward("needless-password.pdf", plain, TWO, password="sesame"),
-    Awkward("broken-xref.pdf", broken_xref, TWO),
-    Awkward("scrambled-xref.pdf", scrambled_xref, TWO),
-    Awkward("no-trailer.pdf", no_trailer, error="no-trailer.pdf is a damaged PDF"),
-    Awkward("half.pdf", half, error="half.pdf is a damaged PDF"),
-    Awkward("behind-a-letter.pdf", behind_a_letter, TWO),
-    Awkward("updated.pdf", updated, RIVER),
-    Awkward("packed.pdf", packed, FERRY),
-    Awkward("hebrew.pdf", hebrew, HEBREW),
-    Awkward("controls.pdf", controls, "A[ABA"),
-    Awkward("private.pdf", private, PRIVATE, warning="have no meaning"),
-    Awkward("bomb.pdf", bomb, error="bomb.pdf"),
-    Awkward("recursive.pdf", recursive, FERRY),
-    Awkward("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 could not be read."),
-    Awkward("claimed-pages.pdf", claimed_pages, FERRY),
-    Awkward("looped-outline.pdf", looped_outline, FERRY),
-    Awkward("bad-stream.pdf", bad_stream, FERRY),
-    Awkward("many-characters.pdf", many_characters, error="many-characters.pdf: none of 1 page could be read"),
-    Awkward("no-box.pdf", lambda: boxed(b"0 0 0 0"), FERRY),
-    Awkward("flipped-box.pdf", lambda: boxed(b"595 842 0 0"), FERRY),
-    Awkward("infinite.pdf", infinite, error="infinite.pdf has no text layer"),
-    Awkward("no-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [] /Count 0 >>"), error="no-pages.pdf"),
-    Awkward("no-root.pdf", lambda: one_page(_1=b"null"), error="no-root.pdf is a damaged PDF"),
-    Awkward("named.docx", plain, TWO),
-    Awkward("only-a-head.pdf", lambda: b"%PDF-1.7\n%%EOF\n", error="only-a-head.pdf is a damaged PDF"),
+    EdgeCase("locked.pdf", locked, error="locked.pdf is encrypted"),
+    EdgeCase("wrong.pdf", locked, error="wrong.pdf is encrypted and the password does not open it", password="guess"),
+    EdgeCase("opened.pdf", locked, TWO, password="sesame"),
+    EdgeCase("opened-by-owner.pdf", locked, TWO, password="owner"),
+    EdgeCase("opened-long-ago.pdf", locked_long_ago, TWO, password="sesame"),
+    EdgeCase("only-owned.pdf", only_owned, TWO),
+    EdgeCase("needless-password.pdf", plain, TWO, password="sesame"),
+    EdgeCase("broken-xref.pdf", broken_xref, TWO),
+    EdgeCase("scrambled-xref.pdf", scrambled_xref, TWO),
+    EdgeCase("no-trailer.pdf", no_trailer, error="no-trailer.pdf is a damaged PDF"),
+    EdgeCase("half.pdf", half, error="half.pdf is a damaged PDF"),
+    EdgeCase("behind-a-letter.pdf", behind_a_letter, TWO),
+    EdgeCase("updated.pdf", updated, RIVER),
+    EdgeCase("packed.pdf", packed, FERRY),
+    EdgeCase("hebrew.pdf", hebrew, HEBREW),
+    EdgeCase("controls.pdf", controls, "A[ABA"),
+    EdgeCase("private.pdf", private, PRIVATE, warning="have no meaning"),
+    EdgeCase("bomb.pdf", bomb, error="bomb.pdf"),
+    EdgeCase("recursive.pdf", recursive, FERRY),
+    EdgeCase("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 could not be read."),
+    EdgeCase("claimed-pages.pdf", claimed_pages, FERRY),
+    EdgeCase("looped-outline.pdf", looped_outline, FERRY),
+    EdgeCase("bad-stream.pdf", bad_stream, FERRY),
+    EdgeCase("many-characters.pdf", many_characters, error="many-characters.pdf: none of 1 page could be read"),
+    EdgeCase("no-box.pdf", lambda: boxed(b"0 0 0 0"), FERRY),
+    EdgeCase("flipped-box.pdf", lambda: boxed(b"595 842 0 0"), FERRY),
+    EdgeCase("infinite.pdf", infinite, error="infinite.pdf has no text layer"),
+    EdgeCase("no-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [] /Count 0 >>"), error="no-pages.pdf"),
+    EdgeCase("no-root.pdf", lambda: one_page(_1=b"null"), error="no-root.pdf is a damaged PDF"),
+    EdgeCase("named.docx", plain, TWO),
+    EdgeCase("only-a-head.pdf", lambda: b"%PDF-1.7\n%%EOF\n", error="only-a-head.pdf is a damaged PDF"),
 )

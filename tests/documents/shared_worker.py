@@ -24,7 +24,7 @@ from specextend_cli.documents import (
     structured_worker,
 )
 
-_START = "from shared_worker import serve; serve()"
+_START = "from tests.documents.shared_worker import serve; serve()"
 _SECONDS = 5.0  # to say that a job is done
 _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss
 

@@ -9,12 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from made_files import epub, message, page
-from made_pages import MadePage, made_pages
 
 from specextend_cli.documents import Document, process, read, read_bytes, structured
 from specextend_cli.documents.article import OUTSIDE, article_of
 from specextend_cli.documents.sections import Parsed
+from tests.documents.made_files import epub, message, page
+from tests.documents.made_pages import MadePage, made_pages
 
 pytestmark = pytest.mark.usefixtures("one_process")
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from damaged_pdfs import mapped
-from made_forms import form_bytes, labelled_bytes, unmapped_bytes
-from made_pdfs import report_bytes
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.legibility import meaningless
 from specextend_cli.documents.names import page_label
 from specextend_cli.documents.pdf_annotations import Annotation, put_in
 from specextend_cli.errors import InputError
+from tests.documents.damaged_pdfs import mapped
+from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
+from tests.documents.made_pdfs import report_bytes
 
 
 def test_fields_and_annotations_are_read_where_they_stand() -> None:

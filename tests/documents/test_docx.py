@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from made_files import docx, item, p, table, word, zipped
 
 from specextend_cli.documents import Document, read_bytes
 from specextend_cli.errors import InputError
+from tests.documents.made_files import docx, item, p, table, word, zipped
 
 
 def read(body: str, **parts: str) -> Document:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from made_files import message
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.detect import detect
 from specextend_cli.errors import InputError
+from tests.documents.made_files import message
 
 SUBJECT = "The level of the river – März"
 HEAD = f"{SUBJECT}\n\nFrom: Ann Río <ann@example.org>\nTo: bo@example.org\nDate: Mon, 02 Mar 2026 10:00:00 +0100"

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from made_files import epub, page, zipped
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.errors import InputError
+from tests.documents.made_files import epub, page, zipped
 
 ENCRYPTED = (
     '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container" xmlns:e="http://www.w3.org/2001/04/xmlenc#">'

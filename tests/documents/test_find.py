@@ -3,10 +3,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from made_files import docx, epub, p, page, zipped
-from made_pdfs import report_bytes
-
 from specextend_cli.documents.find import find
+from tests.documents.made_files import docx, epub, p, page, zipped
+from tests.documents.made_pdfs import report_bytes
 
 
 def fill(folder: Path, files: dict[str, bytes]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from email.message import EmailMessage
 
 import pytest
-from made_files import epub, page
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.labels import codec
+from tests.documents.made_files import epub, page
 
 pytestmark = pytest.mark.usefixtures("one_process")
 

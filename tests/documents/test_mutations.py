@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from made_files import docx, epub, item, message, p, page, table
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.detect import HEAD, detect
@@ -17,6 +16,7 @@ from specextend_cli.documents.sections import Parsed
 from specextend_cli.documents.structured import compose_sections
 from specextend_cli.documents.structured_worker import Job, _parse
 from specextend_cli.errors import InputError
+from tests.documents.made_files import docx, epub, item, message, p, page, table
 
 ROUNDS = 200
 BODY = (

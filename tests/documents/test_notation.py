@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from made_files import docx, epub, page, word
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.notation import lowered, raised
+from tests.documents.made_files import docx, epub, page, word
 
 pytestmark = pytest.mark.usefixtures("one_process")
 

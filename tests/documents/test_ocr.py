@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pypdfium2
 import pytest
-from made_pdfs import SENTENCES, Sheets
 from PIL import Image
 from reportlab.lib.utils import ImageReader
-from stand_in_ocr import StandIn
 
 from specextend_cli.documents import ocr, parse_pages, read_bytes
 from specextend_cli.documents.hocr import read_hocr
@@ -25,6 +23,8 @@ from specextend_cli.documents.ocr import Ocr, needed
 from specextend_cli.documents.ocr_engine import check_languages
 from specextend_cli.documents.ocr_worker import png, tiff_pages
 from specextend_cli.errors import Exit, InputError, UsageError
+from tests.documents.made_pdfs import SENTENCES, Sheets
+from tests.documents.stand_in_ocr import StandIn
 
 STORY = (
     "300 400 46 95 The water rises slowly at first and then within an hour it covers the road, which",

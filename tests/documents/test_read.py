@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_files import zipped
-from made_pdfs import Sheets, report_bytes
 from pypdf import PdfReader, PdfWriter
 
 from specextend_cli.documents import pdf, read, read_bytes
 from specextend_cli.documents.pages import parse_pages
 from specextend_cli.errors import Exit, InputError
+from tests.documents.made_files import zipped
+from tests.documents.made_pdfs import Sheets, report_bytes
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

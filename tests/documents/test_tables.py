@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from made_files import docx, epub, p, page, table
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.tables import Cell, Table
+from tests.documents.made_files import docx, epub, p, page, table
 
 pytestmark = pytest.mark.usefixtures("one_process")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from made_pdfs import Sheets
-
 from specextend_cli.documents import read_bytes
+from tests.documents.made_pdfs import Sheets
 
 
 def test_invoices_in_one_file_keep_their_figures(sheets: Sheets) -> None:

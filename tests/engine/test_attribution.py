@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL, segment_attention
 from specextend_cli.engine.batch import BatchRequest, decode_batch
@@ -18,6 +17,7 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import prompt, tiny
 
 STARTS, LAYERS = (3, 10, 10, 31, 60), (0, 2)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, generate, prompt, tiny
 
 from specextend_cli.engine.batch import BatchRequest, States, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
@@ -16,6 +15,8 @@ from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import ARCHITECTURES, generate, prompt, tiny
+from tests.helpers.grid import grid
 
 
 def run(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list[list[int]]:
@@ -26,8 +27,7 @@ def run(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list
     return written
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("slots", [1, 3, 8])
+@grid(name=ARCHITECTURES, slots=[1, 3, 8])
 def test_equal_to_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)

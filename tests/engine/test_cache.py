@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import torch
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import from_lists
+from tests.engine.tiny_models import prompt, tiny
 
 
 def filled(rows: int) -> KVCache:

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_identity import NEW, POLICIES, run, small
-from tiny_heads import tiny_head
-from tiny_models import generate, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
@@ -24,6 +21,9 @@ from specextend_cli.engine.four_bit import round_to_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.target import Target
+from tests.engine.test_identity import NEW, POLICIES, run, small
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import generate, prompt, tiny
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)

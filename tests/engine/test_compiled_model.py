@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from test_four_bit import broad, four_bit
-from test_identity import DRAFTERS, NEW, POLICIES, run, small
-from tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.bench.rope import stretched
@@ -31,6 +28,10 @@ from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
+from tests.engine.test_four_bit import broad, four_bit
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
+from tests.helpers.grid import grid
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
@@ -102,8 +103,7 @@ def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: in
         torch.testing.assert_close(out[own], reference(q[own], *joined, 0.25, mask))
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("policy", POLICIES)
+@grid(drafter=DRAFTERS, policy=POLICIES)
 def test_every_drafter_and_policy(compiled: Compiled, drafter: str, policy: str) -> None:
     expected = generate(four_bit(made=broad), LONG, NEW)
     target = Target(compiled.lm)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_compiled_model import needs_a_compiler
-from test_four_bit import broad, four_bit
-from tiny_models import tiny
 
 from specextend_cli.engine.cpu import decoding_threads as module
 from specextend_cli.engine.cpu.compiled_model import programs_for
 from specextend_cli.engine.cpu.decoding_threads import decoding_threads, on_threads, quickest
 from specextend_cli.engine.lm import LanguageModel
+from tests.engine.test_compiled_model import needs_a_compiler
+from tests.engine.test_four_bit import broad, four_bit
+from tests.engine.tiny_models import tiny
 
 
 @pytest.fixture(autouse=True)

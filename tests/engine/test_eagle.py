@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny_heads import VARIANTS, tiny_head
-from tiny_models import prompt, tiny
 from torch import Tensor, nn
 
 from specextend_cli.engine.attention import ForwardContext
@@ -16,6 +14,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 from specextend_cli.errors import ModelError
+from tests.engine.tiny_heads import VARIANTS, tiny_head
+from tests.engine.tiny_models import prompt, tiny
 
 
 class Plain:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from test_identity import DRAFTERS, NEW, run, small
-from tiny_heads import tiny_head
-from tiny_models import COMMON, generate, make, prompt, tiny
 from torch import Tensor, nn
 from transformers import PreTrainedModel, Qwen2Config
 
 from specextend_cli.engine.four_bit import FourBitLinear, full_weights, round_to_four_bit, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from tests.engine.test_identity import DRAFTERS, NEW, run, small
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
 
 pytestmark = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="no 4-bit kernel for this processor"

@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_identity import DRAFTERS, NEW, POLICIES, run, small
-from test_triton import interpreted
-from tiny_heads import tiny_head
-from tiny_models import generate, prompt, tiny
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -26,6 +22,11 @@ from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDraf
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.test_triton import interpreted
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import generate, prompt, tiny
+from tests.helpers.grid import grid
 
 LONG = prompt(150)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
@@ -93,8 +94,7 @@ def captured(kernels_of_torch: None) -> Iterator[Captured]:
     drop_graphs(lm)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@grid(drafter=DRAFTERS, policy=POLICIES)
 def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str) -> None:
     target, retrieval = Target(captured.lm), small(policy)
     assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == generate(
@@ -114,8 +114,7 @@ def test_plain_decoding_is_captured_once(captured: Captured) -> None:
     assert prompts == 2 * -(-len(LONG) // 64)
 
 
-@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3-2-layers"])
-@pytest.mark.parametrize("policy", POLICIES)
+@grid(name=["eagle1", "eagle3", "eagle3-2-layers"], policy=POLICIES)
 def test_heads(captured: Captured, name: str, policy: str) -> None:
     lm, taken, retrieval = captured.lm, Taken(), small(policy)
     head = tiny_head(name)

@@ -34,6 +34,7 @@ print(json.dumps({"peak": peak, "weights": weights, "kv": target.cache.nbytes, "
 """
 
 
+@pytest.mark.full
 @pytest.mark.pair
 def test_peak_memory_on_8k_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE, "8192"], check=True, capture_output=True, text=True)

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_four_bit import broad, random_weights
-from test_identity import DRAFTERS, NEW, POLICIES, run, small
-from tiny_models import generate, prompt
 from torch import Tensor
 
 from specextend_cli.engine import native
@@ -27,6 +24,10 @@ from specextend_cli.engine.native import library as module
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists, root
+from tests.engine.test_four_bit import broad, random_weights
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.tiny_models import generate, prompt
+from tests.helpers.grid import grid
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
 
@@ -409,8 +410,7 @@ def test_a_tree_has_the_logits_of_plain_decoding_in_bfloat16(kernels: str) -> No
 
 
 @ours
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("policy", POLICIES)
+@grid(drafter=DRAFTERS, policy=POLICIES)
 def test_every_drafter_and_policy(kernels: str, drafter: str, policy: str) -> None:
     judge, model = broad(), broad()
     random_weights(judge)

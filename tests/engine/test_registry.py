@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from test_identity import NEW, run, small
-from tiny_models import generate, prompt, small_draft, tiny
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
@@ -17,6 +15,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, from_lists
+from tests.engine.test_identity import NEW, run, small
+from tests.engine.tiny_models import generate, prompt, small_draft, tiny
 
 
 class RepeatDrafter(Drafter):

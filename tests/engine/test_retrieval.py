@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
@@ -20,6 +19,7 @@ from specextend_cli.engine.retrieval import Chunks, Schedule, spans, working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists
+from tests.engine.tiny_models import prompt, tiny
 
 
 @st.composite

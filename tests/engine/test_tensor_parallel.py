@@ -6,35 +6,44 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from in_company import EVERY, MARKS, NEW, SOME
-from tiny_models import generate, prompt, tiny
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.splitting import split
+from tests import ROOT
+from tests.engine.tensor_parallel_ranks import EVERY, MARKS, NEW, SOME
+from tests.engine.tiny_models import generate, prompt, tiny
+from tests.helpers.grid import but_for
 
 NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma")
 
 
 @pytest.fixture(scope="module")
-def company() -> dict[str, Any]:
+def company(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What two processes write and see together, by each model that a test of this run asks for."""
+    asking = [item for item in request.session.items if "company" in getattr(item, "fixturenames", ())]
+    names = dict.fromkeys(item.callspec.params["name"] for item in asking)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = Path(__file__).with_name("in_company.py")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, str(script), *NAMES], capture_output=True, text=True, env=environment, timeout=300, check=False
+        [*command, "--module", "tests.engine.tensor_parallel_ranks", *names],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", but_for(NAMES[:1], NAMES))
 def test_the_same_tokens_by_every_drafter_and_policy(company: dict[str, Any], name: str) -> None:
     expected = generate(tiny(name), prompt(), NEW)
     written = company[name]["written"]
@@ -43,7 +52,7 @@ def test_the_same_tokens_by_every_drafter_and_policy(company: dict[str, Any], na
         assert tokens == expected, how
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", but_for(NAMES[:1], NAMES))
 def test_attention_is_that_of_all_heads(company: dict[str, Any], name: str) -> None:
     target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0), attribution_layers=(1,))
     target.begin(300)

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_identity import DRAFTERS, run, small
-from tiny_models import generate, prompt, tiny
 
 from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.attention.hybrid import hybrid
@@ -25,6 +23,8 @@ from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from tests.engine.test_identity import DRAFTERS, run, small
+from tests.engine.tiny_models import generate, prompt, tiny
 
 try:
     import triton
@@ -82,11 +82,12 @@ def check(
         assert (out.cpu().float() - other).abs().max() < TOLERANCE[dtype]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(INTERPRETING, reason="this is the interpreter")
 def test_in_the_interpreter() -> None:
     if TRITON < (3, 7):
         pytest.skip("triton 3.7 or later, whose interpreter works with today's numpy, is not installed")
-    graphed = f"{Path(__file__).with_name('test_graphed.py')}::test_with_the_kernels_themselves"
+    graphed = f"{Path(__file__).with_name('test_graphs.py')}::test_with_the_kernels_themselves"
     command = [sys.executable, "-m", "pytest", __file__, graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)

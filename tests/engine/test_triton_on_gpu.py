@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_graphed import check_identity as graphed_identity
-from test_identity import DRAFTERS
-from test_triton import (
+
+from specextend_cli.engine.attention.triton_plan import Chip, plan
+from specextend_cli.engine.attention.triton_tree import attend, pack
+from specextend_cli.engine.cuda.graphs import cuda_graph
+from tests.engine.test_graphs import check_identity as graphed_identity
+from tests.engine.test_identity import DRAFTERS
+from tests.engine.test_triton import (
     HEADS,
     INTERPRETING,
     TOLERANCE,
@@ -21,10 +25,6 @@ from test_triton import (
     inputs,
     random_tree_mask,
 )
-
-from specextend_cli.engine.attention.triton_plan import Chip, plan
-from specextend_cli.engine.attention.triton_tree import attend, pack
-from specextend_cli.engine.cuda.graphs import cuda_graph
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tiny_models import VOCABULARY
 
 from specextend_cli.engine.head import EagleHead, HeadConfig
+from tests.engine.tiny_models import VOCABULARY
 
 COMMON = {
     "hidden": 64,

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from published_heads import safeailab_3
-from tiny_models import tiny
 
 from specextend_cli.cli import main as command
 from specextend_cli.models import fast_import
+from tests.engine.tiny_models import tiny
+from tests.helpers.published_heads import safeailab_3
 
 IMPORTS = """
 import sys
@@ -76,6 +76,7 @@ def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wanting", [MASKS, MODULE])
 def test_torchs_compiler_is_whole_for_whoever_wants_it(wanting: str) -> None:
     done = subprocess.run([sys.executable, "-c", wanting], capture_output=True, text=True, check=False)

@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from published_heads import LAYOUTS, angelslim
-from tiny_heads import VARIANTS
-from tiny_models import tiny
 
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
@@ -20,6 +17,9 @@ from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import Estimate, draft_shape, estimate, fits
 from specextend_cli.models.preset import LocalSource, Preset
 from specextend_cli.models.presets import list_presets, load_preset
+from tests.engine.tiny_heads import VARIANTS
+from tests.engine.tiny_models import tiny
+from tests.helpers.published_heads import LAYOUTS, angelslim
 
 
 def shape_of(config: HeadConfig) -> HeadShape:

@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from published_heads import LAYOUTS, SIZES, angelslim, bare, named, safeailab_1, safeailab_3, speculators, yarn
 from safetensors.torch import save_file
-from test_eagle import Plain, follows
-from test_identity import NEW, POLICIES, run, small
-from tiny_heads import tiny_head
-from tiny_models import VOCABULARY, generate, prompt, tiny
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
@@ -27,6 +22,22 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, probe, save_head
+from tests.engine.test_eagle import Plain, follows
+from tests.engine.test_identity import NEW, POLICIES, run, small
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
+from tests.helpers.grid import grid
+from tests.helpers.published_heads import (
+    LAYOUTS,
+    SIZES,
+    angelslim,
+    bare,
+    named,
+    safeailab_1,
+    safeailab_3,
+    speculators,
+    yarn,
+)
 
 
 class PlainYarn(Plain):
@@ -70,8 +81,7 @@ def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     follows(loaded, plain)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("policy", POLICIES)
+@grid(layout=LAYOUTS, policy=POLICIES)
 def test_every_layout_drafts_without_changing_a_token(layout: Any, policy: str, tmp_path: Path) -> None:
     layout(tmp_path)
     model = tiny()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import ARCHITECTURES, COMMON, make, tiny
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
@@ -16,6 +15,7 @@ from specextend_cli.models.load import load_model, load_tokenizer
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.weights import check_safetensors
+from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
 
 from .test_memory import SIZES
 

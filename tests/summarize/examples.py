@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import tiny_preset
-
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import user_presets
+from tests.summarize import tiny_preset
 
 DOCS = Path(__file__).parents[2] / "docs"
 _PROMPTS = """

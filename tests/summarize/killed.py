@@ -1,4 +1,6 @@
-"""Summarize a document in children that are killed: `killed.py PRESET DOCUMENT SEED`; prints what each of them did.
+"""Summarize a document in children that are killed; prints what each of them did.
+
+    python -m tests.summarize.killed PRESET DOCUMENT SEED [--as-set]
 
 One process imports everything and forks, so that a child begins at once. Notes are written in batches, as on a machine
 that reads slowly, which does not read a whole batch before it writes. `--as-set` writes as many notes at once, on as

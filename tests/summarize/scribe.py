@@ -9,14 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tiny_preset import SENTENCES
-
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.summarize.tiny_preset import SENTENCES
 
 Answer = Callable[[list[int], int], str]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.engine.events import Step
 from specextend_cli.summarize.answer_checks import flaw, idle
@@ -14,6 +12,8 @@ from specextend_cli.summarize.events import Noted, Part, Retried
 from specextend_cli.summarize.sentences import Sentences
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 CIRCLES = "The harbour has a wall and the wall has a harbour, and so " * 4 + "it ends."
 GOOD = "The harbour was rebuilt in 1898 by its fishermen."

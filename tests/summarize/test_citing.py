@@ -8,8 +8,6 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import plant
-from scribe import Scribe, run, summarizer
 
 from specextend_cli.documents.document import Chunk
 from specextend_cli.engine.attribution import attribution_layers
@@ -19,6 +17,8 @@ from specextend_cli.summarize.events import Sentence, Text
 from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan, joined, material, passages
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
+from tests.helpers.planted import plant
+from tests.summarize.scribe import Scribe, run, summarizer
 
 
 def whole(document) -> list[DocumentSentence]:

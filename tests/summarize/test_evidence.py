@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize.events import Noted, Sentence, Summarized, Text
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text_stream import TextStream
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 
 def summarize(path, source, **options):

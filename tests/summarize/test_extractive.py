@@ -6,8 +6,6 @@ import json
 from itertools import chain
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import write
 
 from specextend_cli.errors import UsageError
 from specextend_cli.summarize.events import Noted, Sentence, Text, Warned
@@ -16,6 +14,8 @@ from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.tfidf import TfidfIndex
 from specextend_cli.ui.jsonl import summary_record
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import write
 
 SENTENCES = [
     "The harbour of Falcaster was founded by fishermen in 1871.",

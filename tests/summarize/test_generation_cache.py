@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.summarize.events import Noted, Warned
 from specextend_cli.summarize.generation_cache import GenerationCache, key
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 
 def answer(prompt, most):

@@ -6,17 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from tiny_preset import text
+from tests.summarize.tiny_preset import text
 
 
 def test_killed_at_ten_random_moments(presets, tmp_path):
     source = tmp_path / "a.txt"
     source.write_text(text(100))
-    script = Path(__file__).with_name("killed.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(presets["one"]), str(source), "11"],
+        [sys.executable, "-m", "tests.summarize.killed", str(presets["one"]), str(source), "11"],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -7,8 +7,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text, write
 
 from specextend_cli.summarize.extractive import Draft, SentenceSelector
 from specextend_cli.summarize.provenance import DocumentSentence
@@ -16,6 +14,8 @@ from specextend_cli.summarize.request import LEAST, SummaryRequest, usual_words
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.tfidf import TfidfIndex
 from specextend_cli.summarize.word_count import count_words
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text, write
 
 STYLES = ("paragraph", "bullets", "abstract", "tldr", "outline")
 SCRIPTS = {

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from examples import blocks, stand_in
-from tiny_preset import text
 
 import specextend_cli
+from tests.summarize.examples import blocks, stand_in
+from tests.summarize.tiny_preset import text
 
 EXAMPLES = blocks("library.md", "python")
 

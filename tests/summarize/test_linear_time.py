@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from specextend_cli.summarize.quantities import numbers
 from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
+from tests import ROOT
 
 MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes
 
 
 def test_texts_of_any_shape() -> None:
-    subprocess.run([sys.executable, Path(__file__).with_name("linear_work.py")], check=True, timeout=MINUTES)
+    subprocess.run([sys.executable, "-m", "tests.summarize.linear_work"], cwd=ROOT, check=True, timeout=MINUTES)
 
 
 def test_abbreviations_and_numbers_of_items_end_no_sentence() -> None:

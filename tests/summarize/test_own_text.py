@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import SENTENCES, text, write
 
 from specextend_cli.documents.document import Document
 from specextend_cli.errors import UsageError
@@ -17,6 +15,8 @@ from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.markdown import format_footer
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import SENTENCES, text, write
 
 INVENTED = "In 2024, Queen Ingeborg opened the Olympic Games in Haiyang. She was cheered by 120,000 people."
 CHINESE = """\

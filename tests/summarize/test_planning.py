@@ -7,12 +7,12 @@ from itertools import groupby, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scribe import Scribe, document, parts, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.errors import InputError
 from specextend_cli.summarize.events import Warned
 from specextend_cli.summarize.planning import pack
+from tests.summarize.scribe import Scribe, document, parts, run, summarizer
+from tests.summarize.tiny_preset import text
 
 prose = st.lists(
     st.one_of(

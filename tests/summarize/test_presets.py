@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_preset
 import torch
 import transformers
-from published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
-from tiny_models import generate
 
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
@@ -31,6 +28,9 @@ from specextend_cli.runtime.loading import describe, load_writer
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator
+from tests.engine.tiny_models import generate
+from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
+from tests.summarize import tiny_preset
 
 PRESETS = {preset.name: preset for preset in list_presets()}
 LAYOUTS = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from scribe import document, run, summarizer
-from tiny_preset import CHAT, END, SPECIALS, text
 
 from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.sentences import spans
+from tests.summarize.scribe import document, run, summarizer
+from tests.summarize.tiny_preset import CHAT, END, SPECIALS, text
 
 SPELT = "".join(SPECIALS)
 

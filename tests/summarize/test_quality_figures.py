@@ -1,4 +1,4 @@
-"""The arithmetic of tests/summary_quality.py."""
+"""The arithmetic of tests/scripts/summary_quality.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 
 import pytest
-from summary_quality import Row, apart, chosen, differences, lead, report, rows, table
+
+from tests.scripts.summary_quality import Row, apart, chosen, differences, lead, report, rows, table
 
 SOURCE = (
     "Spain joined NATO in 1982. It joined the European Union in 1986. Elections were held in Madrid. "

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import tiny_preset
-from scribe import Recorder, Scribe, document, full, run
-from tiny_preset import SPECIALS, text
 
 from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
@@ -16,6 +13,9 @@ from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.request import FORMS, SummaryRequest
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import format_event, summary_record
+from tests.summarize import tiny_preset
+from tests.summarize.scribe import Recorder, Scribe, document, full, run
+from tests.summarize.tiny_preset import SPECIALS, text
 
 PLACES = """
 [prompts]

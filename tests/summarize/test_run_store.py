@@ -7,13 +7,13 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from scribe import Scribe, document, run, summarizer
-from tiny_preset import text
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize import runs as module
 from specextend_cli.summarize.runs import RunStore
+from tests.summarize.scribe import Scribe, document, run, summarizer
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from published_heads import safeailab_3
-from tiny_preset import text, tokenizer, write
 
 from specextend_cli.documents.document import Extraction
 from specextend_cli.documents.read import read_bytes
@@ -16,6 +14,8 @@ from specextend_cli.models.memory import Estimate
 from specextend_cli.runtime.loading import load_writer
 from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.helpers.published_heads import safeailab_3
+from tests.summarize.tiny_preset import text, tokenizer, write
 
 SHORT, LONG = text(6), text(30)
 

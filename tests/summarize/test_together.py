@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from scribe import document
 
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import text_generator
 from specextend_cli.summarize.events import Level, Noted, Part, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.summarize.scribe import document
 
 TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(60))
 

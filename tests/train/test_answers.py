@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from tiny_models import generate, prompt, tiny
 from transformers import GenerationConfig
 
 from specextend_cli.engine.config import Sampling
@@ -15,6 +14,7 @@ from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.target_logits import bound, read_states
+from tests.engine.tiny_models import generate, prompt, tiny
 
 GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
 

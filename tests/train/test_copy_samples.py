@@ -6,10 +6,9 @@ import random
 from collections import Counter
 from itertools import pairwise
 
-from tiny_models import prompt
-
 from specextend_cli.train.copy_samples import quotes
 from specextend_cli.train.samples import Frame, Mixture, Sample
+from tests.engine.tiny_models import prompt
 
 FRAME = Frame([1, 2], [3, 3], leads=([4, 4],))
 

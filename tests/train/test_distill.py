@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from published_heads import angelslim, speculators
-from tiny_heads import tiny_head
-from tiny_models import VOCABULARY, generate, prompt, tiny
 
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
@@ -34,6 +31,9 @@ from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
 from specextend_cli.train.trainer import Schedule, _depth, train
 from specextend_cli.train.vocabulary import choose, count, coverage
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
+from tests.helpers.published_heads import angelslim, speculators
 
 FACTS = Facts("a tiny target", "none", "random tokens", "none", "a machine")
 FRAME = Frame([1, 2], [3])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
@@ -19,6 +18,7 @@ from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.run_fingerprint import claim
 from specextend_cli.train.samples import Frame
 from specextend_cli.train.trainer import Schedule
+from tests.engine.tiny_models import prompt, tiny
 
 FACTS = Facts("a target", "none", "random tokens", "none", "a machine")
 FRAME = Frame([1, 2], [3])

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, tiny
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_config import default_layers
@@ -14,6 +13,7 @@ from specextend_cli.train.init_copy_head import init_copy_head
 from specextend_cli.train.init_head import init_head
 from specextend_cli.train.target_logits import read_states
 from specextend_cli.train.unroll import unroll
+from tests.engine.tiny_models import ARCHITECTURES, tiny
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

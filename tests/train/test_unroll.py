@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny_heads import tiny_head
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.unroll import unroll
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import prompt, tiny
 
 
 @pytest.mark.parametrize("name", ["eagle3", "eagle3.1", "eagle3-2-layers", "eagle3-residual"])

@@ -7,7 +7,6 @@ import types
 
 import pyte
 import pytest
-from fake_stream import SUMMARY, stream
 from rich.console import Console
 
 from specextend_cli.engine.events import Prefilled, Retrieved, Step
@@ -21,6 +20,7 @@ from specextend_cli.ui.plain import Plain, Silent
 from specextend_cli.ui.progress import Progress, format_coverage, format_done
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.writers import WRITERS
+from tests.ui.fake_stream import SUMMARY, stream
 
 
 class Clock:

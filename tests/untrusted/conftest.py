@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-TESTS = Path(__file__).parents[1]
-for folder in (TESTS / "untrusted", TESTS / "models"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
 
 
 @pytest.fixture(autouse=True)

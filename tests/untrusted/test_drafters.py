@@ -8,9 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_identity import POLICIES, SHAPE, run, small
-from tiny_heads import tiny_head
-from tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
 from torch import Tensor
 
 from specextend_cli.engine.config import Sampling, TreeShape
@@ -22,6 +19,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
+from tests.engine.test_identity import POLICIES, SHAPE, run, small
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
 
 NEW = 12
 TOKENS = prompt(40)

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from tiny_heads import tiny_head
-from tiny_models import VOCABULARY
 from torch import Tensor
 
 from specextend_cli.engine.head import EagleHead
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import VOCABULARY
 
 SIZES = {
     "hidden_size": 64,

@@ -1,6 +1,7 @@
 """Are the tokens the same? Every drafter and policy against transformers' own `generate`, on real documents.
 
-    python tests/identity.py PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 1024 2048 4096] [--docs 10] [--tokens 128]
+    python -m tests.scripts.identity PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 1024 2048 4096] [--docs 10]
+        [--tokens 128]
 
 float32, greedy, plain and with repetition penalty 1.1 and no-repeat 4-grams (over the whole sequence, as transformers
 does). Prints one line a document and exits 1 if any token differs. Long: minutes for each document.
@@ -9,7 +10,6 @@ does). Prints one line a document and exits 1 if any token differs. Long: minute
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,10 +32,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-
-sys.path.insert(0, str(Path(__file__).parent))
-from random_drafter import RandomDrafter
-from real_documents import OncePrefilled, framed, read
+from tests.helpers.random_drafter import RandomDrafter
+from tests.scripts.real_documents import OncePrefilled, framed, read
 
 
 def generate(model, prompt: list[int], tokens: int, sampling: Sampling, eos: int) -> list[int]:

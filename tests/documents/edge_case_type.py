@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from awkward import Awkward
-from awkward_pdfs import BRIDGE, FERRY, RIVER, column, drawn, wrap
-from made_pdfs import Sheets
+from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, wrap
+from tests.documents.edge_cases import EdgeCase
+from tests.documents.made_pdfs import Sheets
 
 
 def justified(sheets: Sheets, texts: tuple[str, ...], lefts: tuple[float, ...], chars: int, width: float) -> None:
@@ -91,18 +91,18 @@ def wide_table(sheets: Sheets) -> None:
 
 
 TYPE = (
-    Awkward("justified.pdf", drawn(one_justified), RIVER),
-    Awkward("justified-columns.pdf", drawn(two_justified), "\n\n".join((RIVER, BRIDGE, BRIDGE, FERRY, FERRY, RIVER))),
-    Awkward("narrow-spaces.pdf", drawn(narrow_spaces), RIVER),
-    Awkward("spaced-out.pdf", drawn(spaced_out), FERRY),
-    Awkward("initial.pdf", lambda: initial("T", RIVER[1:]), RIVER),
-    Awkward(
+    EdgeCase("justified.pdf", drawn(one_justified), RIVER),
+    EdgeCase("justified-columns.pdf", drawn(two_justified), "\n\n".join((RIVER, BRIDGE, BRIDGE, FERRY, FERRY, RIVER))),
+    EdgeCase("narrow-spaces.pdf", drawn(narrow_spaces), RIVER),
+    EdgeCase("spaced-out.pdf", drawn(spaced_out), FERRY),
+    EdgeCase("initial.pdf", lambda: initial("T", RIVER[1:]), RIVER),
+    EdgeCase(
         "initial-word.pdf", lambda: initial("A", f"{BRIDGE[2:]} The bridge stands."), f"{BRIDGE} The bridge stands."
     ),
-    Awkward(
+    EdgeCase(
         "columns-with-notes.pdf",
         drawn(columns_with_notes),
         f"Waters\n\n{RIVER}\n\n1 See the book of the mill, page 7.\n\n{BRIDGE}\n\n2 By order of the council.",
     ),
-    Awkward("wide-table.pdf", drawn(wide_table), "\n".join([f"{FERRY}\n", *map("  ".join, ROWS)])),
+    EdgeCase("wide-table.pdf", drawn(wide_table), "\n".join([f"{FERRY}\n", *map("  ".join, ROWS)])),
 )

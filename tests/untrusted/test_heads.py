@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from published_heads import angelslim, bare, safeailab_1, safeailab_3, specforge, speculators, tied, yarn
 from safetensors.torch import load_file, save_file
-from tiny_models import VOCABULARY, tiny
 from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
@@ -19,6 +17,8 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.head_values import check_values
 from specextend_cli.models.heads import load_head
+from tests.engine.tiny_models import VOCABULARY, tiny
+from tests.helpers.published_heads import angelslim, bare, safeailab_1, safeailab_3, specforge, speculators, tied, yarn
 
 Settings = dict[str, Any]
 

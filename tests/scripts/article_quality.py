@@ -1,6 +1,6 @@
 """How well the article of a page is found: words of it that are read, and words read that are of it, as a table.
 
-python tests/documents/article_quality.py
+python -m tests.scripts.article_quality
 
 Over the pages of `made_pages.py`, which are constructed: the public collections are larger and of real pages.
 """
@@ -8,17 +8,12 @@ Over the pages of `made_pages.py`, which are constructed: the public collections
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import trafilatura
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from made_pages import MadePage, made_pages
-
 from specextend_cli.documents import read_bytes
+from tests.documents.made_pages import MadePage, made_pages
 
 
 def words(text: str) -> Counter[str]:

@@ -1,6 +1,6 @@
 """Damaged documents by the thousand: each is read or refused, in time, within its memory, and nothing else happens.
 
-python tests/fuzz_documents.py --from 0 --count 5000
+python -m tests.scripts.fuzz_documents --from 0 --count 5000
 
 Document n is the same for every run: an awkward document of the tests (or a report, a book, a page, a message) with a
 few bytes changed, or parts of it changed before they are packed. Prints what became of them, and every defect with its
@@ -23,19 +23,16 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "documents"))
-
-from awkward_files import FILES
-from awkward_pdfs import LAYOUT
-from awkward_type import TYPE
-from damaged_pdfs import DAMAGED
-from made_files import zipped
-from made_pdfs import report_bytes
-from shared_worker import SharedWorker
-from test_mutations import MADE, mutated
-
 from specextend_cli.documents import pdf, read_bytes, structured
 from specextend_cli.errors import InputError
+from tests.documents.damaged_pdfs import DAMAGED
+from tests.documents.edge_case_files import FILES
+from tests.documents.edge_case_pdfs import LAYOUT
+from tests.documents.edge_case_type import TYPE
+from tests.documents.made_files import zipped
+from tests.documents.made_pdfs import report_bytes
+from tests.documents.shared_worker import SharedWorker
+from tests.documents.test_mutations import MADE, mutated
 
 SEED = "specextend"
 LARGE = 300_000  # bytes: what is larger is not damaged again and again

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Awkward:
+class EdgeCase:
     """`make` gives the file, which must be read as `text` exactly, or be refused with an `error` that begins so.
 
     `warning` is in the first warning; where it is "" there must be none.

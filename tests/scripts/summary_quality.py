@@ -1,7 +1,7 @@
 """How good are the summaries? GovReport against its reference summaries: this program, and three plain ways.
 
-    python tests/summary_quality.py DOCUMENTS.jsonl[.gz] --out rows.jsonl [--lengths 2K 4K 8K] [--skip 3] [--docs 3]
-        [--methods specextend truncated naive] [--model PRESET ...] [--seconds 500]
+    python -m tests.scripts.summary_quality DOCUMENTS.jsonl[.gz] --out rows.jsonl [--lengths 2K 4K 8K] [--skip 3]
+        [--docs 3] [--methods specextend truncated naive] [--model PRESET ...] [--seconds 500]
 
 The same target writes with all methods but `lead`:
 

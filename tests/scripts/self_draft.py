@@ -1,6 +1,6 @@
 """How much of a document must a drafter see? The target drafting for itself over small working sets.
 
-    python tests/self_draft.py PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 4096 8192] [--docs 3]
+    python -m tests.scripts.self_draft PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 4096 8192] [--docs 3]
 
 For each length, size and policy: accepted length (bonus included; a chain of four drafts, so at most 5) and the share
 of the target's attention that the working set covered, greedy with a repetition penalty so that loops flatter nobody.
@@ -10,7 +10,6 @@ A Markdown table on stdout.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from statistics import mean
 
@@ -25,9 +24,7 @@ from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
-
-sys.path.insert(0, str(Path(__file__).parent))
-from real_documents import OncePrefilled, framed, read
+from tests.scripts.real_documents import OncePrefilled, framed, read
 
 CHAIN = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The demo on machines that lack something: no AVX-512, no compiler, a compiler that fails, and cores that are shared.
 #
-#   tests/demo_settings.sh [SETTING...]     avx2, no-compiler, failing-compiler, two-busy; default: all
+#   tests/scripts/demo_settings.sh [SETTING...]     avx2, no-compiler, failing-compiler, two-busy; default: all
 #
 # Each has a cache of its own, with the model of the user's, which is fetched if it is not there. Exit 1 if one fails.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 specextend=$PWD/.venv/bin/specextend
 python=$PWD/.venv/bin/python

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import reportlab
-from awkward import Awkward, flat
-from made_pdfs import HEIGHT, WIDTH, Sheets, wrap
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfbase.ttfonts import TTFont
+
+from tests.documents.edge_cases import EdgeCase, flat
+from tests.documents.made_pdfs import HEIGHT, WIDTH, Sheets, wrap
 
 RIVER = (
     "The river rises in the hills above the old mill and reaches the sea after forty miles of fields, woods and towns. "
@@ -410,16 +411,16 @@ def form(sheets: Sheets) -> None:
 
 TWO = f"{RIVER}\n\n{BRIDGE}"
 LAYOUT = (
-    Awkward("two-columns.pdf", drawn(two_columns), TWO),
-    Awkward("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
-    Awkward("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
-    Awkward(
+    EdgeCase("two-columns.pdf", drawn(two_columns), TWO),
+    EdgeCase("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
+    EdgeCase("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
+    EdgeCase(
         "columns-under-a-title.pdf",
         drawn(columns_under_a_title),
         f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}",
     ),
     *(
-        Awkward(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
+        EdgeCase(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
         for at, style in enumerate(
             (
                 str,
@@ -435,10 +436,10 @@ LAYOUT = (
             )
         )
     ),
-    Awkward("left-and-right-heads.pdf", drawn(left_and_right_heads), numbered_text(8)),
-    Awkward("watermark.pdf", drawn(watermark), numbered_text()),
-    Awkward("line-numbers.pdf", drawn(line_numbers), line_numbers_text()),
-    Awkward(
+    EdgeCase("left-and-right-heads.pdf", drawn(left_and_right_heads), numbered_text(8)),
+    EdgeCase("watermark.pdf", drawn(watermark), numbered_text()),
+    EdgeCase("line-numbers.pdf", drawn(line_numbers), line_numbers_text()),
+    EdgeCase(
         "hyphenated.pdf",
         drawn(hyphenated),
         flat(
@@ -448,55 +449,55 @@ LAYOUT = (
             large and self-evident merits, and there was hardly any opposition to it then or later."""
         ),
     ),
-    Awkward(
+    EdgeCase(
         "soft-hyphens.pdf",
         drawn(soft_hyphens),
         "The government has asked for a new and long report about the condition of the roads here.",
     ),
-    Awkward("ligatures.pdf", drawn(ligatures), "The first flood of the year was confined to flat fields."),
-    Awkward("no-spaces.pdf", drawn(no_spaces), RIVER),
-    Awkward("letter-by-letter.pdf", drawn(letter_by_letter), FERRY),
-    Awkward("spaced-heading.pdf", drawn(spaced_heading), f"FINDINGS\n\n{RIVER}"),
-    Awkward("double-strike.pdf", drawn(double_strike), f"A Heading in Poor Bold\n\n{RIVER}"),
-    Awkward(
+    EdgeCase("ligatures.pdf", drawn(ligatures), "The first flood of the year was confined to flat fields."),
+    EdgeCase("no-spaces.pdf", drawn(no_spaces), RIVER),
+    EdgeCase("letter-by-letter.pdf", drawn(letter_by_letter), FERRY),
+    EdgeCase("spaced-heading.pdf", drawn(spaced_heading), f"FINDINGS\n\n{RIVER}"),
+    EdgeCase("double-strike.pdf", drawn(double_strike), f"A Heading in Poor Bold\n\n{RIVER}"),
+    EdgeCase(
         "chinese.pdf",
         drawn(chinese),
         "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。",
     ),
-    Awkward("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
-    *(Awkward(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
-    Awkward("turned.pdf", drawn(turned), TWO),
-    Awkward("tiny.pdf", drawn(sized(1)), FERRY),
-    Awkward("large.pdf", drawn(sized(40)), FERRY),
-    Awkward("huge-sheet.pdf", drawn(huge_sheet), FERRY),
-    Awkward("off-the-page.pdf", drawn(off_the_page), RIVER),
-    Awkward(
+    EdgeCase("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
+    *(EdgeCase(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
+    EdgeCase("turned.pdf", drawn(turned), TWO),
+    EdgeCase("tiny.pdf", drawn(sized(1)), FERRY),
+    EdgeCase("large.pdf", drawn(sized(40)), FERRY),
+    EdgeCase("huge-sheet.pdf", drawn(huge_sheet), FERRY),
+    EdgeCase("off-the-page.pdf", drawn(off_the_page), RIVER),
+    EdgeCase(
         "footnotes.pdf",
         drawn(footnotes),
         "The levels were read by the staff of the mill until the war, when the office took over.\n\n"
         "1 See the books of the mill.\n2 By order of the council, in May.",
     ),
-    Awkward("powers.pdf", drawn(powers), "The basin has 340 km² and holds 10⁶ litres."),
-    Awkward(
+    EdgeCase("powers.pdf", drawn(powers), "The basin has 340 km² and holds 10⁶ litres."),
+    EdgeCase(
         "table.pdf",
         drawn(table),
         f"{FERRY}\n\nStation  Metres  Year\nOld mill  3.20  1921\nMarket bridge  4.05  1954\n\n{RIVER}",
     ),
-    Awkward(
+    EdgeCase(
         "bullets.pdf",
         drawn(bullets),
         "We ask three things of the council and of all who live here:\n• that the book be kept;\n"
         "• that the bridge be mended before the winter floods, and with stone;\n• that the bell ring.",
     ),
-    Awkward("blank-between.pdf", drawn(blank_between), TWO),
-    Awkward("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
-    Awkward("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
-    Awkward("scan-with-text.pdf", drawn(scan_with_text), TWO),
-    Awkward("thousand.pdf", drawn(thousand), thousand_text()),
-    Awkward(
+    EdgeCase("blank-between.pdf", drawn(blank_between), TWO),
+    EdgeCase("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
+    EdgeCase("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
+    EdgeCase("scan-with-text.pdf", drawn(scan_with_text), TWO),
+    EdgeCase("thousand.pdf", drawn(thousand), thousand_text()),
+    EdgeCase(
         "outlined.pdf",
         drawn(outlined),
         f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}",
     ),
-    Awkward("form.pdf", drawn(form), FERRY),
+    EdgeCase("form.pdf", drawn(form), FERRY),
 )

@@ -1,4 +1,6 @@
-"""Other plans of the tree kernel than its own, and the fastest of them: `python tests/sweep_plans_on_gpu.py`, on CUDA.
+"""Other plans of the tree kernel than its own, and the fastest of them.
+
+    python -m tests.scripts.sweep_plans_on_gpu        needs CUDA
 
 `specextend bench --suite gpu` times the plan that is used; this looks for a better one, which takes some minutes of
 compiling. The sizes are the suite's: a layer of Llama 3.1 8B.

@@ -13,7 +13,6 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tiny_models import COMMON, make, tiny
 from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
@@ -23,6 +22,7 @@ from specextend_cli.models.load import load_model, load_tokenizer
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.models.weights import check_safetensors, weight_files
+from tests.engine.tiny_models import COMMON, make, tiny
 
 DEEP = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' * 300 + "1" + "}" * 300]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from examples import stand_in
-from tiny_preset import text
+
+from tests.summarize.examples import stand_in
+from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture

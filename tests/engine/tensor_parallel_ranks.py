@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import torch
 from torch import distributed
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from test_identity import DRAFTERS, run, small
-from tiny_models import prompt, tiny
 
 from specextend_cli.engine import native
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tensor_parallel import LeadingTarget, ProcessGroup, follow
 from specextend_cli.models.splitting import split
+from tests.engine.test_identity import DRAFTERS, run, small
+from tests.engine.tiny_models import prompt, tiny
 
 MARKS = [0, 40, 90, 140]
 NEW = 24
@@ -43,7 +39,7 @@ def main(names: list[str]) -> None:
             continue
         target = LeadingTarget(lm, group, **layers)
         written = {}
-        for drafter, policy in EVERY if name == names[0] else SOME:
+        for drafter, policy in EVERY if name == "llama" else SOME:
             retrieval = small(policy)
             gate = policy == "full"
             events = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=gate, new=NEW)

@@ -1,6 +1,6 @@
 """How well the text of a PDF comes out: word error rates of pypdf alone and of this program, as a table.
 
-python tests/documents/extraction_quality.py [report.pdf report.html report.epub]
+python -m tests.scripts.extraction_quality [report.pdf report.html report.epub]
 
 Over the awkward PDFs of known text, and over a report that exists as PDF and as HTML. The word error rate is the
 number of words to be inserted, deleted or replaced to get the known text, over the words of that text. The report's
@@ -13,25 +13,21 @@ import argparse
 import io
 import logging
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from awkward import Awkward
-from awkward_pdfs import LAYOUT
-from awkward_print import PRINT
-from awkward_type import TYPE
-from damaged_pdfs import DAMAGED
 from pypdf import PdfReader
-from shared_worker import SharedWorker
 
 from specextend_cli.documents import read, read_bytes
+from tests.documents.damaged_pdfs import DAMAGED
+from tests.documents.edge_case_pdfs import LAYOUT
+from tests.documents.edge_case_print import PRINT
+from tests.documents.edge_case_type import TYPE
+from tests.documents.edge_cases import EdgeCase
+from tests.documents.shared_worker import SharedWorker
 
 HAN = re.compile("([\u3040-\u30ff\u4e00-\u9fff])")
 
@@ -64,7 +60,7 @@ def plain(data: bytes, password: str | None) -> str:
     return "\n".join(page.extract_text() for page in reader.pages)
 
 
-def compare(case: Awkward) -> tuple[int, int, int]:
+def compare(case: EdgeCase) -> tuple[int, int, int]:
     """Words of the known text, errors of pypdf, errors of this program."""
     data, wanted = case.make(), words(case.text)
     try:

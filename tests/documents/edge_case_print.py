@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from awkward import Awkward
-from awkward_pdfs import BRIDGE, FERRY, RIVER, column, drawn, numbered_text, wrap
-from made_pdfs import Sheets
+from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, numbered_text, wrap
+from tests.documents.edge_cases import EdgeCase
+from tests.documents.made_pdfs import Sheets
 
 SENSOR = (
     "The sensor responds to a minimum of force and the USDA report says that it needs 5 N to actuate. "
@@ -234,56 +234,56 @@ def indices(sheets: Sheets) -> None:
 
 
 PRINT = (
-    Awkward("indices.pdf", drawn(indices), "The H2O of the river takes up CO2 all year."),
-    Awkward(
+    EdgeCase("indices.pdf", drawn(indices), "The H2O of the river takes up CO2 all year."),
+    EdgeCase(
         "late-headings.pdf",
         drawn(late_headings),
         f"Waters of the Valley\n\nA report to the council\n\nWhy This Study Was Done\n\n{RIVER}\n\nWhat Was Found\n\n"
         f"{BRIDGE}\n\n{FERRY}\n\nOffice of the River Board",
     ),
-    Awkward(
+    EdgeCase(
         "title-at-the-end.pdf",
         drawn(title_at_the_end),
         f"Levels of the River\n\n{RIVER}\n\n1 By order of the council, in May, which was never withdrawn.",
     ),
-    Awkward(
+    EdgeCase(
         "two-types.pdf",
         drawn(two_types),
         "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
         f"Highlights of a report to the chairman of the board\n\n{FERRY}",
     ),
-    Awkward(
+    EdgeCase(
         "side-headings.pdf",
         drawn(side_headings),
         f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}",
     ),
-    Awkward(
+    EdgeCase(
         "interrupted.pdf",
         drawn(interrupted),
         f"{RIVER}\n\nFigure 1: The river and its towns\n\nMill\n\nSource: the book of the mill.\n\n{BRIDGE}\n\n"
         f"Table 1: Levels\n\n{dashed(CLOSE)}\n\n{FERRY}",
     ),
-    Awkward("titles-with-page-numbers.pdf", drawn(titles_with_page_numbers), numbered_text()),
-    Awkward("uneven-letters.pdf", drawn(uneven_letters), SENSOR),
-    Awkward("long-name.pdf", drawn(long_name), SENSOR),
-    Awkward("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),
-    Awkward("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),
-    Awkward("tight-table.pdf", drawn(tight_table), dashed(TIGHT)),
-    Awkward("no-size.pdf", drawn(no_size), FERRY),
-    Awkward("empty-cells.pdf", drawn(empty_cells), f"{FERRY}\n\n{dashed(EMPTY)}\n\n{RIVER}"),
-    Awkward(
+    EdgeCase("titles-with-page-numbers.pdf", drawn(titles_with_page_numbers), numbered_text()),
+    EdgeCase("uneven-letters.pdf", drawn(uneven_letters), SENSOR),
+    EdgeCase("long-name.pdf", drawn(long_name), SENSOR),
+    EdgeCase("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),
+    EdgeCase("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),
+    EdgeCase("tight-table.pdf", drawn(tight_table), dashed(TIGHT)),
+    EdgeCase("no-size.pdf", drawn(no_size), FERRY),
+    EdgeCase("empty-cells.pdf", drawn(empty_cells), f"{FERRY}\n\n{dashed(EMPTY)}\n\n{RIVER}"),
+    EdgeCase(
         "exponents.pdf",
         drawn(exponents),
         "The lake holds 10⁶ litres and the sea 10¹²; a drop is 10⁻⁶ of them, and its surface is x² or (a + b)² or 2^n "
         "times that of the lake in the hills.",
     ),
-    Awkward(
+    EdgeCase(
         "marks-of-notes.pdf",
         drawn(marks),
         "There were many grants and loans, begun in 1999, and grown until 2016; the total was 1,234 on the 21st of "
         "May, as it was in the 19e year.",
     ),
-    Awkward(
+    EdgeCase(
         "notes-that-begin-with-digits.pdf",
         drawn(notes_that_begin_with_digits),
         f"{FERRY}\n\n12 18 U.S.C. is cited often.\n1013 9/12 Letter, by hand.",

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import tiny_preset
 
+from tests.summarize import tiny_preset
+
+pytestmark = pytest.mark.full
 SCRIPT = "import sys; from specextend_cli.cli.main import main; sys.exit(main())"
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python")
 

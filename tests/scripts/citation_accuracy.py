@@ -1,6 +1,6 @@
 """How often does a cited page say what the sentence says? By words, by attention, and by both, with the embedded pair.
 
-    python tests/citation_accuracy.py [--docs 4] [--pages 30] [--seed 100] [--seconds 200] [-v]
+    python -m tests.scripts.citation_accuracy [--docs 4] [--pages 30] [--seed 100] [--seconds 200] [-v]
 
 Documents with a fact on every page that no other page has (`planted.py`). Of the sentences of their summaries that
 state such a fact, counted are the pages cited, and those of them that contain it. Sentences that mix the facts of
@@ -10,22 +10,18 @@ several pages into one that no page has are counted by themselves.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
-
-sys.path.insert(0, str(Path(__file__).parent))
-from planted import Planted, plant
 
 from specextend_cli.summarize.citing import Citer
 from specextend_cli.summarize.events import Plan, Sentence
 from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.provenance import passages
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.helpers.planted import Planted, plant
 
 WAYS = ("words", "attention", "both")
 

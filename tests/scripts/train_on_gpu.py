@@ -1,7 +1,7 @@
 """Train the embedded pair's head on a machine that has torch and transformers and nothing else of ours.
 
-    python tests/train_on_gpu.py prepare PAIR_DIRECTORY CORPUS TOKENS.npz     here: tokenize
-    python tests/train_on_gpu.py train PAIR_DIRECTORY TOKENS.npz OUTPUT_DIRECTORY --minutes 9 [--device cuda]
+    python -m tests.scripts.train_on_gpu prepare PAIR_DIRECTORY CORPUS TOKENS.npz     here: tokenize
+    python -m tests.scripts.train_on_gpu train PAIR_DIRECTORY TOKENS.npz OUTPUT_DIRECTORY --minutes 9 [--device cuda]
 
 The second command needs no tokenizer, no preset and no network, prints one line an event, and can be killed and run
 again. What it does is `specextend train-draft`.
@@ -10,7 +10,6 @@ again. What it does is `specextend train-draft`.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.answers import Asking

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from awkward import Awkward
-from awkward_files import FILES
-from awkward_pdfs import LAYOUT
-from awkward_print import PRINT
-from awkward_type import TYPE
-from damaged_pdfs import DAMAGED
-from shared_worker import SharedWorker
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.errors import Exit, InputError
+from tests.documents.damaged_pdfs import DAMAGED
+from tests.documents.edge_case_files import FILES
+from tests.documents.edge_case_pdfs import LAYOUT
+from tests.documents.edge_case_print import PRINT
+from tests.documents.edge_case_type import TYPE
+from tests.documents.edge_cases import EdgeCase
+from tests.documents.shared_worker import SharedWorker
 
 ALL = (*LAYOUT, *TYPE, *PRINT, *DAMAGED, *FILES)
 
@@ -27,7 +27,7 @@ def shared() -> Iterator[SharedWorker]:
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_awkward_documents(case: Awkward, shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_awkward_documents(case: EdgeCase, shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     shared.install(monkeypatch)
     data = case.make()
     if case.error:
