@@ -29,7 +29,9 @@ def random_tree_mask(n: int) -> torch.Tensor:
 @pytest.mark.parametrize("d", [64, 96, 128])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (8, 1)])
 @pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 333), (7, 0), (7, 333), (40, 65)])
-def test_tree_over_prefix(heads: int, kv_heads: int, n: int, prefix: int, d: int, dtype: torch.dtype) -> None:
+def test_back_ends_equal_the_reference(
+    heads: int, kv_heads: int, n: int, prefix: int, d: int, dtype: torch.dtype
+) -> None:
     q, k, v = inputs(heads, kv_heads, n, prefix + n, d, dtype)
     mask = random_tree_mask(n)
     expected = reference(q.float(), k.float(), v.float(), d**-0.5, mask)
@@ -42,7 +44,9 @@ def test_tree_over_prefix(heads: int, kv_heads: int, n: int, prefix: int, d: int
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kv_heads", [1, 2, 3])
 @pytest.mark.parametrize(("n", "total"), [(1, 700), (1, 701), (5, 702), (5, 703), (60, 900), (2, 129)])
-def test_keys_in_parts(monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: int, n: int, total: int) -> None:
+def test_split_kv_equals_the_reference(
+    monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: int, n: int, total: int
+) -> None:
     """Views of a larger buffer, whatever lies behind their end; one back end for trees of different masks."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     generator = torch.Generator().manual_seed(total)
@@ -58,7 +62,7 @@ def test_keys_in_parts(monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: 
 
 
 @pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 50), (64, 0), (64, 100), (130, 257)])
-def test_a_chunk_of_prompt_is_causal_behind_its_prefix(n: int, prefix: int) -> None:
+def test_a_prefill_chunk_is_causal_after_its_prefix(n: int, prefix: int) -> None:
     q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float32)
     out, expected = (backend(q, k, v, 0.11, None) for backend in (hybrid, reference))
     assert (out - expected).abs().max() < TOLERANCE[torch.float32]
@@ -68,7 +72,7 @@ def test_a_chunk_of_prompt_is_causal_behind_its_prefix(n: int, prefix: int) -> N
 @pytest.mark.parametrize("d", [64, 96])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (8, 1)])
 @pytest.mark.parametrize(("n", "prefix"), [(2, 0), (64, 0), (100, 1), (130, 257)])
-def test_tiles_of_a_prompt(
+def test_tiled_attention_equals_the_reference(
     monkeypatch: pytest.MonkeyPatch, scores: int, heads: int, kv_heads: int, n: int, prefix: int, d: int
 ) -> None:
     monkeypatch.setattr("specextend_cli.engine.attention.tiled._SCORES", scores)
@@ -83,7 +87,7 @@ def test_tiles_of_a_prompt(
     assert (out.float() - expected).abs().max() < TOLERANCE[torch.bfloat16]
 
 
-def test_tiles_round_scores_near_their_row_s_largest() -> None:
+def test_tiles_round_finely_near_the_largest_score() -> None:
     """Keys with a large part in common make large scores, whose own rounding would drown what tells them apart."""
     q, k, v = (x.bfloat16() for x in inputs(4, 2, 90, 200, 64, torch.float32))
     common = torch.ones(64).bfloat16()
@@ -97,7 +101,7 @@ def test_tiles_round_scores_near_their_row_s_largest() -> None:
     assert (unshifted - expected).abs().max() > 0.2
 
 
-def test_one_level_of_a_growing_tree_sees_other_slots_than_its_own() -> None:
+def test_one_level_of_a_growing_tree_sees_earlier_levels() -> None:
     """A drafter's mask is wider than it is high: w queries over all slots so far."""
     q, k, v = inputs(4, 2, 3, 50 + 9, 64, torch.float32)
     mask = torch.zeros(3, 9, dtype=torch.bool)
@@ -116,7 +120,7 @@ def test_merge_is_attention_over_the_union() -> None:
     assert torch.allclose(merge(*left, *right), whole, atol=1e-6)
 
 
-def test_unknown_back_end() -> None:
+def test_an_unknown_back_end_is_refused() -> None:
     with pytest.raises(ValueError, match="there are: reference, torch, flash_attn"):
         backend_for(torch.device("cpu"), "fast")
 

@@ -58,13 +58,13 @@ def test_every_token_has_its_row(name: str, drafter) -> None:
     assert torch.allclose(torch.stack(rows), eager(model, tokens), atol=1e-5)
 
 
-def test_nothing_is_told_that_nobody_asked_for() -> None:
+def test_without_segments_there_is_no_attribution() -> None:
     tokens, rows, _ = told(LanguageModel(tiny()), NgramDrafter(), starts=())
     assert (len(tokens), rows) == (24, [])
 
 
 @pytest.mark.parametrize("slots", [1, 2, 4])
-def test_a_batch_tells_each_of_its_own_prompt(slots: int) -> None:
+def test_each_sequence_of_a_batch_has_its_own_attribution(slots: int) -> None:
     lm = LanguageModel(tiny())
     requests = [BatchRequest(prompt(80)[:n], Stop(new), segment_starts=starts) for n, new, starts in CASES]
     rows: list[list[torch.Tensor]] = [[] for _ in requests]
@@ -88,17 +88,17 @@ def test_a_batch_tells_each_of_its_own_prompt(slots: int) -> None:
 CASES = ((40, 9, (0, 20, 40)), (80, 14, STARTS), (11, 5, ()), (60, 12, (1, 2, 50)), (33, 3, (0, 33)))
 
 
-def test_shares() -> None:
+def test_attention_is_summed_over_segments() -> None:
     row = torch.tensor([[0.1, 0.2, 0.3, 0.4]])
     assert torch.allclose(segment_attention(row, torch.tensor([0, 1, 1, 4])), torch.tensor([[0.1, 0.0, 0.9]]))
 
 
-def test_a_layer_that_there_is_not_is_refused() -> None:
+def test_a_layer_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match="layers 0 to 2"):
         Target(LanguageModel(tiny()), attribution_layers=(3,))
 
 
-def test_it_is_looked_at_every_few_steps() -> None:
+def test_attribution_is_measured_every_few_steps() -> None:
     target = Target(LanguageModel(tiny()), attribution_layers=LAYERS)
     events = list(decode(target, NoDrafter(), prompt(80), stop=Stop(24), segment_starts=STARTS))
     assert (

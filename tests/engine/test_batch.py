@@ -28,7 +28,7 @@ def run(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list
 
 
 @grid(name=ARCHITECTURES, slots=[1, 3, 8])
-def test_equal_to_generate(name: str, slots: int) -> None:
+def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)
     written = run(
@@ -37,7 +37,7 @@ def test_equal_to_generate(name: str, slots: int) -> None:
     assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
 
-def test_sampled_and_penalized_equal_to_decoding_alone() -> None:
+def test_sampling_and_penalties_equal_single_sequences() -> None:
     lm = LanguageModel(tiny())
     kinds = [
         Sampling(temperature=0.9, seed=3),
@@ -51,7 +51,7 @@ def test_sampled_and_penalized_equal_to_decoding_alone() -> None:
     assert run(lm, [BatchRequest(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
 
 
-def test_where_reading_is_slow_a_few_are_finished_before_the_rest_is_read(monkeypatch) -> None:
+def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:
     """Else nothing of a batch is finished, and nothing can be kept, until its last prompt was read."""
     lm, now = LanguageModel(tiny()), [0.0]
     monkeypatch.setattr("specextend_cli.engine.batch.perf_counter", lambda: now[0])
@@ -72,7 +72,7 @@ def test_where_reading_is_slow_a_few_are_finished_before_the_rest_is_read(monkey
     assert written == run(lm, requests(), 8)
 
 
-def test_what_prompts_begin_with_alike_is_read_once() -> None:
+def test_a_shared_prefix_is_read_once() -> None:
     lm = LanguageModel(tiny())
     prompts = [prompt()[:20] + prompt(seed=n)[:n] for n in (30, 11, 47)] + [prompt(seed=9)[:40]]
 
@@ -90,7 +90,7 @@ def test_what_prompts_begin_with_alike_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("before", [[], [(0, 20)], [(30, 20)], [(30, 0)], [(30, 16)], [(30, 25)]])
-def test_what_was_read_before_does_not_round_a_prompt(before: list[tuple[int, int]]) -> None:
+def test_a_reused_prefix_does_not_change_logits(before: list[tuple[int, int]]) -> None:
     """The same keys, values and logits to the bit, whether its beginning was kept, or was read in other pieces."""
     lm = LanguageModel(tiny())
     sought = prompt()[:20] + prompt(seed=7)[:33]
@@ -106,14 +106,14 @@ def test_what_was_read_before_does_not_round_a_prompt(before: list[tuple[int, in
 
 
 @pytest.mark.parametrize("shared", [0, 5, 16, 20, 40, 41, 90])
-def test_pieces_of_a_prompt(shared: int) -> None:
+def test_prefill_chunks_cover_the_prompt(shared: int) -> None:
     read = prefill_chunks(41, 16, shared)
     assert [at for start, end in read for at in range(start, end)] == list(range(41))
     assert max(end - start for start, end in read) <= 16
     assert any(start == min(shared, 40) for start, _ in read)
 
 
-def test_ends_and_reasons() -> None:
+def test_sequences_end_for_their_own_reasons() -> None:
     lm = LanguageModel(tiny())
     whole = generate(tiny(), prompt(30), 20)
     end = frozenset({whole[4]})
@@ -125,7 +125,7 @@ def test_ends_and_reasons() -> None:
     assert ended == {0: ("eos", at + 1), 1: ("length", 3)}
 
 
-def test_a_prompt_asked_twice_is_read_once() -> None:
+def test_equal_consecutive_prompts_are_read_once() -> None:
     lm = LanguageModel(tiny())
     prompts = [prompt(30), prompt(30), prompt(20), prompt(30)]
     events = list(decode_batch(lm, [BatchRequest(p, Stop(4)) for p in prompts], slots=2))
@@ -150,7 +150,7 @@ def test_states_are_those_of_one_forward() -> None:
         torch.testing.assert_close(torch.cat(states[number]), out.features, atol=1e-4, rtol=1e-4)
 
 
-def test_nothing_and_the_empty_prompt() -> None:
+def test_no_requests_and_an_empty_prompt() -> None:
     lm = LanguageModel(tiny())
     assert list(decode_batch(lm, [], slots=4)) == []
     with pytest.raises(ValueError, match="empty"):

@@ -30,7 +30,7 @@ def test_keep_moves_accepted_rows_to_the_front_and_forgets_the_rest() -> None:
     assert cache.end == cache.length == 6
 
 
-def test_a_step_moves_no_buffer_and_growth_keeps_what_is_there() -> None:
+def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
     cache = filled(10)
     cache.commit()
     address = cache.buffer.data_ptr()

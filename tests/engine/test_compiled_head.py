@@ -102,13 +102,13 @@ def check_forwards(programs: CompiledHead, asked: Sequence[int] = ()) -> None:
 
 
 @ours
-def test_forwards_are_the_stock_ones(programs: CompiledHead, asked: list[int], kernels: str) -> None:
+def test_compiled_forwards_equal_the_head_s_own(programs: CompiledHead, asked: list[int], kernels: str) -> None:
     check_forwards(programs, asked)
 
 
 @ours
 @pytest.mark.parametrize("policy", POLICIES)
-def test_plain_decodings_tokens(programs: CompiledHead, asked: list[int], policy: str, kernels: str) -> None:
+def test_a_compiled_head_is_lossless(programs: CompiledHead, asked: list[int], policy: str, kernels: str) -> None:
     target, retrieval = Target(LanguageModel(tiny())), small(policy)
     drafter = EagleDrafter(programs.head, target, retrieval)
     assert run(target, drafter, LONG, retrieval, shape=SHAPE)[0] == generate(tiny(), LONG, NEW)
@@ -116,7 +116,7 @@ def test_plain_decodings_tokens(programs: CompiledHead, asked: list[int], policy
 
 
 @ours
-def test_what_is_not_for_a_program_goes_to_the_head(programs: CompiledHead, asked: list[int], kernels: str) -> None:
+def test_other_shapes_run_on_the_head_itself(programs: CompiledHead, asked: list[int], kernels: str) -> None:
     head = programs.head
     cache = head.new_cache(60)
     for n, backend in ((1, SplitKV()), (17, SplitKV()), (3, SplitKV()), (1, None)):
@@ -142,7 +142,7 @@ def test_a_damaged_program_is_refused_and_made_again(programs: CompiledHead, tmp
 
 
 @ours
-def test_programs_that_compute_something_else_are_not_used(programs: CompiledHead, kernels: str) -> None:
+def test_programs_with_other_results_are_refused(programs: CompiledHead, kernels: str) -> None:
     other = tiny_head("eagle3-2-layers", seed=5, head_dim=32)
     with pytest.raises(CannotCompileError, match="something else"):
         replace(programs, head=other, files=dict.fromkeys(KINDS, programs.files["rows"])).use()
@@ -150,7 +150,7 @@ def test_programs_that_compute_something_else_are_not_used(programs: CompiledHea
 
 
 @ours
-def test_a_program_is_of_one_head(programs: CompiledHead, tmp_path: Path, kernels: str) -> None:
+def test_programs_are_named_by_the_head_s_shape(programs: CompiledHead, tmp_path: Path, kernels: str) -> None:
     with pytest.raises(CannotCompileError, match="kernels"):
         programs_for(tiny_head("eagle3"), tmp_path)
     directory = programs.files["row"].parent

@@ -88,7 +88,9 @@ def compiled(made: tuple[LanguageModel, CompiledLayers]) -> Iterator[Compiled]:
 @pytest.mark.parametrize(
     ("seen", "parts", "nodes", "batch"), [(301, 1, 1, 3), (300, 2, 1, 1), (301, 2, 5, 1), (303, 4, 3, 1)]
 )
-def test_attention_beside_the_cache(seen: int, parts: int, nodes: int, batch: int, looped: bool) -> None:
+def test_attention_beside_the_cache_equals_the_reference(
+    seen: int, parts: int, nodes: int, batch: int, looped: bool
+) -> None:
     """The reference's attention over the cache and the own keys joined."""
     torch.manual_seed(0)
     keys, values = torch.randn(2, batch, 3, 400, 16)
@@ -162,7 +164,7 @@ def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
     torch.testing.assert_close(torch.cat(looks), torch.cat(expected_looks), rtol=1e-4, atol=1e-5)
 
 
-def test_what_there_is_no_program_for_goes_to_the_layers(compiled: Compiled) -> None:
+def test_other_shapes_run_on_the_model_itself(compiled: Compiled) -> None:
     lm, layers = compiled.lm, len(compiled.programs.layers)
     cache = lm.new_cache(300)
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
@@ -187,7 +189,7 @@ def test_what_there_is_no_program_for_goes_to_the_layers(compiled: Compiled) -> 
     assert len(compiled.asked) == before + layers
 
 
-def test_prompts_are_read_with_threads_of_their_own(compiled: Compiled) -> None:
+def test_prefill_has_its_own_number_of_threads(compiled: Compiled) -> None:
     lm, used, before = compiled.lm, set[tuple[bool, int]](), torch.get_num_threads()
     replace(compiled.programs, reading_threads=before + 3).use(lm)
     embedding = lm.model.get_input_embeddings()
@@ -205,7 +207,7 @@ def test_prompts_are_read_with_threads_of_their_own(compiled: Compiled) -> None:
     assert lm.reading_threads is None
 
 
-def test_an_exchanged_rope_is_looked_up_anew(compiled: Compiled) -> None:
+def test_an_exchanged_rope_replaces_the_table(compiled: Compiled) -> None:
     """The benchmark stretches it for prompts past the trained window."""
 
     def logits() -> Tensor:
@@ -224,14 +226,14 @@ def test_an_exchanged_rope_is_looked_up_anew(compiled: Compiled) -> None:
     assert not torch.allclose(ours, plain, rtol=1e-2)
 
 
-def test_a_decoder_of_other_parts_has_no_programs(tmp_path: Path) -> None:
+def test_a_decoder_with_other_parts_is_refused(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     del lm.model.get_decoder().norm
     with pytest.raises(CannotCompileError, match="parts"):
         programs_for(lm, tmp_path)
 
 
-def test_generate_takes_the_model_as_it_is(compiled: Compiled) -> None:
+def test_generate_runs_the_model_itself(compiled: Compiled) -> None:
     expected = generate(four_bit(made=broad), LONG, NEW)
     model = compiled.lm.model
     model.set_attn_implementation("sdpa")
@@ -242,7 +244,7 @@ def test_generate_takes_the_model_as_it_is(compiled: Compiled) -> None:
     assert compiled.asked
 
 
-def test_programs_that_compute_something_else_are_not_used(made: tuple[LanguageModel, CompiledLayers]) -> None:
+def test_programs_with_other_results_are_refused(made: tuple[LanguageModel, CompiledLayers]) -> None:
     lm, programs = made
     crossed = {**programs.files, "token": programs.files["tree"], "tree": programs.files["token"]}
     with pytest.raises(CannotCompileError):
@@ -262,7 +264,7 @@ def test_a_damaged_program_is_refused(made: tuple[LanguageModel, CompiledLayers]
     assert damaged.missing == ["token"]  # and so it is made again
 
 
-def test_a_program_is_of_one_kind_of_layer_and_machine(made: tuple[LanguageModel, CompiledLayers]) -> None:
+def test_programs_are_named_by_layer_and_machine(made: tuple[LanguageModel, CompiledLayers]) -> None:
     _, programs = made
     directory = programs.files["token"].parent
     assert programs_for(LanguageModel(four_bit(made=broad)), directory).files == programs.files
@@ -273,18 +275,18 @@ def test_a_program_is_of_one_kind_of_layer_and_machine(made: tuple[LanguageModel
     assert len(set(every)) == len(every)
 
 
-def test_other_attention_has_no_programs(tmp_path: Path) -> None:
+def test_other_attention_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CannotCompileError, match="attention"):
         programs_for(LanguageModel(tiny(), backend="reference"), tmp_path)
 
 
-def test_a_model_that_scales_between_its_parts_has_no_programs(tmp_path: Path) -> None:
+def test_a_model_that_scales_between_its_parts_is_refused(tmp_path: Path) -> None:
     model = make(transformers.GraniteConfig(**COMMON, embedding_multiplier=12.0, logits_scaling=8.0))
     with pytest.raises(CannotCompileError, match="between its parts"):
         programs_for(LanguageModel(model), tmp_path)
 
 
-def test_weights_of_other_kinds_have_no_programs(tmp_path: Path) -> None:
+def test_tensor_subclasses_as_weights_are_refused(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     layer: Any = lm.model.get_decoder().layers[1]
 

@@ -35,7 +35,7 @@ def as_before() -> Iterator[None]:
         ({3: 1.0}, 3),  # nothing to choose from
     ],
 )
-def test_the_count_that_takes_clearly_the_least_time(seconds: dict[int, float], expected: int) -> None:
+def test_the_clearly_fastest_count_is_chosen(seconds: dict[int, float], expected: int) -> None:
     now, steps = [0.0], [0]
 
     def step() -> None:
@@ -46,7 +46,7 @@ def test_the_count_that_takes_clearly_the_least_time(seconds: dict[int, float], 
     assert quickest(step, max(seconds), clock=lambda: now[0]) == expected
 
 
-def test_steps_of_a_model_are_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_the_model_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     lm, read = LanguageModel(tiny()), list[int]()
     lm.model.get_input_embeddings().register_forward_hook(lambda _, args, __: read.append(args[0].numel()))
 
@@ -63,7 +63,7 @@ def test_steps_of_a_model_are_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @needs_a_compiler
-def test_programs_are_named_for_the_threads_that_run_them(kernels: str, tmp_path: Path) -> None:
+def test_programs_are_named_by_their_threads(kernels: str, tmp_path: Path) -> None:
     lm = LanguageModel(four_bit(made=broad))
     own = {"prompt"} if kernels == "ours" else set()
     with on_threads(2):

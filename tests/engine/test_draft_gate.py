@@ -67,12 +67,12 @@ def test_a_good_drafter_is_used(promised: float, noise: float, copies: bool) -> 
     assert simulate(0.8, promised, 0.01, noise=noise, copies=copies) > 1.9
 
 
-def test_a_drafter_dearer_than_it_is_worth_is_left_alone() -> None:
+def test_a_drafter_that_costs_more_than_it_gains_is_not_used() -> None:
     assert simulate(0.8, 0.8, 0.3) > 0.95
 
 
 @pytest.mark.parametrize(("forward", "rate", "most"), [(0.001, 0.9, 7), (0.012, 0.55, 1), (0.04, 0.2, 0)])
-def test_it_drafts_with_as_many_forwards_as_pay(forward: float, rate: float, most: int) -> None:
+def test_the_number_of_forwards_that_pays_is_found(forward: float, rate: float, most: int) -> None:
     """A forward costs a fortieth of a plain step, three tenths, or all of one; `rate`: it brings a token so often."""
     rng = random.Random(0)
     gate = DraftGate(TreeShape(nodes=8, depth=7))
@@ -127,7 +127,7 @@ def test_a_trial_that_cannot_be_afforded_does_not_stop_the_rest() -> None:
 
 
 @pytest.mark.parametrize("slow", range(0, 40, 3))
-def test_a_slow_moment_ends_nothing(slow: int) -> None:
+def test_a_slow_step_does_not_stop_drafting(slow: int) -> None:
     gate = DraftGate(TreeShape(nodes=4, depth=1))
     accepted = 0
     for step in range(300):
@@ -159,7 +159,7 @@ def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.1 * PLAIN, 0.5 * PLAIN])
-def test_choosing_takes_a_hundredth_of_the_time(seconds: float) -> None:
+def test_choosing_working_sets_takes_one_percent_of_the_time(seconds: float) -> None:
     gate, choices, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0, 2000
     for _ in range(steps):
         shape = gate.next_shape(1000)
@@ -173,7 +173,7 @@ def test_choosing_takes_a_hundredth_of_the_time(seconds: float) -> None:
     assert 0.005 < choices * seconds / (steps * PLAIN) < 0.012
 
 
-def test_one_slow_choice_does_not_put_off_the_next_for_long() -> None:
+def test_one_slow_choice_does_not_postpone_the_next_for_long() -> None:
     gate, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0
     while not (shape := gate.next_shape(1000)).forwards or shape.nodes == 1:
         gate.learn(root(0), shape, 1, 0.0, PLAIN, 1000)
@@ -185,7 +185,7 @@ def test_one_slow_choice_does_not_put_off_the_next_for_long() -> None:
     assert 50 < steps < 150
 
 
-def test_without_the_gate_choices_are_made_whatever_they_cost() -> None:
+def test_without_the_gate_choices_are_always_affordable() -> None:
     for gate in (True, False):
         gate = DraftGate(TreeShape(nodes=2, depth=1), enabled=gate)
         for _ in range(3):
@@ -201,7 +201,7 @@ def test_without_the_gate_every_step_drafts() -> None:
     assert len(gate.cut(chain([0.01] * 9), 10)) == 4
 
 
-def test_the_first_steps_are_plain_so_that_speedup_has_a_measure() -> None:
+def test_the_first_steps_are_plain() -> None:
     gate = DraftGate()
     assert gate.costs.plain(100) == 0.0
     for _ in range(2):
@@ -223,7 +223,7 @@ def test_costs_between_and_beyond_measured_sizes() -> None:
     assert costs.plain(64) == 0.0
 
 
-def test_a_slow_moment_is_not_mistaken_for_a_slow_machine() -> None:
+def test_a_slow_step_hardly_changes_the_cost() -> None:
     costs = CostModel()
     for _ in range(20):
         costs.learn(1, 1000, 0.04)
@@ -231,7 +231,7 @@ def test_a_slow_moment_is_not_mistaken_for_a_slow_machine() -> None:
     assert costs.plain(1000) < 0.05
 
 
-def test_what_a_node_costs_is_remembered_at_other_lengths() -> None:
+def test_a_node_s_cost_is_carried_to_other_lengths() -> None:
     costs = CostModel()
     for _ in range(3):
         costs.learn(1, 1000, 0.010)

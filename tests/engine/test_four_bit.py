@@ -53,7 +53,7 @@ def four_bit(dtype: torch.dtype = torch.float32, made: Callable[[], PreTrainedMo
 
 @pytest.mark.parametrize("rows", [1, 3, 16, 17, 40])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-def test_few_and_many_rows(rows: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_packed_and_full_weights_agree(rows: int, dtype: torch.dtype, tolerance: float) -> None:
     layer = four_bit(dtype).get_submodule("model.layers.0.mlp.down_proj")
     assert isinstance(layer, FourBitLinear)
     x = torch.randn(1, rows, layer.in_features, generator=torch.Generator().manual_seed(1)).to(dtype)
@@ -61,7 +61,7 @@ def test_few_and_many_rows(rows: int, dtype: torch.dtype, tolerance: float) -> N
     torch.testing.assert_close(layer(x).double(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_few_rows_read_the_codes() -> None:
+def test_few_rows_read_packed_weights() -> None:
     """With other full weights, few rows do not notice; many do, and all while the full weights are asked for."""
     model = four_bit()
     layer = model.get_submodule("model.layers.0.mlp.down_proj")
@@ -83,7 +83,7 @@ def wide(seed: int = 0) -> PreTrainedModel:
 
 @pytest.mark.parametrize("rows", [1, 5, 16])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
-def test_layers_of_one_input_are_one_product(rows: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_layers_with_one_input_are_joined(rows: int, dtype: torch.dtype, tolerance: float) -> None:
     model = wide().to(dtype)
     weights = random_weights(model)
     attention = model.get_submodule("model.layers.1.self_attn")
@@ -152,7 +152,7 @@ def test_a_rounded_draft_changes_no_token(drafter: str) -> None:
     assert run(target, made, prompt(), retrieval)[0] == wanted
 
 
-def test_what_is_no_linear_layer_is_refused() -> None:
+def test_weights_that_do_not_fit_are_refused() -> None:
     model = tiny()
     weights = random_weights(model)
     with pytest.raises(ValueError, match="not a linear layer"):
@@ -162,7 +162,7 @@ def test_what_is_no_linear_layer_is_refused() -> None:
         use_four_bit(model, {**weights, name: weights[name][:, :-1]})
 
 
-def test_half_floats_stay_as_they_are() -> None:
+def test_float16_models_stay_unpacked() -> None:
     model = tiny().half()
     assert not use_four_bit(model, random_weights(model))
     assert not any(isinstance(module, FourBitLinear) for module in model.modules())

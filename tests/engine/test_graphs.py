@@ -115,7 +115,7 @@ def test_plain_decoding_is_captured_once(captured: Captured) -> None:
 
 
 @grid(name=["eagle1", "eagle3", "eagle3-2-layers"], policy=POLICIES)
-def test_heads(captured: Captured, name: str, policy: str) -> None:
+def test_graphed_heads_are_lossless(captured: Captured, name: str, policy: str) -> None:
     lm, taken, retrieval = captured.lm, Taken(), small(policy)
     head = tiny_head(name)
     use_graphs(lm, [head], capture=taken)
@@ -147,7 +147,7 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured) -> None:
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
-def test_sizes_come_in_buckets(captured: Captured) -> None:
+def test_graphs_are_captured_per_bucket(captured: Captured) -> None:
     target = Target(captured.lm)
     target.begin(300)
     target.prefill(torch.tensor(LONG))
@@ -158,7 +158,7 @@ def test_sizes_come_in_buckets(captured: Captured) -> None:
     assert captured.taken.captures == 1
 
 
-def test_what_has_no_room_goes_to_the_model(captured: Captured) -> None:
+def test_other_shapes_run_on_the_model_itself(captured: Captured) -> None:
     lm = captured.lm
     cache = lm.new_cache(256)
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
@@ -184,7 +184,7 @@ def test_what_has_no_room_goes_to_the_model(captured: Captured) -> None:
     assert captured.taken.captures == 1
 
 
-def test_a_cache_that_moved_is_captured_anew(captured: Captured) -> None:
+def test_a_moved_cache_is_captured_again(captured: Captured) -> None:
     target = Target(captured.lm)
     for length in (100, 1000):
         tokens = prompt(length)
@@ -193,7 +193,7 @@ def test_a_cache_that_moved_is_captured_anew(captured: Captured) -> None:
     assert captured.taken.captures == 2
 
 
-def test_the_same_memory_cut_otherwise_is_captured_anew(captured: Captured) -> None:
+def test_memory_with_another_shape_is_captured_again(captured: Captured) -> None:
     """As where an allocator gives a larger cache the place of the smaller one."""
     target = Target(captured.lm)
     target.begin(1000)
@@ -207,7 +207,7 @@ def test_the_same_memory_cut_otherwise_is_captured_anew(captured: Captured) -> N
     assert captured.taken.captures == 2
 
 
-def test_what_cannot_be_captured_is_run(captured: Captured) -> None:
+def test_a_model_that_cannot_be_captured_runs_itself(captured: Captured) -> None:
     def refusing(body: Callable[[], Any], device: torch.device) -> Any:
         captured.taken.captures += 1
         raise RuntimeError("operation not permitted when stream is capturing")

@@ -147,7 +147,7 @@ def test_with_the_gate(drafter: str) -> None:
 
 
 @pytest.mark.parametrize("name", but_for(("ngram", "lm-window", "eagle3"), DRAFTERS))
-def test_one_drafter_and_target_serve_document_after_document(name: str) -> None:
+def test_a_drafter_can_be_reused_for_other_documents(name: str) -> None:
     model = tiny()
     tokens = {seed: prompt(100 + 50 * seed, seed) for seed in range(3)}
     expected = {seed: generate(model, tokens[seed], NEW) for seed in tokens}
@@ -164,7 +164,7 @@ def test_one_drafter_and_target_serve_document_after_document(name: str) -> None
 
 
 @pytest.mark.parametrize("positions", ["absolute", "compact"])
-def test_the_target_drafting_for_itself_over_everything_is_always_right(positions: str) -> None:
+def test_self_drafts_with_full_attention_are_always_accepted(positions: str) -> None:
     target = Target(LanguageModel(tiny()))
     retrieval = small("full", positions=positions)
     chain = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
@@ -173,7 +173,7 @@ def test_the_target_drafting_for_itself_over_everything_is_always_right(position
     assert meter.hit is None  # nothing is hidden, nothing is retrieved
 
 
-def test_a_working_set_as_large_as_the_document_is_the_full_cache() -> None:
+def test_a_working_set_of_everything_equals_the_full_cache() -> None:
     target = Target(LanguageModel(tiny()))
     chain = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
     for policy in ("streaming", "retrieval"):
@@ -201,7 +201,7 @@ def test_half_precision_chooses_near_the_maximum() -> None:
 
 @pytest.mark.parametrize("length", [63, 64, 65, 66, 128, 129])
 @pytest.mark.parametrize("drafter", ["self", "lm", "lm-window"])
-def test_prompts_around_a_chunk_of_the_drafter(drafter: str, length: int) -> None:
+def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> None:
     model = tiny()
     expected = generate(model, prompt(length), 12)
     target = Target(LanguageModel(model))

@@ -61,7 +61,9 @@ def distance(ours: Tensor, expected: Tensor) -> float:
 @ours
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (48, 96), (576, 576), (208, 1536)])
-def test_products(kernels: str, rows: int, columns: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_products_equal_full_precision(
+    kernels: str, rows: int, columns: int, dtype: torch.dtype, tolerance: float
+) -> None:
     """Every count of rows has its own loop; what a row gets is the same to the bit in all of them."""
     part, full = matrix(rows, columns)
     packed = Tiles.of([part], dtype)
@@ -101,7 +103,7 @@ def test_eight_bits_are_two_matrices_side_by_side(kernels: str, dtype: torch.dty
 
 
 @ours
-def test_siblings_of_four_and_of_eight_bits_stay_apart(kernels: str) -> None:
+def test_layers_of_four_and_eight_bits_are_not_joined(kernels: str) -> None:
     model = broad()
     weights = random_weights(model)
     name = "model.layers.0.self_attn.v_proj.weight"
@@ -114,7 +116,7 @@ def test_siblings_of_four_and_of_eight_bits_stay_apart(kernels: str) -> None:
 
 
 @ours
-def test_products_of_what_does_not_fit_are_refused(kernels: str) -> None:
+def test_products_of_other_shapes_are_refused(kernels: str) -> None:
     (codes, scales) = Tiles.of([matrix(32, 64)[0]], torch.float32).buffers()
     int4_matmul = torch.ops.specextend.int4_matmul
     x = torch.randn(2, 64)
@@ -139,7 +141,9 @@ def test_products_of_what_does_not_fit_are_refused(kernels: str) -> None:
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("dim", [32, 64, 96, 128])
 @pytest.mark.parametrize("seen", [0, 1, 17, 63, 64, 65, 129, 1000])
-def test_attention(kernels: str, seen: int, dim: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_attention_equals_the_reference(
+    kernels: str, seen: int, dim: int, dtype: torch.dtype, tolerance: float
+) -> None:
     torch.manual_seed(0)
     for nodes, groups, batch in (
         (1, 3, 1),
@@ -168,7 +172,9 @@ def test_attention(kernels: str, seen: int, dim: int, dtype: torch.dtype, tolera
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("dim", [32, 64, 96, 128])
 @pytest.mark.parametrize(("seen", "n"), [(0, 1), (0, 33), (0, 200), (1, 31), (64, 64), (130, 97), (1000, 65)])
-def test_a_prompt_s_attention(kernels: str, seen: int, n: int, dim: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_a_prompt_s_attention_equals_the_reference(
+    kernels: str, seen: int, n: int, dim: int, dtype: torch.dtype, tolerance: float
+) -> None:
     """Each query sees what is cached, and of what is read with it no more than comes before it."""
     torch.manual_seed(0)
     for groups in (1, 3):
@@ -182,7 +188,7 @@ def test_a_prompt_s_attention(kernels: str, seen: int, n: int, dim: int, dtype: 
 
 
 @ours
-def test_a_prompt_s_large_scores_and_far_ones(kernels: str) -> None:
+def test_a_prompt_s_large_and_distant_scores(kernels: str) -> None:
     """The largest score is that of a cached key, or of an own one; next to nothing is left of others."""
     torch.manual_seed(0)
     q, (k, v), (keys, values) = torch.randn(1, 3, 70, 64), torch.randn(2, 1, 3, 70, 64), torch.randn(2, 1, 3, 200, 64)
@@ -194,7 +200,7 @@ def test_a_prompt_s_large_scores_and_far_ones(kernels: str) -> None:
 
 @ours
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_no_number_stays_none(kernels: str, broken: float) -> None:
+def test_nan_stays_nan(kernels: str, broken: float) -> None:
     q, (k, v), (keys, values) = torch.randn(1, 3, 70, 64), torch.randn(2, 1, 3, 70, 64), torch.randn(2, 1, 3, 200, 64)
     q[:, :, 10] = broken
     out = attend_causal(q, (k, v), (keys, values), 1.0)
@@ -206,7 +212,7 @@ def test_what_is_no_number_stays_none(kernels: str, broken: float) -> None:
 
 
 @ours
-def test_a_prompt_s_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
+def test_a_prompt_s_attention_to_other_shapes_is_refused(kernels: str) -> None:
     q, (k, v), (keys, values) = torch.randn(1, 9, 40, 64), torch.randn(2, 1, 3, 40, 64), torch.randn(2, 1, 3, 20, 64)
     attend_causal(q, (k, v), (keys, values), 1.0)
     for wrong in (
@@ -223,7 +229,7 @@ def test_a_prompt_s_attention_to_what_does_not_fit_is_refused(kernels: str) -> N
 
 
 @ours
-def test_attention_does_not_see_what_is_hidden(kernels: str) -> None:
+def test_hidden_keys_do_not_change_attention(kernels: str) -> None:
     """Of sequences of unequal lengths; what lies behind their ends may be any finite number."""
     torch.manual_seed(0)
     lengths = torch.tensor([300, 200, 5, 128])
@@ -244,7 +250,7 @@ def test_attention_does_not_see_what_is_hidden(kernels: str) -> None:
 @ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("scale", [0.2, 3.0])
-def test_a_sequence_of_a_batch_gets_what_it_gets_alone(kernels: str, scale: float, dtype: torch.dtype) -> None:
+def test_a_sequence_in_a_batch_equals_one_alone(kernels: str, scale: float, dtype: torch.dtype) -> None:
     """To the bit, whoever shares the batch, whether what was gathered has to be rescaled or not."""
     torch.manual_seed(0)
     lengths = torch.tensor([520, 200, 0, 256, 70])
@@ -261,7 +267,7 @@ def test_a_sequence_of_a_batch_gets_what_it_gets_alone(kernels: str, scale: floa
 
 @ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_split_kv_asks_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_kv_uses_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """For tokens, trees, those that are wider than high among them, and prompts."""
     torch.manual_seed(0)
     asked: list[str] = []
@@ -290,7 +296,7 @@ def test_split_kv_asks_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch
 
 
 @ours
-def test_large_scores_and_far_ones(kernels: str) -> None:
+def test_large_and_distant_scores(kernels: str) -> None:
     """The largest score is in the middle, or an own key's, and of others next to nothing is left."""
     torch.manual_seed(0)
     q, (k, v), (keys, values) = torch.randn(1, 3, 1, 64), torch.randn(2, 1, 3, 1, 64), torch.randn(2, 1, 3, 200, 64)
@@ -306,7 +312,7 @@ def test_large_scores_and_far_ones(kernels: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("at", [0, 3, 51, 255, 256, 275, 276])
 @pytest.mark.parametrize("later", [1.0, 100.0])
-def test_a_key_that_is_no_number(kernels: str, later: float, at: int, dtype: torch.dtype) -> None:
+def test_a_nan_key(kernels: str, later: float, at: int, dtype: torch.dtype) -> None:
     """It spoils what sees it, wherever it lies in a block or a part, and however large the scores are that follow."""
     torch.manual_seed(0)
     q, (keys, values) = torch.randn(1, 3, 1, 64).to(dtype), torch.randn(2, 1, 3, 700, 64).to(dtype)
@@ -333,7 +339,7 @@ def test_scores_that_rise_and_fall(kernels: str, rise: float) -> None:
 
 
 @ours
-def test_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
+def test_attention_to_other_shapes_is_refused(kernels: str) -> None:
     q, (k, v), (keys, values) = torch.randn(1, 9, 2, 64), torch.randn(2, 1, 3, 2, 64), torch.randn(2, 1, 3, 20, 64)
     mask = torch.zeros(2, 2)
     attend(q, (k, v), (keys, values), 1.0, mask)
@@ -356,7 +362,7 @@ def test_attention_to_what_does_not_fit_is_refused(kernels: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("seen", [0, 1, 40, 63, 64, 191, 250, 255, 256, 500])
 @pytest.mark.parametrize("scale", [0.2, 3.0])
-def test_a_node_gets_what_plain_decoding_gets_in_its_place(
+def test_a_tree_node_equals_plain_decoding_bit_for_bit(
     kernels: str, scale: float, seen: int, dtype: torch.dtype
 ) -> None:
     """To the bit, wherever blocks and parts of the cache end, in a chain and in a tree with wrong nodes in between."""
@@ -422,7 +428,7 @@ def test_every_drafter_and_policy(kernels: str, drafter: str, policy: str) -> No
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == generate(judge, prompt(), NEW)
 
 
-def test_a_processor_without_the_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cpu_without_the_instructions_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "processor", lambda: ("flags : sse2 avx2 avx512f", "x86_64"))
     with pytest.raises(CannotCompileError, match="AVX-512"):
         Library.within(tmp_path)
@@ -435,7 +441,7 @@ def fake_compiler(directory: Path, script: str) -> str:
     return str(file)
 
 
-def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_compiler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What went wrong is said, and nothing is left behind."""
     script = """while [ "$1" != -o ]; do shift; done
 echo half > "$2"
@@ -449,14 +455,14 @@ exit 1"""
     assert not list(library.file.parent.iterdir())
 
 
-def test_a_compiler_that_does_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "compiler", lambda: fake_compiler(tmp_path, "exec sleep 60"))
     monkeypatch.setattr(module, "_LONGEST", 0.2)
     with pytest.raises(CannotCompileError, match="longer than"):
         Library(tmp_path / "made" / "kernels.so").make()
 
 
-def test_a_damaged_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_damaged_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     library = Library(tmp_path / "kernels.so")
     (tmp_path / "made").write_bytes(b"no library")
     publish(tmp_path / "made", library.file)
@@ -465,6 +471,6 @@ def test_a_damaged_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         library.load()
 
 
-def test_without_the_library_nothing_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_torch_s_kernels_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "is_loaded", lambda: False)
     assert not fits(64, torch.bfloat16, torch.device("cpu"))

@@ -36,7 +36,7 @@ def followers(tokens: Sequence[int], m: int) -> dict[int, int]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
-def test_the_automaton_finds_what_trying_finds(tokens: list[int]) -> None:
+def test_the_automaton_equals_brute_force(tokens: list[int]) -> None:
     automaton = SuffixAutomaton()
     for n, token in enumerate(tokens, 1):
         automaton.append(token)
@@ -48,7 +48,7 @@ def test_the_automaton_finds_what_trying_finds(tokens: list[int]) -> None:
             assert following == followers(so_far, m)
 
 
-def test_the_newest_place_is_known() -> None:
+def test_the_most_recent_occurrence_is_known() -> None:
     automaton = SuffixAutomaton()
     for token in (1, 2, 3, 9, 1, 2, 4, 8, 1, 2):
         automaton.append(token)
@@ -56,7 +56,7 @@ def test_the_newest_place_is_known() -> None:
     assert {token: automaton.newest[at] for token, at in following.items()} == {3: 3, 4: 7}
 
 
-def test_a_text_in_circles_stays_cheap() -> None:
+def test_a_repetitive_text_stays_cheap() -> None:
     """Every end of such a text is a match: the states are many, the hops bounded."""
     automaton = SuffixAutomaton()
     for _ in range(20_000):
@@ -77,7 +77,7 @@ def chain(drafter: NgramDrafter) -> list[int]:
         path.append(int(tree.tokens[at]))
 
 
-def test_what_followed_is_copied() -> None:
+def test_the_continuation_of_a_match_is_proposed() -> None:
     drafter = NgramDrafter()
     drafter.observe([5, 6, 7, 8, 9, 10, 11, 1, 2, 3, 5, 6, 7], None)
     assert chain(drafter) == [8, 9, 10, 11, 1, 2]
@@ -101,7 +101,7 @@ def test_a_match_has_several_continuations() -> None:
     assert {30, 31} <= firsts
 
 
-def test_promises_are_kept_by_matches_of_every_length() -> None:
+def test_scores_are_calibrated_for_matches_of_every_length() -> None:
     """Long matches come true here, short ones hardly ever: each must promise what it keeps."""
     draw = random.Random(1)
     phrases = [[draw.randrange(40) for _ in range(12)] for _ in range(6)]
@@ -125,13 +125,13 @@ def test_promises_are_kept_by_matches_of_every_length() -> None:
     assert right[True] / asked[True] > right[False] / asked[False] + 0.3
 
 
-def test_nothing_to_copy_makes_a_root() -> None:
+def test_without_a_match_the_tree_is_its_root() -> None:
     drafter = NgramDrafter()
     drafter.observe([1, 2, 3], None)
     assert len(drafter.propose(SHAPE)) == 1
 
 
-def test_scores_are_the_share_that_comes_true() -> None:
+def test_scores_are_acceptance_rates() -> None:
     """In a random text over few tokens, promised and accepted tokens agree."""
     draw = random.Random(0)
     drafter, promised, right = NgramDrafter(), 0.0, 0
@@ -145,7 +145,7 @@ def test_scores_are_the_share_that_comes_true() -> None:
     assert right / promised == pytest.approx(1.0, abs=0.15)
 
 
-def test_what_was_written_for_earlier_prompts_is_remembered() -> None:
+def test_outputs_for_earlier_prompts_are_remembered() -> None:
     prompt, answer = [1, 2, 3, 4, 50, 51], [60, 61, 62, 63, 64]
     drafter = NgramDrafter()
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_what_was_written_for_earlier_prompts_is_remembered() -> None:
     assert chain(drafter)[:4] == [61, 62, 63, 64]
 
 
-def test_memory_is_bounded_and_prompts_are_no_part_of_it() -> None:
+def test_memory_is_bounded_and_holds_no_prompts() -> None:
     drafter = NgramDrafter(remembered=20)
     for number in range(9):
         drafter.begin(100)

@@ -51,7 +51,7 @@ def test_a_working_set_is_ascending_within_bounds_and_keeps_both_ends(
         assert len(chosen) == config.size
 
 
-def test_retrieval_takes_the_chunks_the_target_looks_at_most() -> None:
+def test_retrieval_takes_the_chunks_with_most_attention() -> None:
     config = Retrieval(policy="retrieval", chunk=4, top_k=2, recent=4, sinks=1)
     scores = torch.zeros(40)
     scores[9] = 0.5  # chunk 2
@@ -90,7 +90,7 @@ def test_retrieval_takes_whole_sentences_as_long_as_there_is_room() -> None:
 
 
 @given(st.lists(st.integers(0, 60), unique=True))
-def test_spans_are_the_positions(positions: list[int]) -> None:
+def test_spans_cover_exactly_the_positions(positions: list[int]) -> None:
     ranges = spans(torch.tensor(sorted(positions), dtype=torch.long))
     assert [p for start, end in ranges for p in range(start, end)] == sorted(positions)
     assert all(end < start for (_, end), (start, _) in pairwise(ranges))

@@ -33,7 +33,7 @@ TINY_VOCABULARY = 4
 
 @settings(max_examples=60)
 @given(trees(vocabulary=4), st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
-def test_processors_see_a_nodes_own_past(tree: DraftTree, past: list[int], ngram: int, everything: bool) -> None:
+def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ngram: int, everything: bool) -> None:
     """Row by row, what transformers does with the sequence that leads to each node."""
     scope = "all" if everything else "output"
     sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, penalty_scope=scope)
@@ -126,7 +126,7 @@ def test_the_chi_square_test_can_fail() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [512, 500])
-def test_the_first_of_the_largest_is_chosen(vocabulary: int) -> None:
+def test_ties_go_to_the_first_token(vocabulary: int) -> None:
     logits = torch.randint(0, 40, (50, vocabulary), generator=torch.Generator().manual_seed(0)).float()
     logits[0] = -torch.inf
     logits[0, 300:302] = -1.0
@@ -135,7 +135,7 @@ def test_the_first_of_the_largest_is_chosen(vocabulary: int) -> None:
     assert sampler.choose(logits).tolist() == expected
 
 
-def test_the_seed_decides() -> None:
+def test_sampling_depends_on_the_seed() -> None:
     lm = LanguageModel(tiny_vocabulary_model())
     logits = torch.zeros(1, 50)
 

@@ -41,7 +41,7 @@ def test_positions_that_depend_on_the_length_are_refused(kind: str) -> None:
     assert "length" in caught.value.why
 
 
-def test_models_that_go_round_the_hooks_are_refused_at_load() -> None:
+def test_models_that_bypass_the_attention_function_are_refused() -> None:
     sizes = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     config = transformers.NemotronConfig(**sizes, num_attention_heads=2, num_key_value_heads=2)
     with pytest.raises(ModelError) as caught:
@@ -92,7 +92,7 @@ def test_wrong_attention_is_found_at_load(wrong: str, monkeypatch: pytest.Monkey
     assert wrong in caught.value.why
 
 
-def test_a_model_that_computes_no_numbers_is_refused() -> None:
+def test_a_model_that_computes_nan_is_refused() -> None:
     model = tiny()
     with torch.no_grad():
         model.get_decoder().layers[1].mlp.up_proj.weight[0, 0] = torch.nan
@@ -102,7 +102,7 @@ def test_a_model_that_computes_no_numbers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_rounding_is_no_difference(dtype: torch.dtype) -> None:
+def test_rounding_is_tolerated(dtype: torch.dtype) -> None:
     LanguageModel(tiny().to(dtype))
 
 
@@ -120,7 +120,7 @@ def test_another_vocabulary_is_refused() -> None:
         LMDrafter(LanguageModel(other), target, Retrieval())
 
 
-def test_compact_positions_are_refused_where_keys_cannot_be_turned() -> None:
+def test_compact_positions_are_refused_where_keys_cannot_be_rotated() -> None:
     config = transformers.CohereConfig(**{**COMMON, "head_dim": 16})  # interleaved rotary dimensions
     lm = LanguageModel(make(config))
     target = Target(lm)

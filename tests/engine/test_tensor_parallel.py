@@ -44,7 +44,7 @@ def company(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", but_for(NAMES[:1], NAMES))
-def test_the_same_tokens_by_every_drafter_and_policy(company: dict[str, Any], name: str) -> None:
+def test_tensor_parallel_output_is_identical(company: dict[str, Any], name: str) -> None:
     expected = generate(tiny(name), prompt(), NEW)
     written = company[name]["written"]
     assert len(written) == (len(EVERY) if name == NAMES[0] else len(SOME))
@@ -53,7 +53,7 @@ def test_the_same_tokens_by_every_drafter_and_policy(company: dict[str, Any], na
 
 
 @pytest.mark.parametrize("name", but_for(NAMES[:1], NAMES))
-def test_attention_is_that_of_all_heads(company: dict[str, Any], name: str) -> None:
+def test_attention_is_averaged_over_all_heads(company: dict[str, Any], name: str) -> None:
     target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0), attribution_layers=(1,))
     target.begin(300)
     target.prefill(torch.tensor(prompt()))
@@ -73,7 +73,7 @@ class Three:
 @pytest.mark.parametrize(
     ("name", "why"), [("llama", "4 and 2 heads"), ("phi3", "no plan of heads"), ("olmo2", "no plan of heads")]
 )
-def test_what_cannot_be_split_says_why(name: str, why: str) -> None:
+def test_models_that_cannot_be_split_are_refused(name: str, why: str) -> None:
     with pytest.raises(ModelError, match="split over several processes") as caught:
         split(tiny(name), Three())  # type: ignore[arg-type]
     assert why in caught.value.why

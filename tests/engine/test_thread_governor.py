@@ -63,13 +63,13 @@ def test_an_idle_machine_computes_with_all_threads() -> None:
 
 
 @pytest.mark.parametrize(("busy", "threads"), [(1, 2), (2, 2), (3, 1), (4, 1)])
-def test_a_crowded_one_with_as_many_as_have_a_core(busy: int, threads: int) -> None:
+def test_a_busy_machine_uses_fewer_threads(busy: int, threads: int) -> None:
     machine = Machine(cores=4, busy=busy)
     machine.mostly(10.0)
     assert machine.mostly(60.0) == threads
 
 
-def test_all_come_back_when_the_machine_is_quiet() -> None:
+def test_all_threads_return_when_the_machine_is_idle() -> None:
     machine = Machine(cores=2, busy=2)
     machine.mostly(60.0)
     assert machine.mostly(60.0) == 1
@@ -78,7 +78,7 @@ def test_all_come_back_when_the_machine_is_quiet() -> None:
     assert machine.mostly(60.0) == 2
 
 
-def test_a_chunk_of_a_prompt_that_was_crowded_out_is_the_last_with_all_threads() -> None:
+def test_a_contended_prefill_chunk_lowers_the_threads() -> None:
     machine = Machine(cores=2, busy=2)
     used = []
     for _ in range(3):
@@ -89,13 +89,13 @@ def test_a_chunk_of_a_prompt_that_was_crowded_out_is_the_last_with_all_threads()
 
 
 @pytest.mark.parametrize("rows", [1, 8])
-def test_larger_steps_are_no_slower_ones(rows: int) -> None:
+def test_larger_steps_do_not_count_as_slow(rows: int) -> None:
     """Trees of many sizes on an idle machine."""
     machine = Machine(cores=2)
     assert {machine.step(rows if i % 2 else 1) for i in range(200)} == {2}
 
 
-def test_one_thread_is_left_alone() -> None:
+def test_a_single_thread_is_not_governed() -> None:
     clocks: list[Callable[[], float]] = []
     governor = ThreadGovernor(1, clock=lambda: clocks[0]())  # would fail if asked
     governor.begin_step()
@@ -104,7 +104,7 @@ def test_one_thread_is_left_alone() -> None:
         pass
 
 
-def test_tokens_do_not_depend_on_it() -> None:
+def test_tokens_do_not_depend_on_the_number_of_threads() -> None:
     model = tiny()
     expected = generate(model, prompt(), 40)
     lm = LanguageModel(model)

@@ -59,7 +59,7 @@ def test_best_nodes_form_a_tree_and_none_left_out_scores_higher(tree: DraftTree,
 
 
 @given(trees(), st.data())
-def test_accept_walks_from_the_root_while_a_child_is_what_was_chosen(tree: DraftTree, data: st.DataObject) -> None:
+def test_accept_follows_the_target_s_choices(tree: DraftTree, data: st.DataObject) -> None:
     choice = [data.draw(st.integers(0, 3)) for _ in range(len(tree))]
     path, node = [0], 0
     while True:
@@ -120,7 +120,7 @@ class ScriptedModel(Scripted, ModelDrafter):
 
 
 @pytest.mark.parametrize(("copied", "floor", "forwards"), [(0.7, 0.1, 0), (0.2, 0.1, 3), (0.7, 0.0, 3)])
-def test_a_blend_asks_models_where_copies_promise_less_than_they_do(copied: float, floor: float, forwards: int) -> None:
+def test_a_blend_asks_models_where_copies_are_unlikely(copied: float, floor: float, forwards: int) -> None:
     copies, model = (
         kind(from_lists([0, token], [0, 0], [1.0, score]))
         for kind, token, score in (
@@ -134,7 +134,7 @@ def test_a_blend_asks_models_where_copies_promise_less_than_they_do(copied: floa
     assert model.forwards == [forwards]
 
 
-def test_a_blend_learns_what_its_models_usually_promise() -> None:
+def test_a_blend_learns_its_models_usual_probability() -> None:
     copies, model = Scripted(root(0, "cpu")), ScriptedModel(from_lists([0, 2], [0, 0], [1.0, 0.9]))
     blend = BlendDrafter([model, copies])
     shape = TreeShape(nodes=9, forwards=1, floor=0.1)
@@ -145,7 +145,7 @@ def test_a_blend_learns_what_its_models_usually_promise() -> None:
     assert model.forwards == [1] * 61  # copies promise less than it does
 
 
-def test_a_blend_learns_which_witnesses_to_believe() -> None:
+def test_a_blend_calibrates_each_combination_of_sources() -> None:
     """Both sources promise 0.5 for every token; only what both propose comes true."""
     one = Scripted(from_lists([0, 1, 2], [0, 0, 0], [1.0, 0.5, 0.5]))
     other = Scripted(from_lists([0, 2, 3, 4], [0, 0, 0, 1], [1.0, 0.5, 0.5, 0.25]))

@@ -97,7 +97,7 @@ def test_in_the_interpreter() -> None:
 @interpreted
 @pytest.mark.parametrize("many", range(len(HEADS)))
 @pytest.mark.parametrize("size", range(len(SIZES)))
-def test_tree_over_prefix(many: int, size: int) -> None:
+def test_tree_attention_equals_the_reference(many: int, size: int) -> None:
     """Every dimension of heads with as many heads of every kind; not with every size: the interpreter is slow."""
     shape = (*HEADS[many], *SIZES[size], (64, 96, 128)[(many + size) % 3])
     check(shape, (torch.float32, torch.float16)[(many + size // 2) % 2])
@@ -105,7 +105,7 @@ def test_tree_over_prefix(many: int, size: int) -> None:
 
 @interpreted
 @pytest.mark.parametrize(("n", "prefix"), [(2, 65), (16, 0), (33, 31), (63, 1), (64, 64), (65, 127), (70, 90), (70, 0)])
-def test_trees_of_odd_sizes_at_odd_places(n: int, prefix: int) -> None:
+def test_trees_of_any_size_and_offset(n: int, prefix: int) -> None:
     for dtype in (torch.float32, torch.float16):
         check((2, 1, n, prefix, 64), dtype)
 
@@ -127,7 +127,7 @@ def test_any_number_of_splits(ways: int) -> None:
 
 @interpreted
 @pytest.mark.parametrize("keys", [16, 32, 64, 128])
-def test_any_number_of_keys_a_step(keys: int) -> None:
+def test_any_number_of_keys_per_step(keys: int) -> None:
     """The tree may begin anywhere in a step; a step of 128 may leave two words' worth of prefix before it."""
     for prefix in (1, 63, 127, 128, 191, 255):
         check((2, 2, 9, prefix, 64), torch.float32, ways=2, keys=keys)
@@ -135,7 +135,7 @@ def test_any_number_of_keys_a_step(keys: int) -> None:
 
 
 @interpreted
-def test_one_level_of_a_growing_tree_sees_other_slots_than_its_own() -> None:
+def test_one_level_of_a_growing_tree_sees_earlier_levels() -> None:
     """A drafter's mask is wider than it is high: w queries over all slots so far; here also over several words."""
     for slots in (9, 64, 150):
         q, k, v = inputs(4, 2, 3, 50 + slots, 64, torch.float32)
@@ -159,7 +159,7 @@ def test_a_row_that_sees_nothing_of_a_whole_block() -> None:
 
 
 @interpreted
-def test_views_are_read_where_they_lie() -> None:
+def test_strided_views_are_read_in_place() -> None:
     buffer = torch.full((2, 3, 2, 512, 64), torch.nan)  # as the cache has it: layers, heads, rows to spare
     q, k, v = inputs(4, 2, 9, 109, 64, torch.float32)
     buffer[:, 1, :, :109] = torch.cat((k, v))
@@ -205,7 +205,7 @@ def test_merging_is_exact() -> None:
 
 
 @interpreted
-def test_logits_far_from_zero() -> None:
+def test_large_logits() -> None:
     q, k, v = inputs(4, 2, 5, 150, 64, torch.float32)
     mask = random_tree_mask(5)
     for shift in (-500.0, 500.0):
@@ -216,7 +216,7 @@ def test_logits_far_from_zero() -> None:
 
 @interpreted
 @pytest.mark.parametrize("slots", [1, 63, 64, 65, 130])
-def test_packing(slots: int) -> None:
+def test_mask_packing(slots: int) -> None:
     mask = torch.rand(3, slots) < 0.5
     mask[0] = True
     words = pack(mask)
@@ -227,7 +227,7 @@ def test_packing(slots: int) -> None:
 
 
 @interpreted
-def test_what_does_not_fit_is_refused() -> None:
+def test_other_shapes_are_refused() -> None:
     q, k, v = inputs(4, 2, 5, 20, 64, torch.float32)
     words = pack(random_tree_mask(5))
     for arguments in ((q, k, v[:, :1]), (q[:, :3], k, v), (q, k[:, :, :4], v[:, :, :4])):
@@ -272,7 +272,7 @@ def test_greedy_decoding_is_identical(drafter: str) -> None:
     check_identity("cpu", drafter, 8, length=70)
 
 
-def test_elsewhere_the_back_end_is_torch_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_devices_use_torch_s_back_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU, in bfloat16 there even in the interpreter, and for long chunks of a prompt."""
     if not INTERPRETING:
         monkeypatch.setitem(sys.modules, "triton", None)  # importing it would fail
@@ -284,7 +284,7 @@ def test_elsewhere_the_back_end_is_torch_s(monkeypatch: pytest.MonkeyPatch) -> N
     assert backend_for(torch.device("cuda")) is not backend
 
 
-def test_splits_fill_the_multiprocessors_and_no_more() -> None:
+def test_splits_fill_the_multiprocessors() -> None:
     assert splits(programs=8, blocks=512, slots=132) == 15  # 120 programs at once
     assert splits(programs=16, blocks=512, slots=132) == 8
     assert splits(programs=132, blocks=512, slots=132) == 1
