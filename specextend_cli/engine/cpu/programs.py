@@ -27,6 +27,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from specextend_cli.engine.forward import ForwardBackend
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler, first_line
 from specextend_cli.engine.private_files import UntrustedError, checked, discard, is_good, make_private, publish
 
@@ -92,6 +93,19 @@ class Programs(ABC):
                 discard(file)
                 self.compared.unlink(missing_ok=True)
             raise
+
+
+def install(model: Any, runner: ForwardBackend[Any], trial: Callable[[], Tensor], dtype: torch.dtype) -> None:
+    """Let `model` run `runner`. CannotCompileError unless the logits of a `trial` stay the same up to rounding."""
+    before = trial()
+    model.forward_backend = runner
+    try:
+        same = float((trial() - before).norm() / before.norm()) <= TOLERANCE[dtype]
+    except RuntimeError:  # for instance, shapes that do not fit
+        same = False
+    if not same:
+        model.forward_backend = None
+        raise CannotCompileError("the compiled programs compute something else than the model")
 
 
 def check_packages() -> None:

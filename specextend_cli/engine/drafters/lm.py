@@ -9,12 +9,11 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree, root
 from specextend_cli.errors import ModelError
 
 _PADDING = 512  # rows; output heads are padded to round sizes, a larger difference means another vocabulary
@@ -52,20 +51,12 @@ class LMDrafter(ModelDrafter):
         else:
             super().observe(tokens, features)
 
-    def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`."""
+    def _first(self) -> tuple[Tensor, int]:
         if not self.is_self:
-            return super().propose(shape)
-        token = self._pending[-1]
-        if self.failure or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
-            return root(token, self.device)
-        if self._in_prompt:
-            self.working.choose(None)
-            self._in_prompt = False
-        self.working.follow()
-        first = self._forward([token], self.working.positions(1), self.working.cache)
+            return super()._first()
         # The target computes the root's keys itself: those of this forward are dropped with the tree.
-        return self._grow(token, first, shape, ahead=1)
+        self.working.follow()
+        return self._forward(self._pending[-1:], self.working.positions(1), self.working.cache), 1
 
     def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
         # The target may have more padding rows than the draft; they are no tokens, but a prompt could contain one.

@@ -87,13 +87,7 @@ class ModelDrafter(ABC):
         if self._in_prompt:
             self.working.choose(None)
             self._in_prompt = False
-        return self._grow(token, self._extend(self._pending), shape)
-
-    def _grow(self, token: int, first: Tensor, shape: TreeShape, ahead: int = 0) -> DraftTree:
-        """A tree of `shape` around `token`; its nodes come `ahead` rows after those in the working set.
-
-        A model whose scores are not numbers drafts no more: the root alone, and `failure` says so.
-        """
+        first, ahead = self._first()
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
@@ -102,7 +96,7 @@ class ModelDrafter(ABC):
 
         tree = grow(token, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)
         self.working.cache.rollback()
-        if not tree.is_finite:
+        if not tree.is_finite:  # such a model drafts no more
             self.failure = f"the {self.name} draft computes values that are not numbers"
             self.retrieves = False
             return root(token, self.device)
@@ -126,11 +120,12 @@ class ModelDrafter(ABC):
         self._remember(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
 
-    def _extend(self, tokens: list[int]) -> Tensor:
-        """`_follow`, with the logits [1, draft vocabulary] after the last token."""
+    def _first(self) -> tuple[Tensor, int]:
+        """Read the pending tokens: logits [1, draft vocabulary] after the last, and rows to drop with the tree."""
+        tokens = list(self._pending)
         logits = self._forward(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
-        return logits
+        return logits, 0
 
     def _commit(self, tokens: int) -> None:
         self.working.commit(tokens)
