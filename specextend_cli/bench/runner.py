@@ -170,7 +170,7 @@ class Runner:
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
             if not target.has_read(piece, features):
                 yield Reading(prompt.document, prompt.length, at)
-            with on_threads(self.models.lm.reading_threads):
+            with on_threads(self.models.lm.prefill_threads):
                 target.prefill(piece, features=features)
 
     def _record(self, name: str, prompt: Prompt, repeat: int, run: Run, scaled: bool) -> Record:

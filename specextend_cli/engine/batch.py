@@ -168,7 +168,7 @@ class _Reader:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
-            with self.lm.governor.reading(self.lm.reading_threads):
+            with self.lm.governor.prefilling(self.lm.prefill_threads):
                 out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1, features=self.features)
             self.cache.commit()
             if out.features is not None:

@@ -119,7 +119,7 @@ def _prefill(
     started, logits = perf_counter(), torch.empty(0)
     for start, end in chunks:
         yield Prefilling(start, len(prompt), perf_counter() - started)
-        with target.lm.governor.reading(target.lm.reading_threads):
+        with target.lm.governor.prefilling(target.lm.prefill_threads):
             tokens = torch.tensor(prompt[start:end], device=target.lm.device)
             logits, features = target.prefill(tokens, features=drafter.feature_layers)
             drafter.observe(prompt[start:end], features)

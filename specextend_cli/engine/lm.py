@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -42,14 +43,15 @@ class LanguageModel:
         self.backend = backend_for(self.device, backend)
         self.parts = parts
         self.forward_backend: ForwardBackend[ModelOutput] | None = None
-        self.reading_threads: int | None = None
+        self.prefill_threads: int | None = None
         """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
         """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
         self.governor = ThreadGovernor()
         """Lowers the number of threads while other programs use the cores; the default one never does."""
         with on_threads(probing_threads(model)):
-            stock = self._stock_logits() if parts == 1 else None
+            with _refusing(model, "its own attention does not run"):
+                stock = stock_logits(model) if parts == 1 else None
             model.set_attn_implementation(NAME)
             self._probe()
             wrong = None if stock is None else difference(model, stock, self._read)
@@ -70,24 +72,10 @@ class LanguageModel:
         """One small forward. ModelError unless every layer calls our attention function."""
         every = ForwardContext(self.backend, record=frozenset(range(self.layers)))
         two = torch.arange(2, device=self.device)
-        try:
+        with _refusing(self.model, "it does not run"):
             self.forward(two, two, self.new_cache(2), context=every)
-        except UnsupportedError as error:
-            raise _unsupported(self.model, str(error)) from error
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-            raise _unsupported(self.model, f"it does not run: {str(error)[:200]}") from error
         if set(every.queries) != set(every.record):
             raise _unsupported(self.model, "not all of its layers call the registered attention function")
-
-    def _stock_logits(self) -> Tensor:
-        try:
-            return stock_logits(self.model)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-            raise _unsupported(self.model, f"its own attention does not run: {str(error)[:200]}") from error
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -167,6 +155,19 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse("its attention keeps a compressed cache (MLA)")
     if not getattr(model, "_supports_attention_backend", False):
         refuse("its transformers implementation does not take a registered attention function")
+
+
+@contextmanager
+def _refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
+    """ModelError for what a model that does not fit the hooks may raise; too little memory is another matter."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise _unsupported(model, str(error)) from error
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise _unsupported(model, f"{what}: {str(error)[:200]}") from error
 
 
 def _unsupported(model: PreTrainedModel, why: str) -> ModelError:

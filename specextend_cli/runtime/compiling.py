@@ -81,7 +81,7 @@ def _layers(lm: LanguageModel, *, all_threads: bool) -> Iterator[Stage]:
     if not all_threads:
         torch.set_num_threads((yield from _decoding_threads(lm)))
     try:
-        programs = programs_for(lm, _directory(), reading_threads=reading)
+        programs = programs_for(lm, _directory(), prefill_threads=reading)
         yield from _made(_LAYERS, programs)
         programs.use(lm)
     except BaseException:

@@ -191,7 +191,7 @@ def test_other_shapes_run_on_the_model_itself(compiled: Compiled) -> None:
 
 def test_prefill_has_its_own_number_of_threads(compiled: Compiled) -> None:
     lm, used, before = compiled.lm, set[tuple[bool, int]](), torch.get_num_threads()
-    replace(compiled.programs, reading_threads=before + 3).use(lm)
+    replace(compiled.programs, prefill_threads=before + 3).use(lm)
     embedding = lm.model.get_input_embeddings()
     hook = embedding.register_forward_hook(
         lambda _, args, __: used.add((args[0].numel() > 20, torch.get_num_threads()))
@@ -204,7 +204,7 @@ def test_prefill_has_its_own_number_of_threads(compiled: Compiled) -> None:
     hook.remove()
     assert used == {(True, before + 3), (False, before)}
     compiled.programs.drop(lm)
-    assert lm.reading_threads is None
+    assert lm.prefill_threads is None
 
 
 def test_an_exchanged_rope_replaces_the_table(compiled: Compiled) -> None:

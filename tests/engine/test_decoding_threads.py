@@ -67,5 +67,5 @@ def test_programs_are_named_by_their_threads(kernels: str, tmp_path: Path) -> No
     lm = LanguageModel(four_bit(made=broad))
     own = {"prompt"} if kernels == "ours" else set()
     with on_threads(2):
-        same, other = (programs_for(lm, tmp_path, reading_threads=count).files for count in (2, 4))
+        same, other = (programs_for(lm, tmp_path, prefill_threads=count).files for count in (2, 4))
     assert {kind for kind, file in other.items() if file != same[kind]} == own

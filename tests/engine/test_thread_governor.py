@@ -82,7 +82,7 @@ def test_a_contended_prefill_chunk_lowers_the_threads() -> None:
     machine = Machine(cores=2, busy=2)
     used = []
     for _ in range(3):
-        with machine.governor.reading(None):
+        with machine.governor.prefilling(None):
             used.append(torch.get_num_threads() if machine.governor.threads < 2 else 2)
             machine.compute(used[-1], 0.5)
     assert used == [2, 1, 1]
@@ -100,7 +100,7 @@ def test_a_single_thread_is_not_governed() -> None:
     governor = ThreadGovernor(1, clock=lambda: clocks[0]())  # would fail if asked
     governor.begin_step()
     governor.end_step(1, 1.0)
-    with governor.reading(None):
+    with governor.prefilling(None):
         pass
 
 

@@ -85,7 +85,7 @@ class LlamaCppPeer:
                     str(self.path),
                     n_ctx=context,
                     n_threads=threads,
-                    n_threads_batch=self.models.lm.reading_threads or threads,
+                    n_threads_batch=self.models.lm.prefill_threads or threads,
                     n_gpu_layers=-1 if self.models.device.type == "cuda" else 0,
                     verbose=False,
                     **options,

@@ -37,7 +37,7 @@ _PARTS = 4  # of the keys, at most
 class CompiledLayers(Programs):
     """The programs of a model's layers.
 
-    A prompt's is compiled for `reading_threads`, which then also run the model's other prefill; the others for the
+    A prompt's is compiled for `prefill_threads`, which then also run the model's other prefill; the others for the
     number of threads that torch had when the files were named. `scales` are the layers' attention scales; `parts` is
     how many parts torch's attention cuts the keys into.
     """
@@ -45,7 +45,7 @@ class CompiledLayers(Programs):
     layers: tuple[Layer, ...]
     scales: tuple[float, ...]
     parts: int
-    reading_threads: int
+    prefill_threads: int
 
     @property
     def by_kernel(self) -> bool:
@@ -53,7 +53,7 @@ class CompiledLayers(Programs):
         return self.layers[0].by_kernel
 
     def _compile(self, kind: Kind) -> None:
-        with on_threads(self.reading_threads if kind == "prompt" else torch.get_num_threads()):
+        with on_threads(self.prefill_threads if kind == "prompt" else torch.get_num_threads()):
             compile_layer(self.layers[0], kind, 1 if kind == "batch" else self.parts, self.files[kind])
 
     def use(self, lm: LanguageModel) -> None:
@@ -67,19 +67,19 @@ class CompiledLayers(Programs):
         else:
             install(lm, runner, partial(_trial, lm), lm.dtype)
             self.compared.touch()
-        lm.reading_threads = self.reading_threads
+        lm.prefill_threads = self.prefill_threads
         lm.exact_rows = MOST if self.by_kernel else None
 
     @staticmethod
     def drop(lm: LanguageModel) -> None:
         """Let the model run itself again."""
-        lm.forward_backend = lm.reading_threads = lm.exact_rows = None
+        lm.forward_backend = lm.prefill_threads = lm.exact_rows = None
 
 
-def programs_for(lm: LanguageModel, directory: Path, *, reading_threads: int = 0) -> CompiledLayers:
+def programs_for(lm: LanguageModel, directory: Path, *, prefill_threads: int = 0) -> CompiledLayers:
     """The programs of a model on a CPU, in `directory`. CannotCompileError where there can be none.
 
-    Prefill may run on other `reading_threads` than decoding does (0: the same number).
+    Prefill may run on other `prefill_threads` than decoding does (0: the same number).
     """
     if lm.device.type != "cpu" or not isinstance(lm.backend, SplitKV):
         raise CannotCompileError(f"there are no programs for {lm.device.type}, or for this attention")
@@ -100,14 +100,14 @@ def programs_for(lm: LanguageModel, directory: Path, *, reading_threads: int = 0
     if len(shapes) > 1 or len({type(module) for module in modules}) > 1:
         raise CannotCompileError("its layers differ from each other")
     threads = torch.get_num_threads()
-    reading_threads = reading_threads or threads
+    prefill_threads = prefill_threads or threads
     parts = 1 if layers[0].by_kernel else max(min(threads // gcd(kv_heads, threads), _PARTS), 1)
     config = {name: value for name, value in lm.config.to_dict().items() if not name.startswith("_")}
     files: dict[str, Path] = {}
     for kind in layers[0].kinds:
-        with on_threads(reading_threads if kind == "prompt" else threads):
+        with on_threads(prefill_threads if kind == "prompt" else threads):
             files[kind] = directory / f"{key_of(layers[0], config, kind, 1 if kind == 'batch' else parts)}.pt2"
-    return CompiledLayers(files, layers, scales, parts, reading_threads)
+    return CompiledLayers(files, layers, scales, parts, prefill_threads)
 
 
 @torch.inference_mode()

@@ -91,7 +91,7 @@ class ThreadGovernor:
         return self._counts[self._level]
 
     @contextmanager
-    def reading(self, threads: int | None) -> Iterator[None]:
+    def prefilling(self, threads: int | None) -> Iterator[None]:
         """Around one prefill chunk, which gets `threads` on an idle machine (None: as many as torch has).
 
         A chunk is too long for a trial, so one that lacked CPU time lowers the number at once.
