@@ -346,7 +346,7 @@ def test_a_prompt_is_read_once_for_all_methods_whichever_layers_choose(models, p
 
 
 def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyPatch) -> None:
-    from specextend_cli.engine.attention import select
+    from specextend_cli.engine import attention as select
 
     calls: list[str] = []
     for name, backend in [(name, make()) for name, make in select.BACKENDS.items()]:
