@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import read_object
+from specextend_cli.models.checkpoint import read_object
 
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.four_bit import FILE, FourBit
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.store import Progress, silent
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

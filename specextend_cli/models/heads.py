@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specextend_cli.models.head_config import configure, default_layers, misfit
-from specextend_cli.models.head_settings import read_settings
-from specextend_cli.models.weights import check_safetensors, damaged, weight_files
+from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import check_safetensors, damaged, reason, weight_files
+from specextend_cli.models.head_config import configure, default_layers
+from specextend_cli.models.head_settings import HeadSettings
 
 if TYPE_CHECKING:
     import torch
@@ -53,20 +54,20 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
 
     ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
     """
-    settings = read_settings(directory)
+    settings = HeadSettings.read(directory)
     tensors = _read_tensors(directory, name)
     try:
-        config, other = configure(settings, tensors, target, directory)
+        config, other = configure(settings, tensors, target)
         head = _empty(config)
-        _share(head, tensors, target, settings, directory)
+        _share(head, tensors, target, settings)
         wrong = head.load_state_dict(tensors, strict=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        raise misfit(directory, " ".join(str(error).split())) from error
+        raise _misfit(directory, reason(error)) from error
     if wrong.unexpected_keys:
-        raise misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
+        raise _misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
     shared = {"embedding.weight", "lm_head.weight", "draft_to_target"}
     if missing := [key for key in wrong.missing_keys if key not in shared]:
-        raise misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
+        raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
     head = head.to(device=target.device, dtype=target.dtype)
     return Loaded(head.eval().requires_grad_(False), other)
 
@@ -166,37 +167,35 @@ def _empty(config: HeadConfig) -> EagleHead:
         return EagleHead(config)
 
 
-def _share(
-    head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: dict[str, Any], directory: Path
-) -> None:
+def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
     """Give the head the target's embedding and output rows where its checkpoint has none of its own."""
     import torch
 
     width = int(target.config.hidden_size)
     if "embedding.weight" not in tensors:
         if head.config.hidden != width:
-            raise misfit(directory, f"it has no embedding, and the target's has {width} columns")
+            raise ValueError(f"it has no embedding, and the target's has {width} columns")
         head.embedding = target.model.get_input_embeddings()
     if "lm_head.weight" in tensors and head.config.generation == 3:
         pass
-    elif settings.get("tie_word_embeddings") and "embedding.weight" in tensors and head.config.generation == 3:
+    elif settings.tie_word_embeddings and "embedding.weight" in tensors and head.config.generation == 3:
         tensors["lm_head.weight"] = tensors["embedding.weight"]
     elif head.config.hidden == width:
         tensors.pop("lm_head.weight", None)
         head.lm_head = target.model.get_output_embeddings()
     else:
-        raise misfit(directory, f"it has no lm_head, and the target's has {width} columns")
+        raise ValueError(f"it has no lm_head, and the target's has {width} columns")
     chosen = tensors.pop("t2d", None)
     if "draft_to_target" not in tensors:
         return
     offsets = tensors["draft_to_target"] = tensors["draft_to_target"].long()
     named = offsets + torch.arange(len(offsets))
     if int(named.min()) < 0 or int(named.max()) >= target.vocabulary:
-        raise misfit(directory, "d2t names tokens that the target does not have")
+        raise ValueError("d2t names tokens that the target does not have")
     if len(named.unique()) < len(named):
-        raise misfit(directory, "d2t names a token twice")
+        raise ValueError("d2t names a token twice")
     if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
-        raise misfit(directory, "d2t and t2d name different tokens")
+        raise ValueError("d2t and t2d name different tokens")
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:
@@ -224,6 +223,15 @@ def _published(config: HeadConfig) -> dict[str, Any]:
         "norm_before_residual": config.norm_before_residual,
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
     }
+
+
+def _misfit(directory: Path, why: str) -> ModelError:
+    """The error for a head that is complete and yet cannot be used."""
+    return ModelError(
+        f"the head in {directory} cannot be used with this target",
+        why=why,
+        fix="use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout",
+    )
 
 
 def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:

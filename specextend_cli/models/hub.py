@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import glob
 import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
+from specextend_cli.models.checkpoint import FORMATS, weight_files
 from specextend_cli.models.preset import HubSource
-from specextend_cli.models.progress import Progress, silent, watching
-from specextend_cli.models.weights import FORMATS, weight_files
+from specextend_cli.models.store import Progress, silent
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
@@ -108,7 +111,7 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             names = wanted(list(sizes))
             total = sum(sizes[file] for file in names)
             _check_space(source, total - size_on_disk(source))
-            with watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
+            with _watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
                 patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
                 directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
     except (http_error, OSError) as error:
@@ -119,6 +122,25 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
         )
     return directory
+
+
+@contextmanager
+def _watching(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
+    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.3):
+            progress(step, min(measure(), total), total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    progress(step, total, total)
 
 
 def _check_space(source: HubSource, need: int) -> None:

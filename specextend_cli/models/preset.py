@@ -13,7 +13,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.models import prompt_templates
-from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.names import (
     ByteCount,
     Line,
@@ -25,7 +24,7 @@ from specextend_cli.models.names import (
 )
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import HeadShape, Shape
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"

@@ -12,7 +12,7 @@ from pathlib import Path
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.store import Progress, silent
 
 _CONVERSION = 3
 """Part of the key of converted models: raise it when the converted files change."""

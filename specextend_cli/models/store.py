@@ -15,16 +15,23 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import platformdirs
 from filelock import FileLock, Timeout
 
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import FitError, ModelError
-from specextend_cli.models.json_file import read_object
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""`progress(step, done, total)`, in bytes. `total` is 0 where it is not known. It may be called from a thread."""
+
+
+def silent(step: str, done: int, total: int) -> None:
+    """Report nothing: the default wherever a `Progress` is taken."""
 
 
 def cache_root() -> Path:

@@ -37,7 +37,7 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
     """
     from specextend_cli.engine.batch import slots_for
     from specextend_cli.engine.draft_gate import DraftGate
-    from specextend_cli.models.load import load_tokenizer
+    from specextend_cli.models.tokens import load_tokenizer
     from specextend_cli.summarize.text_generator import TextGenerator
 
     if shared := crew():

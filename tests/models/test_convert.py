@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.convert import convert, to_bf16
-from specextend_cli.models.load import load_model, load_tokenizer
+from specextend_cli.models.load import load_model
+from specextend_cli.models.tokens import load_tokenizer
 
 from .conftest import SIZES, SPECIALS, write_gguf
 

@@ -12,10 +12,11 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models import skip_init
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.load import load_model, load_tokenizer
+from specextend_cli.models.checkpoint import check_safetensors
+from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
-from specextend_cli.models.weights import check_safetensors
+from specextend_cli.models.tokens import load_tokenizer
 
 from .test_memory import SIZES
 

@@ -19,10 +19,10 @@ from torch import Tensor
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models import model_config
-from specextend_cli.models.load import load_model, load_tokenizer
+from specextend_cli.models.checkpoint import check_safetensors, weight_files
+from specextend_cli.models.load import load_model
 from specextend_cli.models.shape import Shape
-from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.models.weights import check_safetensors, weight_files
+from specextend_cli.models.tokens import TextEncoder, load_tokenizer
 
 DEEP = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' * 300 + "1" + "}" * 300]
 

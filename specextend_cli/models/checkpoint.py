@@ -1,16 +1,59 @@
-"""Files of weights: which there are, and whether they are whole. Needs neither torch nor the network."""
+"""Files of a checkpoint, read without trusting them: JSON of bounded size and depth, and which weights are complete.
+
+Needs neither torch nor the network.
+"""
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import parse_object, read_object
+from pydantic import ValidationError
 
-_LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+from specextend_cli.errors import ModelError
+
 FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
+_LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+_LARGEST = 1 << 28  # bytes of JSON; the largest published vocabularies have 40 MB
+_DEEPEST = 64  # tables within tables; transformers copies configurations recursively
+_TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """The JSON object in that file. OSError; ValueError where it is no object, too large or nested too deeply."""
+    if (size := file.stat().st_size) > _LARGEST:
+        raise ValueError(f"{file.name} has {size:,} bytes, more than {_LARGEST:,}")
+    return parse_object(file.read_text(encoding="utf-8"))
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """The JSON object in a text; ValueError as `read_object`."""
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if not isinstance(data, dict):
+        raise ValueError("it is not an object")
+    level: list[Any] = [data]
+    for _ in range(_DEEPEST):
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+        if not level:
+            return data
+    raise ValueError(_TOO_DEEP)
+
+
+def reason(error: Exception) -> str:
+    """Why something was refused, in one line; of several problems that pydantic found, the first."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {first['msg'].removeprefix('Value error, ')}, not {first['input']!r:.60}"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def weight_files(directory: Path) -> list[Path]:
