@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Tokenizer, decoders, pre_tokenizers
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.four_bit import FILE, FourBit
+from specextend_cli.models.sentencepiece_bpe import bpe
 from specextend_cli.models.store import Progress, silent
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
         ) from error
     _write_json(into / "config.json", config)
     _write_json(into / "generation_config.json", _token_ids(facts))
-    _write_json(into / "tokenizer.json", tokenizer)
+    tokenizer.save(str(into / "tokenizer.json"))
     _write_json(into / "tokenizer_config.json", _tokenizer_config(facts))
 
 
@@ -206,52 +208,29 @@ def _token_ids(facts: dict[str, Any]) -> dict[str, int]:
     return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
 
 
-def _tokenizer(facts: dict[str, Any]) -> dict[str, Any]:
-    """tokenizer.json: byte-level BPE, its pre-tokenizer by GGUF's name for it.
+def _tokenizer(facts: dict[str, Any]) -> Tokenizer:
+    """Byte-level BPE, its pre-tokenizer by GGUF's name for it.
 
     There is no unknown token: the few bytes outside the vocabulary (control characters, unassigned planes) are
     dropped, as in the original tokenizer.
     """
     if (kind := facts["tokenizer.ggml.model"]) != "gpt2":
         raise ValueError(f"its vocabulary is of the kind {kind}, not byte-level BPE")
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    pre_tokenizers = {
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    known = {
         "gpt-2": byte_level,
-        "smollm": {
-            "type": "Sequence",
-            "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level],
-        },
+        "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level]),
     }
-    if (pre := facts["tokenizer.ggml.pre"]) not in pre_tokenizers:
-        raise ValueError(f"its pre-tokenizer is {pre}, not {' or '.join(pre_tokenizers)}")
+    if (pre := facts["tokenizer.ggml.pre"]) not in known:
+        raise ValueError(f"its pre-tokenizer is {pre}, not {' or '.join(known)}")
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": number, "content": token, **flags}
-            for number, (token, type_) in enumerate(zip(tokens, types, strict=True))
-            if type_ == _CONTROL
-        ],
-        "normalizer": None,
-        "pre_tokenizer": pre_tokenizers[pre],
-        "post_processor": None,
-        "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {token: number for number, token in enumerate(tokens)},
-            "merges": [merge.split(" ") for merge in facts["tokenizer.ggml.merges"]],
-        },
-    }
+    tokenizer = bpe(
+        {token: number for number, token in enumerate(tokens)},
+        [tuple(merge.split(" ")) for merge in facts["tokenizer.ggml.merges"]],
+        special=[token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL],
+    )
+    tokenizer.pre_tokenizer, tokenizer.decoder = known[pre], decoders.ByteLevel()
+    return tokenizer
 
 
 def _tokenizer_config(facts: dict[str, Any]) -> dict[str, Any]:
