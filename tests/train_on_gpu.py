@@ -21,12 +21,11 @@ from transformers import AutoModelForCausalLM
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import Asking
 from specextend_cli.train.card import Facts
-from specextend_cli.train.distill import Distillation, distill
+from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
+from specextend_cli.train.distill import distill
 from specextend_cli.train.events import Trained
 from specextend_cli.train.samples import Frame, read_corpus
-from specextend_cli.train.trainer import Schedule
 
 
 def prepare(pair: Path, corpus: Path, out: Path) -> None:
@@ -64,7 +63,7 @@ def train(args: argparse.Namespace) -> None:
             rate=args.rate,
             validate=args.validate,
         ),
-        Asking(
+        AnswerOptions(
             new_tokens=192,
             batch=args.answers,
             memory=args.memory << 30,

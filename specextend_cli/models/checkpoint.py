@@ -10,8 +10,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from specextend_cli.errors import ModelError
 
 FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
@@ -47,6 +45,8 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 def reason(error: Exception) -> str:
     """Why something was refused, in one line; of several problems that pydantic found, the first."""
+    from pydantic import ValidationError  # needed on errors only: training a new head imports no pydantic
+
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

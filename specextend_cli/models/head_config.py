@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from specextend_cli.models.head_settings import HeadSettings
-
 if TYPE_CHECKING:
     from torch import Tensor
 
     from specextend_cli.engine.head import HeadConfig
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.models.head_settings import HeadSettings
 
 _MOST_LAYERS = 8  # a head of more would be a model
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import check_safetensors, damaged, reason, weight_files
 from specextend_cli.models.head_config import configure, default_layers
-from specextend_cli.models.head_settings import HeadSettings
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from specextend_cli.engine.head import EagleHead, HeadConfig
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.models.head_settings import HeadSettings
 
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
 _RENAMED = (
@@ -54,6 +54,8 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
 
     ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
     """
+    from specextend_cli.models.head_settings import HeadSettings
+
     settings = HeadSettings.read(directory)
     tensors = _read_tensors(directory, name)
     try:

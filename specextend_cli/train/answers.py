@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +16,12 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
+from specextend_cli.train.config import AnswerOptions
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.hidden_states import Span, StateFile
 from specextend_cli.train.samples import Sample
 
 _TURNS = 2  # times that a batch's slots are filled from prompts of one length
-
-
-@dataclass(frozen=True)
-class Asking:
-    """How the target is asked: of each prompt's `copies`, one is answered by `sampling`, as it will be in use, the
-    others at `temperature`, for variety. At most `batch` are written at once, in at most `memory` bytes of cache."""
-
-    new_tokens: int = 192
-    copies: int = 4
-    batch: int = 16
-    memory: int = 4 << 30
-    temperature: float = 0.7
-    sampling: Sampling = field(default_factory=lambda: Sampling(repetition_penalty=1.05))
-    seed: int = 0
 
 
 class AnswerFile:
@@ -69,7 +56,7 @@ def _record(sample: Sample) -> dict[str, Any]:
 def answer(
     lm: LanguageModel,
     prompts: Sequence[list[int]],
-    asking: Asking,
+    asking: AnswerOptions,
     ends: Sequence[int],
     features: Sequence[int],
     file: StateFile | None,
@@ -82,7 +69,7 @@ def answer(
         yield from _together(lm, groups[at], asking, ends, features if file else (), file)
 
 
-def _groups(prompts: Sequence[list[int]], asking: Asking) -> list[list[list[int]]]:
+def _groups(prompts: Sequence[list[int]], asking: AnswerOptions) -> list[list[list[int]]]:
     """Prompts of one length are written together, so that no cache is read further than it is filled."""
     most = max(_TURNS * asking.batch // asking.copies, 1)
     groups: list[list[list[int]]] = []
@@ -96,7 +83,7 @@ def _groups(prompts: Sequence[list[int]], asking: Asking) -> list[list[list[int]
 def _together(
     lm: LanguageModel,
     prompts: Sequence[list[int]],
-    asking: Asking,
+    asking: AnswerOptions,
     ends: Sequence[int],
     features: Sequence[int],
     file: StateFile | None,
@@ -140,7 +127,7 @@ def _keep(file: StateFile | None, states: Sequence[Tensor]) -> Span | None:
     return file.append(torch.cat(list(states))) if states else (0, 0)
 
 
-def _sampling(asking: Asking, prompt: Sequence[int], copy: int) -> Sampling:
+def _sampling(asking: AnswerOptions, prompt: Sequence[int], copy: int) -> Sampling:
     if copy == 0:
         return asking.sampling
     seed = hash((asking.seed, copy, *prompt)) & (2**31 - 1)  # of integers, whose hashes are the same in every process

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from specextend_cli.train.config import Distillation
 from specextend_cli.train.files import read_lines, replace_whole
-
-if TYPE_CHECKING:
-    from specextend_cli.train.distill import Distillation
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from specextend_cli.train.config import Distillation
 from specextend_cli.train.copy_samples import quotes
 from specextend_cli.train.samples import Frame, Sample, cut
-
-if TYPE_CHECKING:
-    from specextend_cli.train.distill import Distillation
 
 _HELD_QUOTES = 8
 _TEXTS = 64  # plain texts, at least

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -22,8 +22,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError, ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
-from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
+from specextend_cli.train.answers import AnswerFile, answer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
+from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_excerpts, held_quotes, kinds_of, prompts_of
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
@@ -34,39 +35,11 @@ from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.run_fingerprint import claim
 from specextend_cli.train.samples import Frame, Sample
 from specextend_cli.train.target_logits import read_states, state_layers
-from specextend_cli.train.trainer import Schedule, train
+from specextend_cli.train.trainer import train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
 _WIRED_ON = 8  # documents whose beginnings, of 512 tokens each, tell what the target's states look like
 _ANSWER_WEIGHT = 20  # how much more an answer's token counts for the vocabulary than a document's
-
-
-@dataclass(frozen=True)
-class Distillation:
-    """What to make, of what, in how much time.
-
-    `schedule.seconds` is the whole time; `answering` is the share of it spent on the target's answers, `answers` at
-    most, besides `held_out` that are never trained on. `text` is the share of samples that are plain document text,
-    `quotes` that of `quotations` different answers of `quoted` tokens quoted from excerpts, which the target has to
-    read; `lengths` are the tokens of the excerpts asked about. With `init`, training goes on from the head in that
-    directory, whose vocabulary and layers are kept. At most `kept_bytes` of the target's states are kept on disk while
-    training goes on; what is not kept is computed again each time it is learnt from.
-    """
-
-    schedule: Schedule
-    asking: Asking = field(default_factory=Asking)
-    vocabulary: int = 16384
-    lengths: tuple[int, ...] = (512, 1024, 2048)
-    answering: float = 0.4
-    answers: int = 100_000
-    held_out: int = 16
-    text: float = 0.25
-    quotes: float = 0.3
-    quotations: int = 512
-    quoted: int = 384
-    feature_layers: tuple[int, ...] | None = None
-    init: Path | None = None
-    kept_bytes: int = 8 << 30
 
 
 def distill(

@@ -10,17 +10,15 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
+from specextend_cli.train.config import Distillation
 from specextend_cli.train.files import replace_whole
 from specextend_cli.train.samples import Frame
-
-if TYPE_CHECKING:
-    from specextend_cli.train.distill import Distillation
 
 _OPENING = 64  # tokens of each document that the digest reads
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.train.config import Schedule
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.loss import candidates, cross_entropy
@@ -25,35 +26,6 @@ from specextend_cli.train.target_logits import precision, states_of, targets_of,
 
 _BETWEEN_SAVES = 20  # times what one takes: gigabytes, for a large target's head
 _ROWS_AT_ONCE = 64  # of probabilities over the target's whole vocabulary
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast. `seconds` and `steps` (0: any number) bound the whole run, with those that it resumes.
-
-    At most `unroll` steps of training-time test, each taken with probability `decay` after the one before: in
-    expectation that weighs them, and costs a third less than to take them all. Gradients of `batch` samples make a
-    step; the rate rises over `warmup` of the run and falls to a tenth by a cosine. Every `validate` seconds the head is
-    measured, and `patience` measurements without a gain end the run; every `keep` seconds the run is kept. At most
-    `rows` rows of one sample count in the loss, over `likely` tokens of the draft's vocabulary and a sample of `others`
-    (see `loss`).
-    """
-
-    seconds: float
-    steps: int = 0
-    unroll: int = 5
-    decay: float = 0.8
-    batch: int = 4
-    rate: float = 4e-4
-    warmup: float = 0.03
-    weight_decay: float = 0.01
-    validate: float = 120.0
-    keep: float = 30.0
-    patience: int = 8
-    rows: int = 1024
-    likely: int = 2048
-    others: int = 1024
-    seed: int = 0
 
 
 def train(

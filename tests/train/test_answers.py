@@ -11,12 +11,13 @@ from transformers import GenerationConfig
 
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
+from specextend_cli.train.answers import AnswerFile, answer, unanswered
+from specextend_cli.train.config import AnswerOptions
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.target_logits import bound, read_states
 
-GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
+GREEDY = AnswerOptions(new_tokens=6, copies=1, sampling=Sampling())
 
 
 def test_answers_without_an_end_run_to_their_length() -> None:

@@ -14,11 +14,11 @@ from tiny_models import prompt, tiny
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
 from specextend_cli.train.card import Facts, Figures, write_card
-from specextend_cli.train.distill import Distillation, _seconds
+from specextend_cli.train.config import Distillation, Schedule
+from specextend_cli.train.distill import _seconds
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.run_fingerprint import claim
 from specextend_cli.train.samples import Frame
-from specextend_cli.train.trainer import Schedule
 
 FACTS = Facts("a target", "none", "random tokens", "none", "a machine")
 FRAME = Frame([1, 2], [3])
