@@ -1,4 +1,4 @@
-"""The model card beside a trained head: what it is for, what it learnt from, how well it drafts."""
+"""The model card of a trained head: its purpose, its training data, its measured quality."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specextend_cli.train.files import read_lines, replace_whole
 
 @dataclass(frozen=True)
 class Facts:
-    """What only the caller knows: the target's name and licence, the corpus's name and licences, the machine."""
+    """Facts from the caller: the target's name and licence, the corpus's name and licences, the machine."""
 
     target: str
     target_licence: str
@@ -23,8 +23,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Figures:
-    """What the run counted: tokens in the draft's vocabulary and their share of the target's held-out answers, answers
-    and document tokens learnt from, and what the head was measured on."""
+    """Figures of the run: the size of the draft's vocabulary and its share of the tokens in the held-out answers, the
+    number of answers and of document tokens trained on, and the kind of text that the head was measured on."""
 
     vocabulary: int
     coverage: float

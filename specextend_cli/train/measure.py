@@ -1,4 +1,4 @@
-"""How well a head drafts, on what it never learnt from: answers and quotes, apart."""
+"""The quality of a head on held-out answers and, separately, held-out copy samples."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from specextend_cli.train.target_logits import precision, states_of, targets_of,
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What a head is measured on, apart: answers and, where there are some, quotes.
+    """Held-out answers and copy samples (`quotes`).
 
-    `share` is that of the quotes in the score by which the best head is chosen; the rest is the answers'.
+    `share` is the weight of the copy samples in the score that the best head has; the answers have the rest.
     """
 
     answers: Sequence[Sample]
@@ -28,7 +28,7 @@ class HeldOut:
     share: float = 0.0
 
     def score(self, accepted: float, quoted: float | None) -> float:
-        """The mean of both accepted lengths."""
+        """The weighted mean of both accepted lengths."""
         return accepted if quoted is None else (1 - self.share) * accepted + self.share * quoted
 
 
@@ -41,9 +41,9 @@ def validate(
     file: StateFile | None = None,
     sampling: Sampling | None = None,
 ) -> tuple[tuple[float, ...], float]:
-    """Agreement with the target's likeliest token by depth, and about the accepted length of a chain, bonus included.
+    """Agreement with the target's most likely token by depth, and the estimated accepted length, bonus included.
 
-    An estimate, teacher-forced: each depth is fed the sample's own tokens, not those that the head drafted before it.
+    The estimate is for chains of `steps` drafts, and teacher-forced: each depth is fed the sample's own tokens.
     """
     right = torch.zeros(steps)
     rows = torch.zeros(steps)
@@ -71,12 +71,12 @@ def validate(
 
 
 def fitting(samples: Sequence[Sample], unroll: int) -> list[Sample]:
-    """Those in which `unroll` steps fit."""
+    """The samples that are long enough for `unroll` steps."""
     return [sample for sample in samples if sample.rows >= unroll]
 
 
 def too_short(purpose: str, unroll: int) -> InputError:
-    """What is raised where none fit."""
+    """The error for no sample being long enough."""
     return InputError(
         f"there is no text {purpose}",
         why=f"{unroll} steps of training do not fit into any answer or excerpt",

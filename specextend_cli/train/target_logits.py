@@ -1,4 +1,4 @@
-"""What the target has to say about a sample: its states, which the head reads, and its choices, which it learns."""
+"""The target's hidden states at a sample, which the head reads, and its logits there, which the head learns."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def states_of(lm: LanguageModel, head: EagleHead, sample: Sample, file: StateFil
 
 
 def precision(lm: LanguageModel) -> torch.autocast:
-    """The head learns in the target's number format, where that is a half."""
+    """bfloat16 where the target computes in it."""
     return torch.autocast(lm.device.type, dtype=torch.bfloat16, enabled=lm.dtype == torch.bfloat16)
 
 
 def unrolled(lm: LanguageModel, head: EagleHead, sample: Sample, states: Tensor, steps: int) -> list[Tensor]:
-    """What the output head reads in every step (see `unroll`)."""
+    """The inputs of the output head in every step (see `unroll`)."""
     tokens = torch.tensor(sample.tokens, device=lm.device)
     features = states[: len(tokens), : -lm.config.hidden_size].to(head.fc.weight.dtype)
     with precision(lm):
@@ -50,12 +50,12 @@ def targets_of(lm: LanguageModel, sample: Sample, states: Tensor, sampling: Samp
     read = states[sample.start + 1 : len(sample.tokens), -lm.config.hidden_size :]
     targets: Tensor = lm.model.get_output_embeddings()(read)
     if sampling is not None and sample.output is not None:
-        targets = bound(targets, sample, sampling)
+        targets = penalized(targets, sample, sampling)
     return targets
 
 
-def bound(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
-    """Logits as penalties leave them, each behind its own part of the answer: the rows are a chain of a draft tree."""
+def penalized(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
+    """Logits after penalties, each row with the answer up to it as context: the rows are a chain of a draft tree."""
     assert sample.output is not None
     tokens, behind = sample.tokens, sample.start + 2
     sampler = Sampler(replace(sampling, temperature=0.0), tokens[: sample.output], logits.device)
@@ -66,14 +66,14 @@ def bound(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
 
 
 def state_layers(feature_layers: Sequence[int], lm: LanguageModel) -> tuple[int, ...]:
-    """The states that training reads: those that the head fuses, and the last one, which the output head reads."""
+    """The layers whose states training needs: those that the head fuses, and the last, for the target's logits."""
     return (*feature_layers, lm.layers)
 
 
 def read_states(lm: LanguageModel, tokens: Tensor, feature_layers: Sequence[int]) -> Tensor:
-    """The target's states [n, widths of `state_layers`] at tokens [n], fit for training what reads them."""
+    """The target's states [n, widths of `state_layers`] at tokens [n]."""
     positions = torch.arange(len(tokens), device=lm.device)
     layers = state_layers(feature_layers, lm)
     out = lm.forward(tokens, positions, lm.new_cache(len(tokens)), logits_to_keep=1, features=layers)
     assert out.features is not None
-    return out.features.clone()  # tensors made in inference mode cannot take part in a backward pass; copies can
+    return out.features.clone()  # inference tensors cannot take part in a backward pass; copies can

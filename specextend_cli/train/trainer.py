@@ -1,4 +1,4 @@
-"""The training loop: resumable, within a budget of time, validated by what drafting needs."""
+"""The training loop: resumable, bounded in time, validated by the estimated accepted length."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.samples import Mixture, Sample
 from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
 
-_BETWEEN_SAVES = 20  # times what one takes: gigabytes, for a large target's head
-_ROWS_AT_ONCE = 64  # of probabilities over the target's whole vocabulary
+_BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
+_ROWS_AT_ONCE = 64  # rows of probabilities over the target's whole vocabulary
 
 
 def train(
@@ -38,12 +38,12 @@ def train(
     file: StateFile | None = None,
     sampling: Sampling | None = None,
 ) -> Iterator[TrainEvent]:
-    """Fit `head` (float32) to the target's soft choices; the best one, by the score of `held`, is in it at the end.
+    """Fit `head` (float32) to the target's distributions; at the end it has its best weights, by the score of `held`.
 
-    `kinds` are samples, each kind with its share of the draws. In answers, the target's choices are those it has by
-    `sampling`: even mild penalties change one choice of seven, and a head that looks back can learn so. Its states are
-    read from `file` where they are there; elsewhere they are computed, and kept. The run's own state is written to
-    `checkpoint`, whole or not at all; a run that finds one goes on from it.
+    `kinds` are samples, each kind with its share of the draws. In answers, the penalties of `sampling` apply to the
+    target's logits: even mild ones change one choice of seven. The target's states are read from `file` where they are
+    there; else they are computed, and kept. The state of the run is written to `checkpoint`, atomically; a run that
+    finds one resumes from it.
     InputError: no sample, or no answer held out, is as long as the unroll.
     """
     kinds = [(share, fitting(samples, schedule.unroll)) for share, samples in kinds]
@@ -60,7 +60,7 @@ def train(
     )
     run = _Progress()
     if checkpoint.exists():
-        run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # more time is another chance
+        run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # a resumed run gets all its patience again
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
     mixture = Mixture(kinds, order)
@@ -124,7 +124,7 @@ def _validated(
     sampling: Sampling | None,
     run: _Progress,
 ) -> Validated:
-    """How well the head does, noted in `run`, which keeps the best."""
+    """Measure the head; `run` keeps the best weights."""
     agreement, accepted = validate(lm, head, held.answers, schedule.unroll, file, sampling)
     quoted = validate(lm, head, held.quotes, schedule.unroll, file, sampling)[1] if held.quotes else None
     score = held.score(accepted, quoted)
@@ -146,16 +146,16 @@ def _loss(
     sampling: Sampling | None,
 ) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, summed over the steps."""
-    wanted = _wanted(targets_of(lm, sample, states, sampling), head.vocabulary)
+    wanted = _draft_targets(targets_of(lm, sample, states, sampling), head.vocabulary)
     chosen = candidates(wanted, schedule.likely, schedule.others)
     read = unrolled(lm, head, sample, states, steps)
     with precision(lm):
         return torch.stack(cross_entropy(read, head.lm_head.weight, wanted, chosen)).sum()
 
 
-def _wanted(targets: Tensor, vocabulary: Tensor) -> Tensor:
-    """Probabilities [rows, draft vocabulary] of the draft's tokens among all."""
-    # A few rows at a time: memory of this size is given back and cleared again every time.
+def _draft_targets(targets: Tensor, vocabulary: Tensor) -> Tensor:
+    """The target's probabilities [rows, draft vocabulary] of the draft's tokens."""
+    # A few rows at a time: larger buffers would be returned to the system, and cleared again, every time.
     return torch.cat(
         [
             (some[:, vocabulary].float() - some.float().logsumexp(-1, keepdim=True)).exp()
@@ -165,7 +165,7 @@ def _wanted(targets: Tensor, vocabulary: Tensor) -> Tensor:
 
 
 def _depth(schedule: Schedule, order: random.Random) -> int:
-    """Steps to take: one, and each further one with probability `decay`."""
+    """How many steps to unroll: one, and each further one with probability `decay`."""
     depth = 1
     while depth < schedule.unroll and order.random() < schedule.decay:
         depth += 1
@@ -173,7 +173,7 @@ def _depth(schedule: Schedule, order: random.Random) -> int:
 
 
 def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample:
-    """At most `rows` rows of loss: of longer ones, a block anywhere, with all that comes before it."""
+    """A sample with at most `rows` rows of loss: a random block of a longer one, with everything before it."""
     if sample.rows <= schedule.rows:
         return sample
     start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
@@ -181,7 +181,7 @@ def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample
 
 
 def _share(run: _Progress, schedule: Schedule) -> float:
-    """How much of the run is done."""
+    """The share of the run that is done."""
     steps = run.step / schedule.steps if schedule.steps else 0.0
     return min(max(run.seconds / schedule.seconds, steps), 1.0)
 
@@ -193,7 +193,7 @@ def _rate(share: float, warmup: float) -> float:
 
 
 def _own(head: EagleHead) -> dict[str, Tensor]:
-    """Everything but the embedding, which is the target's."""
+    """All weights but the embedding, which is the target's."""
     return {name: tensor for name, tensor in head.state_dict().items() if not name.startswith("embedding.")}
 
 

@@ -1,4 +1,4 @@
-"""Training-time test (EAGLE-3, arXiv 2503.01840, section 3): the head learns on its own output, as it will draft.
+"""Training-time test (EAGLE-3, arXiv 2503.01840, section 3): the head is trained on its own outputs, as it drafts.
 
 Row i of step 0 joins the target's state at position i with token i + 1 and predicts token i + 2. Row i of step k reads,
 instead of the target's state, the head's own output of step k - 1 at row i - 1; it sees the rows of step 0 up to i - k,
@@ -17,7 +17,7 @@ from specextend_cli.engine.head import EagleHead
 
 
 def unroll(head: EagleHead, tokens: Tensor, features: Tensor, start: int, steps: int) -> list[Tensor]:
-    """What `head.lm_head` reads in every step, each [rows, hidden]: step k has rows start + k to the last, n - 2.
+    """The inputs of `head.lm_head` in every step, each [rows, hidden]: step k has rows start + k to the last, n - 2.
 
     tokens [n] with the target's features [n, layers * hidden]; gradients reach every parameter of the head that is not
     the target's. Rows before `start` make keys and values only. ValueError when a step would have no row.
@@ -41,7 +41,7 @@ def unroll(head: EagleHead, tokens: Tensor, features: Tensor, start: int, steps:
 
 
 def _mask(start: int, rows: int, step: int, device: torch.device) -> Tensor:
-    """Which of all rows so far the rows of `step` see, [rows - start - step, sum of all steps' rows]."""
+    """Which rows of all steps so far the rows of `step` see, [rows - start - step, sum of all steps' rows]."""
     mine = torch.arange(start + step, rows, device=device)[:, None]
     blocks = [torch.arange(rows, device=device)[None] <= mine - step]
     blocks += [torch.arange(start + m, rows, device=device)[None] == mine - step + m for m in range(1, step + 1)]
@@ -49,7 +49,7 @@ def _mask(start: int, rows: int, step: int, device: torch.device) -> Tensor:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-    """See `Backend`. Differentiable; heads are repeated, because kernels that take a mask want them so."""
+    """A differentiable `Backend`; key heads are repeated, as kernels with a mask require."""
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     return scaled_dot_product_attention(q, k, v, attn_mask=tree_mask, is_causal=tree_mask is None, scale=scale)

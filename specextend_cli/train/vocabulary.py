@@ -1,4 +1,4 @@
-"""The draft's vocabulary: the tokens that the target is likely to write, so that the output head stays small."""
+"""The draft's vocabulary: the most frequent tokens, so that the output head stays small."""
 
 from __future__ import annotations
 
