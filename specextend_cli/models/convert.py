@@ -226,7 +226,7 @@ def _tokenizer(facts: dict[str, Any]) -> Tokenizer:
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
     tokenizer = bpe(
         {token: number for number, token in enumerate(tokens)},
-        [tuple(merge.split(" ")) for merge in facts["tokenizer.ggml.merges"]],
+        [(left, right) for left, right in (merge.split(" ") for merge in facts["tokenizer.ggml.merges"])],
         special=[token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL],
     )
     tokenizer.pre_tokenizer, tokenizer.decoder = known[pre], decoders.ByteLevel()

@@ -1,6 +1,6 @@
-"""A SentencePiece BPE vocabulary (tokenizer.model: Llama 1 and 2, Vicuna) as the tokenizer.json that is missing.
+"""Byte-pair encodings for `tokenizers`; SentencePiece vocabularies (tokenizer.model: Llama 1 and 2, Vicuna) as such.
 
-The file is a protocol buffer of three messages; reading the few fields that matter needs no library.
+A tokenizer.model is a protocol buffer of three messages, of which a few fields are needed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def tokenizer_json(model: bytes) -> str:
 
 def bpe(
     vocab: dict[str, int],
-    merges: Sequence[tuple[str, ...]],
+    merges: list[tuple[str, str]],
     *,
     special: Sequence[str],
     added: Sequence[str] = (),
@@ -60,7 +60,7 @@ def bpe(
 ) -> Tokenizer:
     """A byte-pair encoding, its `special` and `added` tokens found in text as they are; ValueError where it is none."""
     try:
-        tokenizer = Tokenizer(models.BPE(vocab, list(merges), **options))
+        tokenizer = Tokenizer(models.BPE(vocab, merges, **options))
     except Exception as error:  # the library raises nothing more specific
         raise ValueError(f"not a vocabulary: {error}") from error
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])

@@ -8,7 +8,7 @@ from specextend_cli.train.config import Distillation
 from specextend_cli.train.copy_samples import copy_samples
 from specextend_cli.train.samples import Frame, Sample, cut
 
-_HELD_QUOTES = 8
+_HELD_OUT_COPIES = 8
 _TEXTS = 64  # plain texts, at least
 
 
@@ -26,19 +26,15 @@ def training_mix(
     return [
         (max(1 - plan.text - plan.quotes, 0.0), list(answers)),
         (plan.text, [*prompts, *(Sample(tokens, 0) for tokens in excerpts)]),
-        (plan.quotes, _copies(documents, frame, plan, plan.quotations, seed + 3)),
+        (plan.quotes, copy_samples(documents, frame, plan.lengths, plan.quoted, plan.quotations, seed + 3)),
     ]
-
-
-def _copies(
-    documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation, count: int, seed: int
-) -> list[Sample]:
-    return copy_samples(documents, frame, plan.lengths, plan.quoted, count, seed)
 
 
 def held_out_copies(documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation) -> list[Sample]:
     """Copy samples that are never trained on."""
-    return _copies(documents, frame, plan, _HELD_QUOTES, plan.schedule.seed + 5) if plan.quotes else []
+    if not plan.quotes:
+        return []
+    return copy_samples(documents, frame, plan.lengths, plan.quoted, _HELD_OUT_COPIES, plan.schedule.seed + 5)
 
 
 def _prompt(answer: Sample) -> Sample:

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
-from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
+from specextend_cli.train.target_logits import TargetReader
 
 
 @dataclass(frozen=True)
@@ -34,12 +31,7 @@ class HeldOut:
 
 @torch.no_grad()
 def validate(
-    lm: LanguageModel,
-    head: EagleHead,
-    samples: Sequence[Sample],
-    steps: int,
-    file: StateFile | None = None,
-    sampling: Sampling | None = None,
+    target: TargetReader, head: EagleHead, samples: Sequence[Sample], steps: int
 ) -> tuple[tuple[float, ...], float]:
     """Agreement with the target's most likely token by depth, and the estimated accepted length, bonus included.
 
@@ -49,11 +41,11 @@ def validate(
     rows = torch.zeros(steps)
     chains, starts = 0.0, 0
     for sample in samples:
-        states = states_of(lm, head, sample, file)
-        likeliest = targets_of(lm, sample, states, sampling).argmax(-1).cpu()
+        states = target.states(sample)
+        likeliest = target.logits(sample, states).argmax(-1).cpu()
         hits = []
-        for step, out in enumerate(unrolled(lm, head, sample, states, steps)):
-            with precision(lm):
+        for step, out in enumerate(target.unroll(head, sample, states, steps)):
+            with target.precision:
                 logits = head.lm_head(out)
             hit = (head.vocabulary[logits.argmax(-1)].cpu() == likeliest[step:]).float()
             right[step] += hit.sum()

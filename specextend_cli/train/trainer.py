@@ -22,7 +22,7 @@ from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.loss import candidates, cross_entropy
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.samples import Mixture, Sample
-from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
+from specextend_cli.train.target_logits import TargetReader
 
 _BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
 _ROWS_AT_ONCE = 64  # rows of probabilities over the target's whole vocabulary
@@ -52,8 +52,8 @@ def train(
     held = replace(held, answers=fitting(held.answers, schedule.unroll), quotes=fitting(held.quotes, schedule.unroll))
     if not held.answers:
         raise too_short("to measure the head on", schedule.unroll)
-    device = lm.device
-    head.to(device)
+    target = TargetReader(lm, head.config.feature_layers, file, sampling)
+    head.to(lm.device)
     trainable = [parameter for parameter in head.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(
         trainable, lr=schedule.rate, betas=(0.9, 0.95), weight_decay=schedule.weight_decay, fused=True
@@ -74,8 +74,8 @@ def train(
         depth = _depth(schedule, order)
         for _ in range(schedule.batch):
             sample = mixture.draw()
-            states = states_of(lm, head, sample, file)
-            loss = _loss(lm, head, _clipped(sample, schedule, order), states, depth, schedule, sampling)
+            states = target.states(sample)
+            loss = _loss(target, head, _clipped(sample, schedule, order), states, depth, schedule)
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()) / depth)
             run.tokens += len(sample.tokens)
@@ -87,7 +87,7 @@ def train(
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
         validated = None
         if run.seconds >= next_validation or _share(run, schedule) >= 1:
-            validated = _validated(lm, head, held, schedule, file, sampling, run)
+            validated = _validated(target, head, held, schedule, run)
             run.seconds = before + perf_counter() - began
             next_validation = run.seconds + schedule.validate
         if validated or run.seconds >= next_save:
@@ -115,18 +115,10 @@ class _Progress:
     best: dict[str, Tensor] | None = None
 
 
-def _validated(
-    lm: LanguageModel,
-    head: EagleHead,
-    held: HeldOut,
-    schedule: Schedule,
-    file: StateFile | None,
-    sampling: Sampling | None,
-    run: _Progress,
-) -> Validated:
+def _validated(target: TargetReader, head: EagleHead, held: HeldOut, schedule: Schedule, run: _Progress) -> Validated:
     """Measure the head; `run` keeps the best weights."""
-    agreement, accepted = validate(lm, head, held.answers, schedule.unroll, file, sampling)
-    quoted = validate(lm, head, held.quotes, schedule.unroll, file, sampling)[1] if held.quotes else None
+    agreement, accepted = validate(target, head, held.answers, schedule.unroll)
+    quoted = validate(target, head, held.quotes, schedule.unroll)[1] if held.quotes else None
     score = held.score(accepted, quoted)
     best = score > run.best_score
     run.since_best = 0 if best else run.since_best + 1
@@ -137,19 +129,13 @@ def _validated(
 
 
 def _loss(
-    lm: LanguageModel,
-    head: EagleHead,
-    sample: Sample,
-    states: Tensor,
-    steps: int,
-    schedule: Schedule,
-    sampling: Sampling | None,
+    target: TargetReader, head: EagleHead, sample: Sample, states: Tensor, steps: int, schedule: Schedule
 ) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, summed over the steps."""
-    wanted = _draft_targets(targets_of(lm, sample, states, sampling), head.vocabulary)
+    wanted = _draft_targets(target.logits(sample, states), head.vocabulary)
     chosen = candidates(wanted, schedule.likely, schedule.others)
-    read = unrolled(lm, head, sample, states, steps)
-    with precision(lm):
+    read = target.unroll(head, sample, states, steps)
+    with target.precision:
         return torch.stack(cross_entropy(read, head.lm_head.weight, wanted, chosen)).sum()
 
 
