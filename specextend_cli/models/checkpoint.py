@@ -57,7 +57,7 @@ def reason(error: Exception) -> str:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The files of a directory's weights, safetensors preferred; none when one is missing or their index is broken."""
+    """The weight files of a directory, safetensors preferred; none if one is missing or their index is invalid."""
     for stem, suffix in FORMATS:
         single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
         if index.is_file():
@@ -72,10 +72,10 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def _indexed(index: Path, suffix: str) -> list[str]:
-    """The file names in an index; none where it is broken, or names anything but files beside it."""
+    """The file names in an index; none where it is invalid, or names anything but files beside it."""
     try:
         names = read_object(index)["weight_map"].values()
-        # An index comes with the model: it must not lead out of the model's directory.
+        # The index is not trusted: it must not name files outside the model's directory.
         if all(name.endswith(suffix) and Path(name).name == name for name in names):
             return sorted(set(names))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -84,7 +84,7 @@ def _indexed(index: Path, suffix: str) -> list[str]:
 
 
 def check_safetensors(file: Path, *, name: str = "NAME") -> None:
-    """Compare the file's size with what its header promises, without reading the weights; ModelError where it lies."""
+    """Compare the file's size with its header, without reading the weights; ModelError where they differ."""
     size = file.stat().st_size
     header, length = _header(file, name)
     try:
@@ -97,7 +97,7 @@ def check_safetensors(file: Path, *, name: str = "NAME") -> None:
 
 
 def read_header(file: Path, *, name: str = "NAME") -> dict[str, Any]:
-    """The tensors of a safetensors file: name -> type, shape, offsets; ModelError where it is none."""
+    """The tensors of a safetensors file: name -> type, shape, offsets; ModelError where its header is invalid."""
     return _header(file, name)[0]
 
 
@@ -108,7 +108,7 @@ def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
         with file.open("rb") as opened:
             (length,) = struct.unpack("<Q", opened.read(8))
             if length > min(size, _LONGEST_HEADER):
-                raise ValueError("its header is cut off, or longer than any")
+                raise ValueError("its header is cut off, or too long")
             header = parse_object(opened.read(length))
         return {key: entry for key, entry in header.items() if key != "__metadata__"}, length
     except (struct.error, ValueError, AttributeError) as error:
@@ -116,7 +116,7 @@ def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
 
 
 def damaged(path: Path, why: str, name: str) -> ModelError:
-    """The error that says so; `name` as in `check_safetensors`."""
+    """The error for damaged weights; `name` is the preset's, "" for the user's own model."""
     return ModelError(
         f"the weights in {path} are damaged",
         why=why,

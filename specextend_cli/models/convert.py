@@ -1,7 +1,7 @@
-"""GGUF to the layout that transformers reads, once, without torch: bf16 safetensors, config, tokenizer, chat template.
+"""Conversion of GGUF files to transformers' layout, without torch: bf16 safetensors, config, tokenizer, chat template.
 
-Loading a GGUF through transformers dequantizes it in Python at every start; converted, it is memory-mapped instead.
-Only Llama-architecture files with a byte-level BPE vocabulary are taken: that is what the embedded pair is.
+transformers dequantizes a GGUF in Python at every load; a converted model is memory-mapped. Only files of the Llama
+architecture with a byte-level BPE vocabulary are supported, as the embedded pair is.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OTHER_NAMES = {
 def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
     """Write the model of the GGUF `file` into the directory `into`, in transformers' layout.
 
-    Raises ModelError where the file is not a GGUF of a supported kind.
+    ModelError: the file is no GGUF of a supported kind.
     """
     from gguf import GGUFReader
 
@@ -86,7 +86,7 @@ def _name(name: str) -> str:
 def _tensors(
     reader: GGUFReader, config: dict[str, Any], four_bit: dict[str, FourBit]
 ) -> Iterator[npt.NDArray[np.float32]]:
-    """The tensors in the file's order, dequantized, rows as transformers wants them; `four_bit` gets the codes."""
+    """The tensors in the file's order, dequantized, rows in transformers' order; `four_bit` gets the codes."""
     from gguf import dequantize
 
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
@@ -95,7 +95,7 @@ def _tensors(
         order = partial(_unpermute, heads=heads[part]) if part in heads else np.asarray
         if parts := FourBit.read(tensor):
             ordered = [codes.rows(order) for codes in parts]
-            # An embedding is looked up, row by row; what multiplies it is the output head, where that is the same.
+            # The codes of a tied embedding are used by the output head alone.
             name = "lm_head.weight" if part == "token_embd" else _name(tensor.name)
             if part != "token_embd" or config["tie_word_embeddings"]:
                 four_bit |= dict(zip((name, f"{name}.low"), ordered, strict=False))
@@ -107,8 +107,7 @@ def _tensors(
 def _unpermute(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
     """Undo llama.cpp's order of the rows of q and k, [heads * head_dim, hidden].
 
-    It stores the two halves of each head, which RoPE rotates against each other, interleaved; transformers wants one
-    half after the other.
+    It interleaves the two halves of each head, which RoPE rotates; in transformers one half follows the other.
     """
     rows, columns = array.shape
     return array.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
@@ -129,7 +128,7 @@ def write_bf16(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Write a safetensors file tensor by tensor: names and shapes beforehand, contents in the same order."""
+    """Write a safetensors file of bfloat16 tensors: `arrays` in the order of `shapes`."""
     write_safetensors(
         file, {name: ("BF16", shape) for name, shape in shapes.items()}, map(to_bf16, arrays), progress=progress
     )
@@ -142,9 +141,9 @@ def write_safetensors(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Write `tensors`, their type ("U8", or "BF16" as bit patterns) and shape by name, contents in the same order.
+    """Write `tensors`, name -> type ("U8", or "BF16" as bit patterns) and shape, with `arrays` in the same order.
 
-    numpy has no bfloat16, so safetensors.numpy cannot; and one tensor at a time keeps the memory small.
+    safetensors' own writer needs all tensors in memory, and its interface for numpy has no bfloat16.
     """
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     total = 0

@@ -1,8 +1,7 @@
-"""EAGLE heads from their directories, in every published layout, and back into the common one.
+"""Loading EAGLE heads in every published layout, and saving them in the common one.
 
-SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge and speculators name the same tensors and sizes differently; here all
-become one `HeadConfig` and one `EagleHead`. A tensor nobody asked for is refused: a head loaded wrongly would draft at
-random.
+SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge and speculators name the same tensors and sizes differently; all
+become one `HeadConfig` and one `EagleHead`. Unknown tensors are refused: a head loaded wrongly would draft at random.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _RENAMED = (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A head, and where its configuration leaves open which of the target's states it reads: the other reading.
+    """A head and, where its layer ids are ambiguous, the other layers that it may read; `probe` decides.
 
-    Published layer ids mean a layer's input to some trainers and its output to others; `probe` finds out.
+    Published ids mean a layer's input to some trainers and its output to others.
     """
 
     head: EagleHead
@@ -48,11 +47,10 @@ class Loaded:
 
 
 def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> Loaded:
-    """The head in `directory` for `target`, on its device. Nothing is fetched, no code is run, no pickle but tensors.
+    """The head in `directory` for `target`, on its device. Nothing is fetched; pickles are read for tensors only.
 
-    It computes in the target's number format: the modules it shares with the target must stay as they are.
-
-    ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
+    It computes in the target's number format, because the two may share modules. `name` is the preset's. ModelError:
+    damaged or missing weights, a head of another target, an unknown layout.
     """
     from specextend_cli.models.head_settings import HeadSettings
 
@@ -75,9 +73,9 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
 
 
 def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> tuple[EagleHead, float, bool]:
-    """The head with the reading of its layer ids that agrees better with the target on `tokens` [n].
+    """The head, reading the layers with which it agrees better with the target on `tokens` [n].
 
-    Returns the head, its share of agreement on the next token, and whether the other reading won.
+    Returns the head, the share of next tokens on which the two agree, and whether the other layers were chosen.
     """
     head, config = loaded.head, loaded.head.config
     agreement = _agreement(head, target, tokens, config.feature_layers)
@@ -100,9 +98,9 @@ def save_head(
 ) -> None:
     """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
 
-    The embedding is the target's and is left out. Where the head reads the default states of a target of
-    `target_layers` layers, they are left out too: engines count explicit ids in two ways, and defaults in one. `dtype`:
-    what floating-point tensors become. `notes` go into config.json beside the sizes. ValueError for EAGLE-1.
+    The embedding is the target's and is left out, and so are the layer ids where they are the default ones for
+    `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
+    `notes` are further keys of config.json. ValueError for EAGLE-1.
     """
     import torch
     from safetensors.torch import save_file
@@ -130,7 +128,7 @@ def save_head(
 
 
 def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
-    """Tensors under this project's names."""
+    """The tensors, under the names of `EagleHead`."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -161,7 +159,7 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 
 
 def _empty(config: HeadConfig) -> EagleHead:
-    """A head whose weights are not there yet: to draw random ones takes seconds for a large vocabulary."""
+    """A head with uninitialized weights: random ones take seconds for a large vocabulary."""
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.models.skip_init import SkipInit
 
@@ -170,7 +168,7 @@ def _empty(config: HeadConfig) -> EagleHead:
 
 
 def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
-    """Give the head the target's embedding and output rows where its checkpoint has none of its own."""
+    """Share the target's embedding and output layer where the checkpoint has none."""
     import torch
 
     width = int(target.config.hidden_size)
@@ -237,7 +235,7 @@ def _misfit(directory: Path, why: str) -> ModelError:
 
 
 def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
-    """Share of positions where the head's likeliest next token is the target's."""
+    """The share of positions at which the head's most likely next token is the target's."""
     import torch
 
     from specextend_cli.engine.attention import ForwardContext

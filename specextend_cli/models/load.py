@@ -1,4 +1,4 @@
-"""Models from their directories. torch and transformers are imported inside the functions that need them."""
+"""Loading models. torch and transformers are imported inside the functions that need them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ def load_model(
     attn_implementation: str | None = None,
     quantization: Quantization = "none",
     name: str = "NAME",
-    crew: ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
-    `name` is what the user calls the preset, "" where the model is the user's own. ModelError: damaged or missing
-    weights, an unknown architecture, one that would need code from its repository or reads more than text, weights
-    that are not the configuration's, or no library to quantize with.
-    `torch.OutOfMemoryError` passes through: the caller knows the device. With a `crew`, of several processes that all
-    call this, each has its part of the model (see `split`).
+    `name` is the preset's name for error messages, "" for the user's own model. With a `group` of processes that all
+    call this, each keeps its part of the model (see `split`). ModelError: damaged or missing weights, an unknown
+    architecture, one that needs code from its repository or reads more than text, weights that contradict the
+    configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
     weights = weight_files(directory)
     safe = [file for file in weights if file.suffix == ".safetensors"]
@@ -56,7 +55,7 @@ def load_model(
 
     def load(building: AbstractContextManager[object]) -> Any:
         with _quiet_transformers(), building:
-            # With output_loading_info it returns two things, which its annotation does not know.
+            # With output_loading_info it returns a pair, which its annotation does not say.
             return AutoModelForCausalLM.from_pretrained(
                 directory,
                 config=config,
@@ -84,7 +83,7 @@ def load_model(
         raise
     except (SafetensorError, pickle.UnpicklingError, EOFError) as error:
         raise damaged(directory, str(error), name) from error
-    except Exception as error:  # a configuration makes transformers raise whatever it raises with such a one
+    except Exception as error:  # a wrong configuration makes transformers raise anything
         why = f"its config.json says {error}, which is unknown" if isinstance(error, KeyError) else str(error).strip()
         raise ModelError(f"cannot load the model in {directory}", why=why[:400] or type(error).__name__) from error
     info: dict[str, Any] = loaded[1]
@@ -92,12 +91,12 @@ def load_model(
         raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
     check_unexpected(info["unexpected_keys"], directory)
     model: PreTrainedModel = loaded[0]
-    if crew is not None:
-        split(model, crew)
+    if group is not None:
+        split(model, group)
     if quantization == "none":  # a quantized model is on its device already, and must not be moved
         model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
     model.eval()
-    if quantization == "none" and crew is None and (codes := directory / FILE).exists():
+    if quantization == "none" and group is None and (codes := directory / FILE).exists():
         _read_four_bit(model, codes, name)
     return model
 
@@ -121,7 +120,7 @@ def _read_four_bit(model: PreTrainedModel, file: Path, name: str) -> None:
 
 
 def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dtype | torch.dtype) -> dict[str, Any]:
-    """What `from_pretrained` is told besides. ModelError where a library is missing."""
+    """Arguments of `from_pretrained` for quantization. ModelError where a library is missing."""
     if quantization == "none":
         return {}
     if missing := [name for name in ("accelerate", "bitsandbytes") if not find_spec(name)]:
@@ -132,7 +131,7 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
         )
     from transformers import BitsAndBytesConfig
 
-    # Weights alone: activations stay as they are, so that a token's result does not depend on its neighbours in a tree.
+    # Weights only: with quantized activations, a token's logits would depend on the other nodes of its tree.
     settings = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=None if dtype == "auto" else dtype
     )

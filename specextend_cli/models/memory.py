@@ -1,4 +1,4 @@
-"""Memory that a preset needs, from arithmetic on its models' configurations: nothing is loaded or fetched."""
+"""The memory that a preset needs, computed from its models' sizes; nothing is loaded or fetched."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from specextend_cli.models.shape import HeadShape, Shape
 from specextend_cli.models.sources import locate
 
 HEADROOM = 0.92
-"""The share of a device's memory that may be planned for; the rest is the driver's, and fragmentation."""
+"""The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
-_PREFILL = 1024  # tokens of a prefill step, as a bound for its activations
+_PREFILL = 1024  # tokens of a prefill step, which bound its activations
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes, by use. An estimate: activations are bounded, not measured.
+    """Bytes, by use. Activations are bounded, not measured.
 
-    Not `complete` where the draft's sizes are not known before it is fetched: it takes memory besides.
+    Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
     """
 
     weights: int
@@ -79,7 +79,7 @@ def fits(preset: Preset, device_memory: int, *, context: int | None = None, dtyp
 
 
 def device_memory() -> int:
-    """Bytes of the GPU that models would be loaded to, as its driver's own tool says; else of this machine."""
+    """Bytes of the first GPU, by nvidia-smi; without one, of this machine."""
     import psutil
 
     if tool := shutil.which("nvidia-smi"):
@@ -108,7 +108,7 @@ def draft_shape(preset: Preset) -> Shape | HeadShape | None:
 
 
 def _working_set(preset: Preset, tokens: int) -> int:
-    """Tokens of the drafter's second, small cache."""
+    """Tokens of the drafter's working set."""
     retrieval = preset.retrieval
     if retrieval.policy == "full":
         return 0
@@ -117,11 +117,11 @@ def _working_set(preset: Preset, tokens: int) -> int:
 
 
 def _workspace(shape: Shape, nodes: int, item: int) -> int:
-    """Activations of one prefill step in one layer, and the logits of a whole tree, twice, in single precision."""
+    """Activations of one prefill step in one layer, and two copies of a tree's logits in single precision."""
     activations = _PREFILL * item * (4 * shape.hidden + 3 * shape.intermediate + shape.head_dim * shape.heads)
     return activations + 2 * 4 * nodes * shape.vocab
 
 
 def _states(shape: Shape, item: int) -> int:
-    """What a head reads: a prefill step's states, of every layer until those it wants are taken."""
+    """Hidden states of a prefill step for a head: all layers', before its feature layers are selected."""
     return _PREFILL * item * (shape.layers + 1) * shape.hidden

@@ -1,8 +1,8 @@
-"""A target's config.json before anything is built from it: what it may ask for, and whether its tensors agree.
+"""Checks of a target's config.json before transformers builds a model from it, and against its tensors.
 
-transformers builds what a configuration says and fills in what is missing; much of a wrong one it takes without a
-word. Here it is read first. Its own choice of attention is never followed: with the `kernels` package installed,
-`"_attn_implementation": "owner/name"` would download compiled code from the Hub and run it.
+transformers accepts many wrong configurations and fills in what is missing. The attention implementation that a
+configuration names is ignored: with the package `kernels` installed, `"_attn_implementation": "owner/name"` would
+download compiled code from the Hub and run it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_LAYERS = 1024
 _MOST_PARTS = 1 << 16  # heads, experts, labels
-_MOST = 1 << 26  # of anything that is counted: tokens of a vocabulary, positions, numbers in a row
+_MOST = 1 << 26  # any other count: tokens of a vocabulary, positions, columns
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 _COUNTED = re.compile(r"(num|n|max)_\w+|\w+_(size|dim)|vocab_size|d_\w+")
 _WEIGHT_TYPES = {"F64", "F32", "F16", "BF16"}
@@ -31,8 +31,8 @@ _HARMLESS = re.compile(r"rotary_emb|inv_freq|masked_bias|\.attn\.bias$|\.attenti
 def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
     """The configuration for transformers, with `attention` as its implementation; None is transformers' own choice.
 
-    ModelError: it cannot be read, is of a kind that is not known, wraps a text model, or has impossible sizes. Any
-    other exception is transformers' own.
+    ModelError: it cannot be read, is of an unknown kind, wraps a text model, or has impossible sizes. Any other
+    exception is transformers' own.
     """
     from transformers import AutoConfig
 
@@ -55,9 +55,9 @@ def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
 
 
 def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]], directory: Path) -> None:
-    """ModelError where the tensors that safetensors headers list are not those of the configuration.
+    """ModelError where the tensors in safetensors headers contradict the configuration.
 
-    Whole numbers are weights only where the configuration says how they are to be read.
+    Integer weights are accepted only where the configuration has a quantization.
     """
     quantized = getattr(config, "quantization_config", None) is not None
     for header in headers:
@@ -72,7 +72,7 @@ def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]]
 
 
 def check_unexpected(names: Iterable[str], directory: Path) -> None:
-    """ModelError where tensors of decoder layers are left over: the model would compute without them."""
+    """ModelError where tensors of decoder layers were not loaded: the model would compute without them."""
     left = sorted(name for name in names if _IN_LAYER.search(name) and not _HARMLESS.search(name))
     if left:
         raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")

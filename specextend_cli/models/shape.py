@@ -77,7 +77,7 @@ class Shape(BaseModel):
 
     @property
     def linear_parameters(self) -> int:
-        """Number of weights in the layers' matrices: what quantization makes smaller."""
+        """Number of weights in the layers' matrices, which quantization applies to."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         return self.layers * self.hidden * (2 * q + 2 * kv + 3 * self.intermediate)
 
@@ -94,11 +94,11 @@ class Shape(BaseModel):
 
 
 class HeadShape(BaseModel):
-    """A head of Llama layers. Counts are exact for EAGLE-1, EAGLE-3 and the variants in their configurations.
+    """An EAGLE head of Llama layers. Counts are exact for EAGLE-1, EAGLE-3 and the variants in their configurations.
 
-    `generation` 1 joins one state of the target with an embedding, 3 fuses `fused` states of `target_hidden` numbers
-    (None: as wide as its own). `draft_vocab` and `embedding` are the rows of an output layer and an embedding of its
-    own, 0 where it uses the target's.
+    `generation` 1 joins one state of the target with an embedding; 3 fuses `fused` states of width `target_hidden`
+    (None: `hidden`). `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses
+    the target's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -123,7 +123,7 @@ class HeadShape(BaseModel):
 
     @classmethod
     def of(cls, directory: Path) -> HeadShape:
-        """Of a head on disk, in any published layout; ModelError where its configuration lacks a size."""
+        """Of a head on disk; ModelError where its configuration lacks a size."""
         said = HeadSettings.read(directory)
         heads, hidden, vocab = said.num_attention_heads, said.hidden_size, said.vocab_size
         if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
@@ -160,7 +160,7 @@ class HeadShape(BaseModel):
 
     @property
     def parameters(self) -> int:
-        """Number of weights of its own, what it shares with the target left out."""
+        """Number of its own weights, without those shared with the target."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         reads = self.target_hidden or self.hidden
         joined = 2 * self.hidden if self.generation == 1 else self.fused * reads
@@ -188,17 +188,17 @@ class HeadShape(BaseModel):
 
 
 def _lacks_output(directory: Path) -> bool:
-    """Whether the tensors are named, and none is an output layer."""
+    """Whether the names of the tensors are known, and none is an output layer."""
     files = weight_files(directory)
     names = [name for file in files if file.suffix == ".safetensors" for name in read_header(file)]
     return bool(names) and not any(name.endswith("lm_head.weight") for name in names)
 
 
 def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:
-    """Whether the weights hold an embedding of `size` numbers, which no configuration says.
+    """Whether the weights have an embedding of `size` numbers, which configurations do not say.
 
-    safetensors names its tensors. A .bin is a zip archive with one record a tensor: there the record's size tells, two
-    or four bytes a number, as long as it is not the output layer's.
+    In safetensors, by the names of the tensors. A .bin is a zip archive with a record for each tensor: there by the
+    records' sizes, two or four bytes a number, without the output layer's.
     """
     found = 0
     for file in weight_files(directory):

@@ -104,7 +104,7 @@ def _load(
     name = "" if path in own else preset.name
     try:
         with shared.in_turn() if shared else nullcontext():
-            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, crew=shared)
+            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=shared)
         return LanguageModel(model, parts=shared.size if shared else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
