@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.four_bit import FILE, FourBit
+from specextend_cli.models.four_bit import FILE, FourBit, to_bf16
 from specextend_cli.models.sentencepiece_bpe import bpe
 from specextend_cli.models.store import Progress, silent
 
@@ -111,14 +111,6 @@ def _unpermute(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
     """
     rows, columns = array.shape
     return array.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
-def to_bf16(array: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """The bit patterns of `array` in bfloat16, rounded to nearest, ties to even. Finite values only."""
-    if not np.isfinite(array).all():
-        raise ValueError("a tensor has values that are not finite")
-    bits = np.ascontiguousarray(array).view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def write_bf16(

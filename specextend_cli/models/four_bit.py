@@ -77,7 +77,14 @@ def _half(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     return raw.copy().view(np.float16)[..., 0].astype(np.float32)
 
 
+def to_bf16(array: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """The bit patterns of `array` in bfloat16, rounded to nearest, ties to even. Finite values only."""
+    if not np.isfinite(array).all():
+        raise ValueError("a tensor has values that are not finite")
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
 def _bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Rounded to bfloat16, ties to even."""
-    bits = values.view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+    """Rounded to bfloat16."""
+    return (to_bf16(values).astype(np.uint32) << 16).view(np.float32)

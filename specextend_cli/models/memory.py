@@ -50,7 +50,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     item = _ITEM[dtype or preset.target.dtype]
     has_head = preset.draft.model == "eagle"
     draft_item = item if has_head else _ITEM[dtype or preset.draft.dtype]
-    working = _working_set(preset, tokens)
+    working = 0 if preset.retrieval.policy == "full" else min(tokens, preset.retrieval.size)
     draft_weights = draft_kv = 0
     if draft:
         draft_weights, draft_kv = (
@@ -105,15 +105,6 @@ def draft_shape(preset: Preset) -> Shape | HeadShape | None:
     if draft.model == "eagle":
         return draft.head if directory is None else HeadShape.of(directory)
     return draft.shape if directory is None else Shape.of(directory)
-
-
-def _working_set(preset: Preset, tokens: int) -> int:
-    """Tokens of the drafter's working set."""
-    retrieval = preset.retrieval
-    if retrieval.policy == "full":
-        return 0
-    chunks = retrieval.top_k * retrieval.chunk if retrieval.policy == "retrieval" else 0
-    return min(tokens, retrieval.sinks + retrieval.recent + chunks)
 
 
 def _workspace(shape: Shape, nodes: int, item: int) -> int:

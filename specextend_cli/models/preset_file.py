@@ -90,6 +90,16 @@ def to_toml(preset: Preset, name: str | None) -> str:
     return "\n".join(_table(named, ())) + "\n"
 
 
+def to_record(preset: Preset) -> dict[str, Any]:
+    """The preset for JSON, with the keys of earlier releases beside the new ones."""
+    data = preset.model_dump(mode="json")
+    for (name, old), new in _OLD_KEYS.items():
+        table = data[name] if name else data
+        table[old] = table[new]
+    data["sentences"] = next(old for old, new in _OLD_MODES.items() if new == preset.mode)
+    return data
+
+
 def _anchored(preset: Preset, folder: Path) -> Preset:
     """The preset with absolute local paths; relative ones are relative to the preset's file."""
 

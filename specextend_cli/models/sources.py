@@ -82,20 +82,20 @@ def remove(source: Source) -> int:
 
     Local models and installed wheels are the user's, and are not deleted.
     """
-    if isinstance(source, LocalSource):
-        return 0
     if isinstance(source, HubSource):
         return hub.remove(source)
-    return store.remove(converted_directory(source)) + store.remove(pypi_source.download_directory(source))
+    return 0 if isinstance(source, LocalSource) else sum(map(store.remove, _directories(source)))
 
 
 def size_on_disk(source: Source) -> int:
     """Bytes that the model occupies on this machine."""
-    if isinstance(source, LocalSource):
-        return store.size_on_disk(source.path)
     if isinstance(source, HubSource):
         return hub.size_on_disk(source)
-    return store.size_on_disk(converted_directory(source)) + store.size_on_disk(pypi_source.download_directory(source))
+    return sum(map(store.size_on_disk, [source.path] if isinstance(source, LocalSource) else _directories(source)))
+
+
+def _directories(source: WheelSource) -> tuple[Path, Path]:
+    return converted_directory(source), pypi_source.download_directory(source)
 
 
 def converted_directory(source: WheelSource) -> Path:
