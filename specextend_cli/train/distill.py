@@ -65,47 +65,47 @@ def distill(
             why="one is kept for validation, the others are trained on",
             fix="give more or longer documents",
         )
-    begun = _initial_head(plan.init, lm) if plan.init else None
-    layers = begun.config.feature_layers if begun else plan.feature_layers or default_layers(lm.layers)
+    initial = _initial_head(plan.init, lm) if plan.init else None
+    layers = initial.config.feature_layers if initial else plan.feature_layers or default_layers(lm.layers)
     check_fingerprint(work, lm, documents, frame, plan, layers)
     seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)
-    learnt, kept = long_enough[held:], long_enough[:held]
-    file, held_file = AnswerFile(work / "answers.jsonl"), AnswerFile(work / "held_out.jsonl")
-    chosen_file = work / "vocabulary.safetensors"
-    reading = state_layers(layers, lm)
-    states = StateFile(work / "states.bin", len(reading) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
-    for known in (held_file, file):
+    training_documents, held_documents = long_enough[held:], long_enough[:held]
+    file, held_out_file = AnswerFile(work / "answers.jsonl"), AnswerFile(work / "held_out.jsonl")
+    vocabulary_file = work / "vocabulary.safetensors"
+    read_layers = state_layers(layers, lm)
+    states = StateFile(work / "states.bin", len(read_layers) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
+    for known in (held_out_file, file):
         known.drop_missing_states(states)
-    if not chosen_file.exists():
-        asked = sample_prompts(kept, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
-        spent = yield from _answers(lm, asked, held_file, plan, ends, reading, states, seconds=None)
+    if not vocabulary_file.exists():
+        prompts = sample_prompts(held_documents, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
+        spent = yield from _answers(lm, prompts, held_out_file, plan, ends, read_layers, states, seconds=None)
         left = plan.answering * plan.schedule.seconds - spent
-        asked = sample_prompts(learnt, frame, plan, plan.answers // plan.asking.copies, seed + 2)
-        yield from _answers(lm, asked, file, plan, ends, reading, states, seconds=left)
-        chosen = begun.vocabulary.cpu() if begun else _vocabulary(lm, file.read(), learnt, plan, ends)
-        replace_whole(chosen_file, save({"vocabulary": chosen}))
-    vocabulary = load_file(chosen_file)["vocabulary"]
-    answers, held_out = file.read(), held_file.read()
-    covered = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
-    covered_text = coverage(vocabulary, count(kept, lm.vocabulary))
-    yield VocabularyChosen(len(vocabulary), covered, covered_text)
+        prompts = sample_prompts(training_documents, frame, plan, plan.answers // plan.asking.copies, seed + 2)
+        yield from _answers(lm, prompts, file, plan, ends, read_layers, states, seconds=left)
+        chosen = initial.vocabulary.cpu() if initial else _vocabulary(lm, file.read(), training_documents, plan, ends)
+        replace_whole(vocabulary_file, save({"vocabulary": chosen}))
+    vocabulary = load_file(vocabulary_file)["vocabulary"]
+    answers, held_out = file.read(), held_out_file.read()
+    answer_coverage = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
+    text_coverage = coverage(vocabulary, count(held_documents, lm.vocabulary))
+    yield VocabularyChosen(len(vocabulary), answer_coverage, text_coverage)
 
     torch.manual_seed(seed)  # some weights start random
-    head = begun
+    head = initial
     if head is None:
         longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
         head = init_head(lm, vocabulary, layers, max_position=longest)
-        tokens = torch.tensor([token for document in learnt[:_INIT_DOCUMENTS] for token in document[:512]])
+        tokens = torch.tensor([token for document in training_documents[:_INIT_DOCUMENTS] for token in document[:512]])
         features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
         init_copy_head(head, tokens, features.float().cpu())
-    kinds = training_mix(answers, learnt, frame, plan)
+    kinds = training_mix(answers, training_documents, frame, plan)
     measured_on = "answers"
     if not any(sample.rows >= plan.schedule.unroll for sample in held_out):
         # Where answers are shorter than the unroll, document text is measured instead.
-        held_out, measured_on = held_out_excerpts(kept, plan), "excerpts of documents"
-    measured = HeldOut(held_out, held_out_copies(kept, frame, plan), plan.quotes)
-    figures = Figures(len(vocabulary), covered, len(answers), sum(map(len, learnt)), measured_on)
+        held_out, measured_on = held_out_excerpts(held_documents, plan), "excerpts of documents"
+    measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
+    figures = Figures(len(vocabulary), answer_coverage, len(answers), sum(map(len, training_documents)), measured_on)
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete
     schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
@@ -147,7 +147,7 @@ def _answers(
     file: AnswerFile,
     plan: Distillation,
     ends: Sequence[int],
-    reading: Sequence[int],
+    read_layers: Sequence[int],
     states: StateFile,
     seconds: float | None,
 ) -> Generator[TrainEvent, None, float]:
@@ -165,7 +165,7 @@ def _answers(
     if done and seconds is not None and spent >= seconds:
         return spent
     now = spent
-    for sample in answer(lm, unanswered(prompts, known), plan.asking, ends, reading, states):
+    for sample in answer(lm, unanswered(prompts, known), plan.asking, ends, read_layers, states):
         file.append([sample])
         done += 1
         tokens += len(sample.tokens) - sample.start - 1
