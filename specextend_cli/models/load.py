@@ -28,7 +28,6 @@ def load_model(
     *,
     device: str | torch.device = "cpu",
     dtype: Dtype | torch.dtype = "auto",
-    attn_implementation: str | None = None,
     quantization: Quantization = "none",
     name: str = "NAME",
     group: ProcessGroup | None = None,
@@ -60,7 +59,6 @@ def load_model(
                 directory,
                 config=config,
                 dtype=dtype,
-                attn_implementation=attn_implementation,
                 local_files_only=True,
                 trust_remote_code=False,
                 **_quantized(quantization, device, dtype),
@@ -71,7 +69,7 @@ def load_model(
 
     try:
         with _quiet_transformers():
-            config = read_config(directory, attn_implementation)
+            config = read_config(directory)
         check_tensors(config, (read_header(file, name=name) for file in safe), directory)
         try:
             loaded = load(SkipInit())

@@ -28,8 +28,8 @@ _IN_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)\.")
 _HARMLESS = re.compile(r"rotary_emb|inv_freq|masked_bias|\.attn\.bias$|\.attention\.bias$|position_ids")
 
 
-def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
-    """The configuration for transformers, with `attention` as its implementation; None is transformers' own choice.
+def read_config(directory: Path) -> PreTrainedConfig:
+    """The configuration for transformers, without a choice of implementations.
 
     ModelError: it cannot be read, is of an unknown kind, wraps a text model, or has impossible sizes. Any other
     exception is transformers' own.
@@ -48,9 +48,9 @@ def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
             fix="use the text model it is made of, if its maker publishes it; specextend presets list shows others",
         )
     config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-    for choice, value in (("_attn_implementation", attention), ("_experts_implementation", None)):
+    for choice in ("_attn_implementation", "_experts_implementation"):
         if hasattr(config, choice):
-            setattr(config, choice, value)
+            setattr(config, choice, None)
     return config
 
 

@@ -77,6 +77,5 @@ class Distillation:
     quotes: float = 0.3
     quotations: int = 512
     quoted: int = 384
-    feature_layers: tuple[int, ...] | None = None
     init: Path | None = None
     kept_bytes: int = 8 << 30

@@ -66,7 +66,7 @@ def distill(
             fix="give more or longer documents",
         )
     initial = _initial_head(plan.init, lm) if plan.init else None
-    layers = initial.config.feature_layers if initial else plan.feature_layers or default_layers(lm.layers)
+    layers = initial.config.feature_layers if initial else default_layers(lm.layers)
     check_fingerprint(work, lm, documents, frame, plan, layers)
     seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)

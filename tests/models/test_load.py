@@ -31,9 +31,9 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_dtype_and_attention(model: Path) -> None:
-    loaded = load_model(model, dtype="float32", attn_implementation="eager")
+    loaded = load_model(model, dtype="float32")
     assert loaded.dtype == torch.float32
-    assert loaded.config._attn_implementation == "eager"
+    assert loaded.config._attn_implementation == "sdpa"
     assert not loaded.training
     assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
 
