@@ -92,10 +92,13 @@ class HeadSettings(BaseModel):
             for key, table in tables.items():
                 if not isinstance(table, dict | None):
                     raise ValueError(f"its {key} is not an object")
-            layer, eagle = (table or {} for table in tables.values())
-            parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
-            return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
         except (OSError, ValueError) as error:
+            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
+        layer, eagle = (table or {} for table in tables.values())
+        parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
+        try:
+            return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
+        except ValueError as error:
             what = f"the head in {directory} cannot be used: its config.json does not describe an EAGLE head"
             raise ModelError(what, why=reason(error)) from error
 
