@@ -15,7 +15,6 @@ from time import perf_counter
 
 import torch
 from safetensors.torch import load_file, save
-from torch import Tensor
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -33,13 +32,12 @@ from specextend_cli.train.init_copy_head import init_copy_head
 from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.run_fingerprint import check_fingerprint
-from specextend_cli.train.samples import Frame, Sample
+from specextend_cli.train.samples import Frame
 from specextend_cli.train.target_logits import read_states, state_layers
 from specextend_cli.train.trainer import train
-from specextend_cli.train.vocabulary import choose, count, coverage
+from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary
 
 _INIT_DOCUMENTS = 8  # of these documents, the first 512 tokens show what the target's states look like
-_ANSWER_WEIGHT = 20  # weight of an answer's token in the choice of the vocabulary; a document's is 1
 
 
 def distill(
@@ -83,7 +81,11 @@ def distill(
         left = plan.answering * plan.schedule.seconds - spent
         prompts = sample_prompts(training_documents, frame, plan, plan.answers // plan.asking.copies, seed + 2)
         yield from _answers(lm, prompts, file, plan, ends, read_layers, states, seconds=left)
-        chosen = initial.vocabulary.cpu() if initial else _vocabulary(lm, file.read(), training_documents, plan, ends)
+        chosen = (
+            initial.vocabulary.cpu()
+            if initial
+            else draft_vocabulary(lm.vocabulary, file.read(), training_documents, plan.vocabulary, ends)
+        )
         replace_whole(vocabulary_file, save({"vocabulary": chosen}))
     vocabulary = load_file(vocabulary_file)["vocabulary"]
     answers, held_out = file.read(), held_out_file.read()
@@ -184,14 +186,3 @@ def _seconds(clock: Path) -> float:
     except (OSError, ValueError):
         return 0.0
     return seconds if math.isfinite(seconds) else 0.0
-
-
-def _vocabulary(
-    lm: LanguageModel,
-    answers: Sequence[Sample],
-    documents: Sequence[Sequence[int]],
-    plan: Distillation,
-    ends: Sequence[int],
-) -> Tensor:
-    written = count((s.tokens[s.start + 2 :] for s in answers), lm.vocabulary)
-    return choose(_ANSWER_WEIGHT * written + count(documents, lm.vocabulary), plan.vocabulary, always=ends)

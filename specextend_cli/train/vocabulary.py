@@ -7,6 +7,18 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
+from specextend_cli.train.samples import Sample
+
+_ANSWER_WEIGHT = 20  # weight of an answer's token in the choice of the vocabulary; a document's is 1
+
+
+def draft_vocabulary(
+    vocabulary: int, answers: Sequence[Sample], documents: Sequence[Sequence[int]], size: int, always: Sequence[int]
+) -> Tensor:
+    """The `size` tokens that occur most often in answers and documents, and those in `always`, ascending, [size]."""
+    in_answers = count((sample.tokens[sample.start + 2 :] for sample in answers), vocabulary)
+    return choose(_ANSWER_WEIGHT * in_answers + count(documents, vocabulary), size, always=always)
+
 
 def count(sequences: Iterable[Sequence[int]], vocabulary: int) -> Tensor:
     """How often each token occurs, [vocabulary] int64."""
