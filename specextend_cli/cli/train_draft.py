@@ -134,11 +134,10 @@ def train_draft(
     from specextend_cli.runtime.options import EngineOptions
     from specextend_cli.runtime.threads import fit_threads
     from specextend_cli.summarize.prompt_builder import PromptBuilder
-    from specextend_cli.train.answers import Asking
     from specextend_cli.train.card import Facts
-    from specextend_cli.train.distill import Distillation, distill
+    from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
+    from specextend_cli.train.distill import distill
     from specextend_cli.train.samples import Frame, read_corpus
-    from specextend_cli.train.trainer import Schedule
     from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.training import TrainingView
@@ -182,7 +181,7 @@ def train_draft(
                 validate=min(180.0, 60 * minutes / 8),
                 seed=seed or 0,
             ),
-            Asking(
+            AnswerOptions(
                 batch=256 if on_gpu else 16,
                 memory=free_memory(place) // 3,
                 sampling=sampling_of(preset, EngineOptions()),

@@ -1,1 +1,1 @@
-"""Models: presets, where their files come from, how large they are, tokenizers, loading."""
+"""Models: presets, sources of their files, sizes, tokenizers, loading, EAGLE heads."""

@@ -1,4 +1,4 @@
-"""A model's chat template: messages to the text that it was trained to answer. Without transformers or torch."""
+"""Chat templates: messages to the text of a prompt, without transformers or torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import read_object
+from specextend_cli.models.checkpoint import read_object
 
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
@@ -23,9 +23,8 @@ def render_chat(
 ) -> str:
     """The prompt for `messages` (`role` and `content` each), up to where the answer begins.
 
-    `template` stands in for the model's own; `options` are further variables for it. The template runs in a sandbox,
-    with the functions that transformers gives it. ModelError: there is no template, or it refuses the messages or
-    fails, however it does.
+    `template` replaces the model's own; `options` are further variables for it. The template runs in a sandbox, with
+    the functions that transformers gives it. ModelError: there is no template, or it refuses the messages or fails.
     """
     from specextend_cli.models.template_sandbox import Sandbox, bounded
 
@@ -34,7 +33,7 @@ def render_chat(
     if source is None:
         raise ModelError(
             f"{directory.name} has no chat template",
-            why="without one there is no telling how it wants to be asked",
+            why="the format of its prompts is unknown",
             fix="write chat_template in the preset's [prompts]",
         )
     environment = Sandbox(tojson=_tojson)
@@ -44,9 +43,9 @@ def render_chat(
     try:
         compiled = environment.from_string(source)
         with bounded():
-            # One table: as keyword arguments, a variable called as another, or `self`, would be an error of ours.
+            # A dictionary, because a variable may have the name of another, or of an argument of `render`.
             return compiled.render({**_special_tokens(settings), **(options or {}), **given})
-    except Exception as error:  # a template is a program: it may divide by zero, or call itself for ever
+    except Exception as error:  # a template is a program and may raise anything
         raise ModelError(
             f"the chat template of {directory.name} refuses the prompt",
             why=str(error) or type(error).__name__,
@@ -84,7 +83,7 @@ def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tojson(value: object, indent: int | None = None) -> str:
-    # Jinja's own filter escapes HTML characters, which would change the prompt.
+    # Jinja's own filter escapes HTML characters.
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

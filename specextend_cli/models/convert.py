@@ -1,7 +1,7 @@
-"""GGUF to the layout that transformers reads, once, without torch: bf16 safetensors, config, tokenizer, chat template.
+"""Conversion of GGUF files to transformers' layout, without torch: bf16 safetensors, config, tokenizer, chat template.
 
-Loading a GGUF through transformers dequantizes it in Python at every start; converted, it is memory-mapped instead.
-Only Llama-architecture files with a byte-level BPE vocabulary are taken: that is what the embedded pair is.
+transformers dequantizes a GGUF in Python at every load; a converted model is memory-mapped. Only files of the Llama
+architecture with a byte-level BPE vocabulary are supported, as the embedded pair is.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Tokenizer, decoders, pre_tokenizers
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.four_bit import FILE, FourBit
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.four_bit import FILE, FourBit, to_bf16
+from specextend_cli.models.sentencepiece_bpe import bpe
+from specextend_cli.models.store import Progress, silent
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -45,7 +47,7 @@ _OTHER_NAMES = {
 def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
     """Write the model of the GGUF `file` into the directory `into`, in transformers' layout.
 
-    Raises ModelError where the file is not a GGUF of a supported kind.
+    ModelError: the file is no GGUF of a supported kind.
     """
     from gguf import GGUFReader
 
@@ -64,7 +66,7 @@ def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
         ) from error
     _write_json(into / "config.json", config)
     _write_json(into / "generation_config.json", _token_ids(facts))
-    _write_json(into / "tokenizer.json", tokenizer)
+    tokenizer.save(str(into / "tokenizer.json"))
     _write_json(into / "tokenizer_config.json", _tokenizer_config(facts))
 
 
@@ -84,7 +86,7 @@ def _name(name: str) -> str:
 def _tensors(
     reader: GGUFReader, config: dict[str, Any], four_bit: dict[str, FourBit]
 ) -> Iterator[npt.NDArray[np.float32]]:
-    """The tensors in the file's order, dequantized, rows as transformers wants them; `four_bit` gets the codes."""
+    """The tensors in the file's order, dequantized, rows in transformers' order; `four_bit` gets the codes."""
     from gguf import dequantize
 
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
@@ -93,7 +95,7 @@ def _tensors(
         order = partial(_unpermute, heads=heads[part]) if part in heads else np.asarray
         if parts := FourBit.read(tensor):
             ordered = [codes.rows(order) for codes in parts]
-            # An embedding is looked up, row by row; what multiplies it is the output head, where that is the same.
+            # The codes of a tied embedding are used by the output head alone.
             name = "lm_head.weight" if part == "token_embd" else _name(tensor.name)
             if part != "token_embd" or config["tie_word_embeddings"]:
                 four_bit |= dict(zip((name, f"{name}.low"), ordered, strict=False))
@@ -105,19 +107,10 @@ def _tensors(
 def _unpermute(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
     """Undo llama.cpp's order of the rows of q and k, [heads * head_dim, hidden].
 
-    It stores the two halves of each head, which RoPE rotates against each other, interleaved; transformers wants one
-    half after the other.
+    It interleaves the two halves of each head, which RoPE rotates; in transformers one half follows the other.
     """
     rows, columns = array.shape
     return array.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
-def to_bf16(array: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """The bit patterns of `array` in bfloat16, rounded to nearest, ties to even. Finite values only."""
-    if not np.isfinite(array).all():
-        raise ValueError("a tensor has values that are not finite")
-    bits = np.ascontiguousarray(array).view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def write_bf16(
@@ -127,7 +120,7 @@ def write_bf16(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Write a safetensors file tensor by tensor: names and shapes beforehand, contents in the same order."""
+    """Write a safetensors file of bfloat16 tensors: `arrays` in the order of `shapes`."""
     write_safetensors(
         file, {name: ("BF16", shape) for name, shape in shapes.items()}, map(to_bf16, arrays), progress=progress
     )
@@ -140,9 +133,9 @@ def write_safetensors(
     *,
     progress: Progress = silent,
 ) -> None:
-    """Write `tensors`, their type ("U8", or "BF16" as bit patterns) and shape by name, contents in the same order.
+    """Write `tensors`, name -> type ("U8", or "BF16" as bit patterns) and shape, with `arrays` in the same order.
 
-    numpy has no bfloat16, so safetensors.numpy cannot; and one tensor at a time keeps the memory small.
+    safetensors' own writer needs all tensors in memory, and its interface for numpy has no bfloat16.
     """
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     total = 0
@@ -206,52 +199,29 @@ def _token_ids(facts: dict[str, Any]) -> dict[str, int]:
     return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
 
 
-def _tokenizer(facts: dict[str, Any]) -> dict[str, Any]:
-    """tokenizer.json: byte-level BPE, its pre-tokenizer by GGUF's name for it.
+def _tokenizer(facts: dict[str, Any]) -> Tokenizer:
+    """Byte-level BPE, its pre-tokenizer by GGUF's name for it.
 
     There is no unknown token: the few bytes outside the vocabulary (control characters, unassigned planes) are
     dropped, as in the original tokenizer.
     """
     if (kind := facts["tokenizer.ggml.model"]) != "gpt2":
         raise ValueError(f"its vocabulary is of the kind {kind}, not byte-level BPE")
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    pre_tokenizers = {
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    known = {
         "gpt-2": byte_level,
-        "smollm": {
-            "type": "Sequence",
-            "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level],
-        },
+        "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level]),
     }
-    if (pre := facts["tokenizer.ggml.pre"]) not in pre_tokenizers:
-        raise ValueError(f"its pre-tokenizer is {pre}, not {' or '.join(pre_tokenizers)}")
+    if (pre := facts["tokenizer.ggml.pre"]) not in known:
+        raise ValueError(f"its pre-tokenizer is {pre}, not {' or '.join(known)}")
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": number, "content": token, **flags}
-            for number, (token, type_) in enumerate(zip(tokens, types, strict=True))
-            if type_ == _CONTROL
-        ],
-        "normalizer": None,
-        "pre_tokenizer": pre_tokenizers[pre],
-        "post_processor": None,
-        "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {token: number for number, token in enumerate(tokens)},
-            "merges": [merge.split(" ") for merge in facts["tokenizer.ggml.merges"]],
-        },
-    }
+    tokenizer = bpe(
+        {token: number for number, token in enumerate(tokens)},
+        [(left, right) for left, right in (merge.split(" ") for merge in facts["tokenizer.ggml.merges"])],
+        special=[token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL],
+    )
+    tokenizer.pre_tokenizer, tokenizer.decoder = known[pre], decoders.ByteLevel()
+    return tokenizer
 
 
 def _tokenizer_config(facts: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,10 @@
-"""transformers, imported without what a single process on one machine never calls.
+"""A faster import of transformers, without modules that a single process on one machine never uses.
 
-Where scipy is installed, a fourth of the time in which it imports goes to torch's distributed checkpoints and to losses
-that train with scipy. It asks whether these are there, since there are builds of torch without them; here it is told
-that they are not. Another fourth goes to torch's compiler, which it imports for decorators that say how not to compile
-something, and for a context that masks made by vmap need. There are stand-ins for these while it imports; whoever does
-enter that context, or asks for anything else, gets the real one. Only a process of our own may do so: a program that
-uses us as a library may want all of it.
+A fourth of its import time goes to torch's distributed checkpoints and, where scipy is installed, to losses that need
+it. transformers checks whether these are available; during the import, the checks say no. Another fourth goes to
+torch's compiler, imported for decorators that disable it and for a context of masks made by vmap. Stand-ins replace
+these during the import; any other use gets the real module. This is done in the program's own process only: a program
+that uses this package as a library may need all of transformers.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # a target's, by its name; a head's
+_NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # for targets, for heads
 _UNUSED = ("is_torch_distributed_available", "is_scipy_available")
 
 _COMPILER, _MASKS = "torch._dynamo", "_trace_wrapped_higher_order_op"
 _DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph")
 
 own_process = False
-"""Whether nobody but this program runs in this process: the console script says so."""
+"""Whether the process is the program's own; the console script sets it."""
 
 
 def import_transformers() -> None:
-    """What every model is made of. Later imports of it cost nothing."""
+    """Import the parts of transformers that every model needs."""
     with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
         for name in _NEEDED:
             import_module(f"transformers.{name}")
@@ -54,7 +53,7 @@ def _without_unused() -> Iterator[None]:
 
 @contextmanager
 def _without_compiler() -> Iterator[None]:
-    """`torch._dynamo` for whoever only decorates with it, or names `TransformGetItemToIndex`; for others, itself."""
+    """Replace `torch._dynamo` by a stand-in with its decorators and `TransformGetItemToIndex`."""
     if _COMPILER in sys.modules:
         yield
         return
@@ -72,7 +71,7 @@ def _without_compiler() -> Iterator[None]:
 
 
 class _Modules(MetaPathFinder, Loader):
-    """Modules of `torch._dynamo`, for whoever imports one while it is stood in for: those of the real one."""
+    """Imports of submodules of `torch._dynamo` while the stand-in is there: they restore the real one."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not name.startswith(f"{_COMPILER}.") or not _stands_in():
@@ -85,7 +84,7 @@ class _Modules(MetaPathFinder, Loader):
         return sys.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """It was."""
+        """Nothing to do: the real module has been executed."""
 
 
 def _stands_in() -> bool:
@@ -101,7 +100,7 @@ def _take_back() -> None:
 
 
 def _itself(name: str) -> Any:
-    """What a stand-in does not have, the real one may."""
+    """Attributes that the stand-in lacks are those of the real module."""
     if name.startswith("__"):
         raise AttributeError(name)
     _take_back()
@@ -109,7 +108,7 @@ def _itself(name: str) -> Any:
 
 
 def _as_is(function: Any = None, *_: Any, **__: Any) -> Any:
-    """A decorator for the compiler, where nothing is compiled; with a function, or with arguments alone."""
+    """A decorator that does nothing, applied to a function or called with arguments."""
     return _as_is if function is None else function
 
 

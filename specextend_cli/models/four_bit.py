@@ -1,9 +1,9 @@
-"""GGUF's 4-bit weights kept as they are, beside the full ones that they stand for.
+"""GGUF's quantized weights as four-bit codes, which are kept beside the full weights.
 
-A Q4_1 block is 32 weights of a row, each d * code + m with a code from 0 to 15. Kernels want scale * (code - 8) + zero
-in bfloat16; so scale and zero are rounded first, and the full weights computed from them: both mean the same numbers.
+A Q4_1 block is 32 weights of a row, each d * code + m with a code from 0 to 15. Kernels compute scale * (code - 8) +
+zero in bfloat16; so scale and zero are rounded first, and the full weights are computed from them.
 
-A Q8_0 block is 32 weights d * number with a number from -128 to 127, which is two such codes: 16 * high + low.
+A Q8_0 block is 32 weights d * number with a number from -128 to 127, that is, of two codes: 16 * high + low.
 
 `four_bit.safetensors` holds, of every such weight [rows, columns], `NAME.codes` [rows, columns / 2] (uint8, the code of
 the lower column in the lower half) and `NAME.scales` [rows, columns / 32, 2] (bfloat16: scale, zero); and of the lower
@@ -37,7 +37,7 @@ class FourBit:
 
     @classmethod
     def read(cls, tensor: ReaderTensor) -> tuple[FourBit, ...]:
-        """What a Q4_1 or Q8_0 tensor is the sum of; nothing for any other."""
+        """The weights whose sum a Q4_1 or Q8_0 tensor is; empty for other types."""
         kind = tensor.tensor_type.name
         if kind not in _BLOCK:
             return ()
@@ -77,7 +77,14 @@ def _half(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     return raw.copy().view(np.float16)[..., 0].astype(np.float32)
 
 
+def to_bf16(array: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """The bit patterns of `array` in bfloat16, rounded to nearest, ties to even. Finite values only."""
+    if not np.isfinite(array).all():
+        raise ValueError("a tensor has values that are not finite")
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
 def _bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Rounded to what bfloat16 can hold, ties to even."""
-    bits = values.view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+    """Rounded to bfloat16."""
+    return (to_bf16(values).astype(np.uint32) << 16).view(np.float32)

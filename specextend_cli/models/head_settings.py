@@ -1,47 +1,150 @@
-"""What the config.json of an EAGLE head says, whichever program wrote it."""
+"""The config.json of an EAGLE head, whichever program wrote it.
+
+Types and ranges are checked: read loosely, `"norm_output": "false"` would be true.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import read_object
+from specextend_cli.models.checkpoint import read_object, reason
+
+Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+
+_NESTED = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "eagle_aux_hidden_state_layer_ids")
+"""Keys that some programs write at the top and others into the table `eagle_config`."""
+_ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")  # a Qwen3 layer's own norms are tensors, which are refused
 
 
-def read_settings(directory: Path) -> dict[str, Any]:
-    """A head's config.json, flat; ModelError where it cannot be read."""
-    try:
-        settings = read_object(directory / "config.json")
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
-    # speculators keeps a decoder layer's sizes in a table of their own; what stands outside goes before it.
-    inner = _table(directory, settings, "transformer_layer_config")
-    flat = {**inner, **{key: value for key, value in settings.items() if value is not None}}
-    _table(directory, flat, "eagle_config")
-    return flat
+class _Rope(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, bool | int | float | str]
+
+    rope_type: Literal["default", "linear", "yarn", "llama3", "dynamic"] = "default"
+    rope_theta: float = Field(default=10000.0, gt=1)
+    factor: Positive | None = None
+    low_freq_factor: Positive | None = None
+    high_freq_factor: Positive | None = None
+    beta_fast: Positive | None = None
+    beta_slow: Positive | None = None
+    mscale: Positive | None = None
+    original_max_position_embeddings: Size | None = None
+    partial_rotary_factor: float | None = Field(default=None, ge=1, le=1)  # only whole heads are rotated here
 
 
-def _table(directory: Path, settings: dict[str, Any], key: str) -> dict[str, Any]:
-    """The table under `key`, empty where there is none; ModelError where something else stands there."""
-    table = settings.get(key)
-    if table is None:
-        return {}
-    if not isinstance(table, dict):
-        raise ModelError(f"cannot read the head's config.json in {directory}", why=f"its {key} is not an object")
-    return table
+class HeadSettings(BaseModel):
+    """What the configuration says; None where it says nothing. Keys that do not matter here are ignored."""
 
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
-def nested(settings: dict[str, Any], key: str, default: Any) -> Any:
-    """A field that some put at the top and others into `eagle_config`."""
-    inner = settings.get("eagle_config")
-    return settings.get(key, inner.get(key, default) if isinstance(inner, dict) else default)
+    architectures: Any = None
+    speculators_model_type: Any = None
+    model_type: Any = None
+    layer_types: Any = None
+    sliding_window: Any = None
+    attention_chunk_size: Any = None
+    quantization_config: Any = None
+    compression_config: Any = None
+    rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
+    rope_theta: Any = None
+    partial_rotary_factor: float | None = Field(default=None, ge=1, le=1)
+    hidden_size: Size | None = None
+    target_hidden_size: Size | None = None
+    intermediate_size: Size | None = None
+    num_attention_heads: Size | None = None
+    num_key_value_heads: Size | None = None
+    num_hidden_layers: Size | None = None
+    head_dim: Size | None = None
+    vocab_size: Size | None = None
+    draft_vocab_size: Size | None = None
+    max_position_embeddings: Size | None = None
+    rms_norm_eps: float | None = Field(default=None, gt=0, lt=1)
+    hidden_act: str | None = None
+    norm_before_residual: bool | None = None
+    norm_before_fc: bool | None = None
+    fc_norm: bool | None = None
+    norm_output: bool | None = None
+    tie_word_embeddings: bool | None = None
+    bias: bool | None = None
+    attention_bias: bool | None = None
+    mlp_bias: bool | None = None
+    qkv_bias: bool | None = None
+    use_sliding_window: bool | None = None
+    eagle_aux_hidden_state_layer_ids: list[int] | None = None
 
+    @classmethod
+    def read(cls, directory: Path) -> HeadSettings:
+        """Of the head in `directory`; ModelError where its configuration cannot be read or says something impossible.
 
-def claims_eagle3(settings: dict[str, Any]) -> bool:
-    """Whether the configuration says that the head is an EAGLE-3 one; SafeAILab's own do not all say so."""
-    return (
-        "eagle3" in json.dumps(settings.get("architectures", "")).lower()
-        or settings.get("speculators_model_type") == "eagle3"
-    )
+        speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`.
+        """
+        try:
+            data = read_object(directory / "config.json")
+            tables = {key: data.get(key) for key in ("transformer_layer_config", "eagle_config")}
+            for key, table in tables.items():
+                if not isinstance(table, dict | None):
+                    raise ValueError(f"its {key} is not an object")
+        except (OSError, ValueError) as error:
+            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
+        layer, eagle = (table or {} for table in tables.values())
+        parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
+        try:
+            return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
+        except ValueError as error:
+            what = f"the head in {directory} cannot be used: its config.json does not describe an EAGLE head"
+            raise ModelError(what, why=reason(error)) from error
+
+    @property
+    def is_eagle3(self) -> bool:
+        """Whether it says that the head is an EAGLE-3 one; SafeAILab's own do not all say so."""
+        return "eagle3" in json.dumps(self.architectures).lower() or self.speculators_model_type == "eagle3"
+
+    @property
+    def is_speculators(self) -> bool:
+        """Whether the library `speculators` wrote it."""
+        return self.speculators_model_type is not None
+
+    def check_attention(self, layers: int) -> None:
+        """ValueError where the layers do not attend as Llama's do.
+
+        A window without a list of layers means something to speculators alone: others copy it from the target's
+        configuration, and their layers ignore it.
+        """
+        kinds = self.layer_types
+        full = isinstance(kinds, list) and all(kind == "full_attention" for kind in kinds[:layers])
+        if kinds is not None and not full:
+            raise ValueError(f"layer_types is {kinds!r:.60}; only full attention is supported")
+        window = self.sliding_window is not None and self.use_sliding_window is not False
+        if window and (self.use_sliding_window or (self.is_speculators and kinds is None)):
+            raise ValueError("it attends through a sliding window; only full attention is supported")
+        if self.attention_chunk_size is not None:
+            raise ValueError("it attends within chunks; only full attention is supported")
+        if self.is_speculators and self.model_type not in (None, *_LLAMA_LIKE):
+            raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
+        if self.quantization_config is not None or self.compression_config is not None:
+            raise ValueError("its weights are quantized; only heads in their training format are supported")
+
+    def rope(self) -> dict[str, Any]:
+        """transformers' `rope_parameters`. The base is 10,000 unless the head says otherwise, whatever the target's is.
+
+        ValueError for an unknown kind, and for values from which no angle can be computed.
+        """
+        table = {"rope_theta": self.rope_theta, **(self.rope_parameters or self.rope_scaling or {})}
+        given = {key: value for key, value in table.items() if value is not None}
+        if "type" in given:
+            given["rope_type"] = given.pop("type")
+        rope = _Rope(**given)
+        if missing := next((key for key in _ROPE_NEEDS.get(rope.rope_type, ()) if getattr(rope, key) is None), None):
+            raise ValueError(f"its position encoding is {rope.rope_type} and has no {missing}")
+        if rope.rope_type == "dynamic":
+            # Its angles change with the length read so far; cached keys cannot follow. Working sets keep it in range.
+            return {"rope_type": "default", "rope_theta": rope.rope_theta}
+        return rope.model_dump(exclude_none=True)

@@ -1,8 +1,7 @@
-"""EAGLE heads from their directories, in every published layout, and back into the common one.
+"""Loading EAGLE heads in every published layout, and saving them in the common one.
 
-SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge and speculators name the same tensors and sizes differently; here all
-become one `HeadConfig` and one `EagleHead`. A tensor nobody asked for is refused: a head loaded wrongly would draft at
-random.
+SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge and speculators name the same tensors and sizes differently; all
+become one `HeadConfig` and one `EagleHead`. Unknown tensors are refused: a head loaded wrongly would draft at random.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specextend_cli.models.head_config import configure, default_layers, misfit
-from specextend_cli.models.head_settings import read_settings
-from specextend_cli.models.weights import check_safetensors, damaged, weight_files
+from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import check_safetensors, damaged, reason, weight_files
+from specextend_cli.models.head_config import configure, default_layers
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from specextend_cli.engine.head import EagleHead, HeadConfig
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.models.head_settings import HeadSettings
 
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
 _RENAMED = (
@@ -37,9 +37,9 @@ _RENAMED = (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A head, and where its configuration leaves open which of the target's states it reads: the other reading.
+    """A head and, where its layer ids are ambiguous, the other layers that it may read; `probe` decides.
 
-    Published layer ids mean a layer's input to some trainers and its output to others; `probe` finds out.
+    Published ids mean a layer's input to some trainers and its output to others.
     """
 
     head: EagleHead
@@ -47,34 +47,35 @@ class Loaded:
 
 
 def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> Loaded:
-    """The head in `directory` for `target`, on its device. Nothing is fetched, no code is run, no pickle but tensors.
+    """The head in `directory` for `target`, on its device. Nothing is fetched; pickles are read for tensors only.
 
-    It computes in the target's number format: the modules it shares with the target must stay as they are.
-
-    ModelError: damaged or missing weights, a head of another target, a layout that is none of the published ones.
+    It computes in the target's number format, because the two may share modules. `name` is the preset's. ModelError:
+    damaged or missing weights, a head of another target, an unknown layout.
     """
-    settings = read_settings(directory)
+    from specextend_cli.models.head_settings import HeadSettings
+
+    settings = HeadSettings.read(directory)
     tensors = _read_tensors(directory, name)
     try:
-        config, other = configure(settings, tensors, target, directory)
+        config, other = configure(settings, tensors, target)
         head = _empty(config)
-        _share(head, tensors, target, settings, directory)
+        _share(head, tensors, target, settings)
         wrong = head.load_state_dict(tensors, strict=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        raise misfit(directory, " ".join(str(error).split())) from error
+        raise _misfit(directory, reason(error)) from error
     if wrong.unexpected_keys:
-        raise misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
+        raise _misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
     shared = {"embedding.weight", "lm_head.weight", "draft_to_target"}
     if missing := [key for key in wrong.missing_keys if key not in shared]:
-        raise misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
+        raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
     head = head.to(device=target.device, dtype=target.dtype)
     return Loaded(head.eval().requires_grad_(False), other)
 
 
 def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> tuple[EagleHead, float, bool]:
-    """The head with the reading of its layer ids that agrees better with the target on `tokens` [n].
+    """The head, reading the layers with which it agrees better with the target on `tokens` [n].
 
-    Returns the head, its share of agreement on the next token, and whether the other reading won.
+    Returns the head, the share of next tokens on which the two agree, and whether the other layers were chosen.
     """
     head, config = loaded.head, loaded.head.config
     agreement = _agreement(head, target, tokens, config.feature_layers)
@@ -97,9 +98,9 @@ def save_head(
 ) -> None:
     """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
 
-    The embedding is the target's and is left out. Where the head reads the default states of a target of
-    `target_layers` layers, they are left out too: engines count explicit ids in two ways, and defaults in one. `dtype`:
-    what floating-point tensors become. `notes` go into config.json beside the sizes. ValueError for EAGLE-1.
+    The embedding is the target's and is left out, and so are the layer ids where they are the default ones for
+    `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
+    `notes` are further keys of config.json. ValueError for EAGLE-1.
     """
     import torch
     from safetensors.torch import save_file
@@ -127,7 +128,7 @@ def save_head(
 
 
 def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
-    """Tensors under this project's names."""
+    """The tensors, under the names of `EagleHead`."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -158,7 +159,7 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 
 
 def _empty(config: HeadConfig) -> EagleHead:
-    """A head whose weights are not there yet: to draw random ones takes seconds for a large vocabulary."""
+    """A head with uninitialized weights: random ones take seconds for a large vocabulary."""
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.models.skip_init import SkipInit
 
@@ -166,37 +167,35 @@ def _empty(config: HeadConfig) -> EagleHead:
         return EagleHead(config)
 
 
-def _share(
-    head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: dict[str, Any], directory: Path
-) -> None:
-    """Give the head the target's embedding and output rows where its checkpoint has none of its own."""
+def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
+    """Share the target's embedding and output layer where the checkpoint has none."""
     import torch
 
     width = int(target.config.hidden_size)
     if "embedding.weight" not in tensors:
         if head.config.hidden != width:
-            raise misfit(directory, f"it has no embedding, and the target's has {width} columns")
+            raise ValueError(f"it has no embedding, and the target's has {width} columns")
         head.embedding = target.model.get_input_embeddings()
     if "lm_head.weight" in tensors and head.config.generation == 3:
         pass
-    elif settings.get("tie_word_embeddings") and "embedding.weight" in tensors and head.config.generation == 3:
+    elif settings.tie_word_embeddings and "embedding.weight" in tensors and head.config.generation == 3:
         tensors["lm_head.weight"] = tensors["embedding.weight"]
     elif head.config.hidden == width:
         tensors.pop("lm_head.weight", None)
         head.lm_head = target.model.get_output_embeddings()
     else:
-        raise misfit(directory, f"it has no lm_head, and the target's has {width} columns")
+        raise ValueError(f"it has no lm_head, and the target's has {width} columns")
     chosen = tensors.pop("t2d", None)
     if "draft_to_target" not in tensors:
         return
     offsets = tensors["draft_to_target"] = tensors["draft_to_target"].long()
     named = offsets + torch.arange(len(offsets))
     if int(named.min()) < 0 or int(named.max()) >= target.vocabulary:
-        raise misfit(directory, "d2t names tokens that the target does not have")
+        raise ValueError("d2t names tokens that the target does not have")
     if len(named.unique()) < len(named):
-        raise misfit(directory, "d2t names a token twice")
+        raise ValueError("d2t names a token twice")
     if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
-        raise misfit(directory, "d2t and t2d name different tokens")
+        raise ValueError("d2t and t2d name different tokens")
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:
@@ -226,8 +225,17 @@ def _published(config: HeadConfig) -> dict[str, Any]:
     }
 
 
+def _misfit(directory: Path, why: str) -> ModelError:
+    """The error for a head that is complete and yet cannot be used."""
+    return ModelError(
+        f"the head in {directory} cannot be used with this target",
+        why=why,
+        fix="use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout",
+    )
+
+
 def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
-    """Share of positions where the head's likeliest next token is the target's."""
+    """The share of positions at which the head's most likely next token is the target's."""
     import torch
 
     from specextend_cli.engine.attention import ForwardContext

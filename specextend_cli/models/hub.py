@@ -1,22 +1,24 @@
-"""Snapshots of Hugging Face Hub repositories, resolved here: a cached one costs no network call.
+"""Snapshots of Hugging Face Hub repositories in the standard Hub cache; a cached one needs no network.
 
-`from_pretrained` with a repository's name asks the Hub even when everything is cached, so it is given a path instead.
-Files stay in the standard Hub cache, shared with every other program. Only weights, configuration and tokenizer are
-fetched, never code.
+`from_pretrained` with a repository's name asks the Hub even when everything is cached, so it gets a path instead. Only
+weights, configuration and tokenizer are fetched, never code.
 """
 
 from __future__ import annotations
 
 import glob
 import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
+from specextend_cli.models.checkpoint import FORMATS, weight_files
 from specextend_cli.models.preset import HubSource
-from specextend_cli.models.progress import Progress, silent, watching
-from specextend_cli.models.weights import FORMATS, weight_files
+from specextend_cli.models.store import Progress, silent
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
@@ -25,7 +27,7 @@ _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, Sentence
 
 
 def cached(source: HubSource, *, tokenizer: bool = True) -> Path | None:
-    """The snapshot directory when all that loading needs is on disk, else None. Never uses the network."""
+    """The snapshot directory if everything that loading needs is on disk, else None. Never uses the network."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(source.repo, "config.json", revision=source.revision)
@@ -34,9 +36,9 @@ def cached(source: HubSource, *, tokenizer: bool = True) -> Path | None:
 
 
 def complete(directory: Path, *, tokenizer: bool = True) -> bool:
-    """Whether a directory holds a configuration, every file of its weights and, unless it does not matter, a tokenizer.
+    """Whether a directory has a configuration, every file of its weights and, if one is needed, a `tokenizer`.
 
-    A draft speaks in its target's token ids: it needs none, and EAGLE heads come without.
+    Drafts use the token ids of their target and need none; EAGLE heads have none.
     """
     if tokenizer and not any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
         return False
@@ -46,7 +48,7 @@ def complete(directory: Path, *, tokenizer: bool = True) -> bool:
 def obtain(
     source: HubSource, *, name: str, offline: bool = False, tokenizer: bool = True, progress: Progress = silent
 ) -> Path:
-    """The snapshot directory, fetched where it is not complete on disk; `tokenizer` as in `complete`.
+    """The snapshot directory, fetched unless it is complete on disk; `tokenizer` as in `complete`.
 
     `name` is what the user calls the preset. ModelError: offline, gated, no such repository or revision, no network.
     FitError: the disk is too full.
@@ -84,7 +86,7 @@ def repository_folder(source: HubSource) -> Path:
 
 
 def wanted(files: list[str]) -> list[str]:
-    """Which of a repository's files to fetch: top-level configuration and tokenizer, and one format of weights."""
+    """The files to fetch from a repository: top-level configuration and tokenizer, and one format of weights."""
     top = [file for file in files if "/" not in file]
     small = [file for file in top if file.endswith(_SMALL)]
     for stem, suffix in FORMATS:
@@ -97,7 +99,7 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
-    # The HTTP library's own base class: huggingface_hub has changed libraries, and its errors derive from theirs.
+    # The HTTP library's base class, whichever library this version of huggingface_hub uses.
     http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
     try:
         with store.full_disk_is_a_fit_error(repository_folder(source)):
@@ -108,7 +110,7 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             names = wanted(list(sizes))
             total = sum(sizes[file] for file in names)
             _check_space(source, total - size_on_disk(source))
-            with watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
+            with _watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
                 patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
                 directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
     except (http_error, OSError) as error:
@@ -119,6 +121,25 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
         )
     return directory
+
+
+@contextmanager
+def _watching(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
+    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.3):
+            progress(step, min(measure(), total), total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    progress(step, total, total)
 
 
 def _check_space(source: HubSource, need: int) -> None:

@@ -1,4 +1,4 @@
-"""Memory that a preset needs, from arithmetic on its models' configurations: nothing is loaded or fetched."""
+"""The memory that a preset needs, computed from its models' sizes; nothing is loaded or fetched."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.preset import Dtype, Preset, Target
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import HeadShape, Shape
 from specextend_cli.models.sources import locate
 
 HEADROOM = 0.92
-"""The share of a device's memory that may be planned for; the rest is the driver's, and fragmentation."""
+"""The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
-_PREFILL = 1024  # tokens of a prefill step, as a bound for its activations
+_PREFILL = 1024  # tokens of a prefill step, which bound its activations
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes, by use. An estimate: activations are bounded, not measured.
+    """Bytes, by use. Activations are bounded, not measured.
 
-    Not `complete` where the draft's sizes are not known before it is fetched: it takes memory besides.
+    Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
     """
 
     weights: int
@@ -51,7 +50,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     item = _ITEM[dtype or preset.target.dtype]
     has_head = preset.draft.model == "eagle"
     draft_item = item if has_head else _ITEM[dtype or preset.draft.dtype]
-    working = _working_set(preset, tokens)
+    working = 0 if preset.retrieval.policy == "full" else min(tokens, preset.retrieval.size)
     draft_weights = draft_kv = 0
     if draft:
         draft_weights, draft_kv = (
@@ -80,7 +79,7 @@ def fits(preset: Preset, device_memory: int, *, context: int | None = None, dtyp
 
 
 def device_memory() -> int:
-    """Bytes of the GPU that models would be loaded to, as its driver's own tool says; else of this machine."""
+    """Bytes of the first GPU, by nvidia-smi; without one, of this machine."""
     import psutil
 
     if tool := shutil.which("nvidia-smi"):
@@ -108,21 +107,12 @@ def draft_shape(preset: Preset) -> Shape | HeadShape | None:
     return draft.shape if directory is None else Shape.of(directory)
 
 
-def _working_set(preset: Preset, tokens: int) -> int:
-    """Tokens of the drafter's second, small cache."""
-    retrieval = preset.retrieval
-    if retrieval.policy == "full":
-        return 0
-    chunks = retrieval.top_k * retrieval.chunk if retrieval.policy == "retrieval" else 0
-    return min(tokens, retrieval.sinks + retrieval.recent + chunks)
-
-
 def _workspace(shape: Shape, nodes: int, item: int) -> int:
-    """Activations of one prefill step in one layer, and the logits of a whole tree, twice, in single precision."""
+    """Activations of one prefill step in one layer, and two copies of a tree's logits in single precision."""
     activations = _PREFILL * item * (4 * shape.hidden + 3 * shape.intermediate + shape.head_dim * shape.heads)
     return activations + 2 * 4 * nodes * shape.vocab
 
 
 def _states(shape: Shape, item: int) -> int:
-    """What a head reads: a prefill step's states, of every layer until those it wants are taken."""
+    """Hidden states of a prefill step for a head: all layers', before its feature layers are selected."""
     return _PREFILL * item * (shape.layers + 1) * shape.hidden

@@ -1,8 +1,8 @@
-"""A target's config.json before anything is built from it: what it may ask for, and whether its tensors agree.
+"""Checks of a target's config.json before transformers builds a model from it, and against its tensors.
 
-transformers builds what a configuration says and fills in what is missing; much of a wrong one it takes without a
-word. Here it is read first. Its own choice of attention is never followed: with the `kernels` package installed,
-`"_attn_implementation": "owner/name"` would download compiled code from the Hub and run it.
+transformers accepts many wrong configurations and fills in what is missing. The attention implementation that a
+configuration names is ignored: with the package `kernels` installed, `"_attn_implementation": "owner/name"` would
+download compiled code from the Hub and run it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import read_object
+from specextend_cli.models.checkpoint import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 _MOST_LAYERS = 1024
 _MOST_PARTS = 1 << 16  # heads, experts, labels
-_MOST = 1 << 26  # of anything that is counted: tokens of a vocabulary, positions, numbers in a row
+_MOST = 1 << 26  # any other count: tokens of a vocabulary, positions, columns
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 _COUNTED = re.compile(r"(num|n|max)_\w+|\w+_(size|dim)|vocab_size|d_\w+")
 _WEIGHT_TYPES = {"F64", "F32", "F16", "BF16"}
@@ -28,11 +28,11 @@ _IN_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)\.")
 _HARMLESS = re.compile(r"rotary_emb|inv_freq|masked_bias|\.attn\.bias$|\.attention\.bias$|position_ids")
 
 
-def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
-    """The configuration for transformers, with `attention` as its implementation; None is transformers' own choice.
+def read_config(directory: Path) -> PreTrainedConfig:
+    """The configuration for transformers, without a choice of implementations.
 
-    ModelError: it cannot be read, is of a kind that is not known, wraps a text model, or has impossible sizes. Any
-    other exception is transformers' own.
+    ModelError: it cannot be read, is of an unknown kind, wraps a text model, or has impossible sizes. Any other
+    exception is transformers' own.
     """
     from transformers import AutoConfig
 
@@ -48,16 +48,16 @@ def read_config(directory: Path, attention: str | None) -> PreTrainedConfig:
             fix="use the text model it is made of, if its maker publishes it; specextend presets list shows others",
         )
     config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-    for choice, value in (("_attn_implementation", attention), ("_experts_implementation", None)):
+    for choice in ("_attn_implementation", "_experts_implementation"):
         if hasattr(config, choice):
-            setattr(config, choice, value)
+            setattr(config, choice, None)
     return config
 
 
 def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]], directory: Path) -> None:
-    """ModelError where the tensors that safetensors headers list are not those of the configuration.
+    """ModelError where the tensors in safetensors headers contradict the configuration.
 
-    Whole numbers are weights only where the configuration says how they are to be read.
+    Integer weights are accepted only where the configuration has a quantization.
     """
     quantized = getattr(config, "quantization_config", None) is not None
     for header in headers:
@@ -72,7 +72,7 @@ def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]]
 
 
 def check_unexpected(names: Iterable[str], directory: Path) -> None:
-    """ModelError where tensors of decoder layers are left over: the model would compute without them."""
+    """ModelError where tensors of decoder layers were not loaded: the model would compute without them."""
     left = sorted(name for name in names if _IN_LAYER.search(name) and not _HARMLESS.search(name))
     if left:
         raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")

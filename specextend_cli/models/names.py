@@ -1,7 +1,7 @@
-"""Strings of a preset that become an argument, a path or an address: checked here, so that they are nothing else.
+"""Types of the strings in a preset that become a command's argument, a path or a URL.
 
-Presets are files that people exchange. A package called `-r/path/requirements.txt` would be an option of pip, a file
-called `../../x` would lie outside the cache. Each type below is a string in exactly one published form.
+Presets are exchanged, and not trusted: a package called `-r/path/requirements.txt` would be an option of pip, a file
+called `../../x` would be outside the cache. Each type accepts one published form only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 503, P
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?/[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_LONGEST = 96  # characters of a name: the Hub's limit, and short enough for a directory's name made of two
+_LONGEST = 96  # characters of a name: the Hub's limit; two of them still fit into a directory's name
 
 
 def _package(name: str) -> str:

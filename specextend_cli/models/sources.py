@@ -1,6 +1,6 @@
-"""Where models come from: one place to find, fetch, remove and size them, whatever their kind.
+"""Finding, fetching, removing and sizing models, whatever the kind of their source.
 
-Every path handed out is a directory in transformers' layout. `locate` never uses the network.
+Every path returned is a directory in transformers' layout. `locate` never uses the network.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.store import Progress, silent
 
 _CONVERSION = 3
 """Part of the key of converted models: raise it when the converted files change."""
@@ -20,7 +20,7 @@ _CONVERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class ModelDirectories:
-    """Directories of a preset's models; `draft` is None where the drafter is no second model."""
+    """Directories of a preset's models; `draft` is None where the drafter needs no model."""
 
     target: Path
     draft: Path | None
@@ -53,11 +53,11 @@ def fetch(
     verify: bool = False,
     tokenizer: bool = True,
 ) -> Path:
-    """The model's directory, fetched (and converted) where it is not on this machine.
+    """The model's directory, fetched (and converted) unless it is on this machine.
 
-    `name` is what the user calls the preset, for the commands that errors suggest. HF_HUB_OFFLINE counts as
-    `offline`. `verify` also checks the contents of converted files, and rebuilds damaged ones. `tokenizer` says whether
-    one is needed: drafts go without. ModelError: it cannot be had, and why; FitError: the disk is too full.
+    `name` is the preset's, for the commands that errors suggest. HF_HUB_OFFLINE counts as `offline`. `verify` also
+    checks the contents of converted files, and rebuilds damaged ones. `tokenizer` says whether one is needed; drafts
+    need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
     if isinstance(source, LocalSource):
@@ -68,7 +68,7 @@ def fetch(
 
 
 def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
-    """The model's directory when it is complete on this machine, else None. `tokenizer` as in `fetch`."""
+    """The model's directory if it is complete on this machine, else None. `tokenizer` as in `fetch`."""
     if isinstance(source, LocalSource):
         return source.path if hub.complete(source.path, tokenizer=tokenizer) else None
     if isinstance(source, HubSource):
@@ -78,34 +78,34 @@ def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
 
 
 def remove(source: Source) -> int:
-    """Delete what this program and the Hub cache hold of the model; returns the bytes freed.
+    """Delete the model from this program's cache and the Hub's; returns the bytes freed.
 
-    A local model and an installed wheel are the user's: they stay.
+    Local models and installed wheels are the user's, and are not deleted.
     """
-    if isinstance(source, LocalSource):
-        return 0
     if isinstance(source, HubSource):
         return hub.remove(source)
-    return store.remove(converted_directory(source)) + store.remove(pypi_source.download_directory(source))
+    return 0 if isinstance(source, LocalSource) else sum(map(store.remove, _directories(source)))
 
 
 def size_on_disk(source: Source) -> int:
-    """Bytes that the model takes on this machine now."""
-    if isinstance(source, LocalSource):
-        return store.size_on_disk(source.path)
+    """Bytes that the model occupies on this machine."""
     if isinstance(source, HubSource):
         return hub.size_on_disk(source)
-    return store.size_on_disk(converted_directory(source)) + store.size_on_disk(pypi_source.download_directory(source))
+    return sum(map(store.size_on_disk, [source.path] if isinstance(source, LocalSource) else _directories(source)))
+
+
+def _directories(source: WheelSource) -> tuple[Path, Path]:
+    return converted_directory(source), pypi_source.download_directory(source)
 
 
 def converted_directory(source: WheelSource) -> Path:
-    """Where a wheel's model is kept, converted."""
+    """The directory of a wheel's model after conversion."""
     key = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_CONVERSION}"
     return store.cache_root() / "models" / key
 
 
 def offline_by_environment() -> bool:
-    """Whether HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE says so, in the words that huggingface_hub takes for yes."""
+    """Whether HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, to a value that huggingface_hub takes for yes."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
@@ -122,7 +122,7 @@ def _converted(source: WheelSource, *, name: str, offline: bool, progress: Progr
 
         convert(pypi_source.obtain(source, name=name, offline=offline, progress=progress), into, progress=progress)
 
-    # Obtained inside the build: a second process waits here, rather than fetching what the first is about to delete.
+    # Fetched inside the build, under its lock: a second process waits here instead of fetching the file as well.
     # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
     store.build(directory, fill, need=4 * source.file_bytes, verify=verify, progress=progress)
     store.remove(pypi_source.download_directory(source))

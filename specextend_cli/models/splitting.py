@@ -1,8 +1,8 @@
-"""A model split over processes: each keeps its heads and its neurons, by the plan that transformers has for the layers.
+"""Tensor parallelism (Megatron-LM, arXiv 1909.08053, section 3): each process keeps a part of the heads and neurons.
 
-Only that plan is transformers' (`base_model_tp_plan`). Its own way of splitting needs another library, has had three
-interfaces in as many months, and wraps every product; a slice of a weight and a sum behind a layer's last products are
-all that it takes (Megatron-LM, arXiv 1909.08053, section 3).
+The plan is transformers' (`base_model_tp_plan`). Its implementation is not used: it needs another library, its
+interface changed three times in as many months, and it wraps every product, where slices of the weights and a sum after
+each row-parallel product suffice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NEEDED = {f"layers.*.self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj
 _UNSPLIT = ("replicated_with_grad_allreduce",)  # norms within a head, the same in every process
 
 
-def split(model: PreTrainedModel, crew: ProcessGroup) -> None:
-    """Leave this process's part of every layer in `model`, whose forward all processes then call together.
+def split(model: PreTrainedModel, group: ProcessGroup) -> None:
+    """Reduce every layer of `model` to this process's part; all processes then call its forward together.
 
-    Embedding, norms and output head stay whole: drafts read them. ModelError: the model has no plan, or heads that
-    cannot be shared out equally.
+    Embedding, norms and output head stay complete, because drafters read them. ModelError: the model has no plan, or
+    its heads cannot be divided equally.
     """
     from torch import nn
 
@@ -36,7 +36,7 @@ def split(model: PreTrainedModel, crew: ProcessGroup) -> None:
     if not plan.keys() >= _NEEDED or not set(plan.values()) <= {"colwise", "rowwise"}:
         raise _cannot(f"transformers has no plan of heads for {kind}", "start it as a single process")
     heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    if any(count % crew.size for count in heads):
+    if any(count % group.size for count in heads):
         counted = " and ".join(str(count) for count in dict.fromkeys(heads))
         raise _cannot(f"its layers have {counted} heads", "start as many processes as divide them")
     for name, module in model.get_decoder().named_modules():
@@ -45,17 +45,17 @@ def split(model: PreTrainedModel, crew: ProcessGroup) -> None:
             continue
         if type(module) is not nn.Linear:
             raise _cannot(f"{name} is a {type(module).__name__}", "choose a target that is not quantized")
-        _keep(module, 0 if how == "colwise" else 1, crew)
+        _keep(module, 0 if how == "colwise" else 1, group)
 
 
-def _keep(linear: nn.Linear, dimension: int, crew: ProcessGroup) -> None:
-    """One part of its outputs (dimension 0), or of its inputs (1), whose products are summed over the processes."""
+def _keep(linear: nn.Linear, dimension: int, group: ProcessGroup) -> None:
+    """Keep a part of its outputs (dimension 0), or of its inputs (1) and sum its products over the processes."""
     from torch import nn
 
     def part(tensor: Tensor) -> nn.Parameter:
-        if tensor.shape[dimension] % crew.size:
+        if tensor.shape[dimension] % group.size:
             raise _cannot(f"a layer has {tensor.shape[dimension]:,} neurons", "start as many processes as divide them")
-        own = tensor.detach().chunk(crew.size, dimension)[crew.rank]
+        own = tensor.detach().chunk(group.size, dimension)[group.rank]
         return nn.Parameter(own.clone(), requires_grad=False)
 
     linear.weight = part(linear.weight)
@@ -63,12 +63,12 @@ def _keep(linear: nn.Linear, dimension: int, crew: ProcessGroup) -> None:
     if dimension == 0:
         linear.bias = None if linear.bias is None else part(linear.bias)
         return
-    # Whoever adds it before the sum adds it more than once.
+    # Added before the sum, the bias would be counted once for each process.
     linear.register_buffer("bias_of_sum", linear.bias)
     linear.register_parameter("bias", None)
 
     def summed(_: nn.Module, __: Any, products: Tensor) -> Tensor:
-        total = crew.sum(products)
+        total = group.sum(products)
         bias: Any = linear.bias_of_sum
         return total if bias is None else total + bias
 

@@ -1,8 +1,8 @@
-"""A cache of directories, each built once: whole or not at all, whatever is killed and however many build at a time.
+"""A cache of directories, each built atomically and by one process at a time.
 
 `build(directory, fill)` lets `fill` write into a temporary directory beside the final one and renames it when it is
-complete. A lock file keeps a second process waiting, and whatever a killed one left is swept under the same lock. A
-manifest of sizes and SHA-256 sums makes later damage visible.
+complete. A second process waits for a lock file; what a killed one left is deleted under the same lock. A manifest of
+sizes and SHA-256 sums makes later damage detectable.
 """
 
 from __future__ import annotations
@@ -15,16 +15,23 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import platformdirs
 from filelock import FileLock, Timeout
 
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import FitError, ModelError
-from specextend_cli.models.json_file import read_object
-from specextend_cli.models.progress import Progress, silent
+from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""`progress(step, done, total)`, in bytes. `total` is 0 where it is not known. It may be called from a thread."""
+
+
+def silent(step: str, done: int, total: int) -> None:
+    """Report nothing: the default wherever a `Progress` is taken."""
 
 
 def cache_root() -> Path:
@@ -42,8 +49,8 @@ def build(
 ) -> Path:
     """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
 
-    `need` is what it will take on disk, in bytes: less free space is a FitError before anything is written, and so is
-    a disk that fills up on the way. Nothing is left behind when `fill` fails.
+    FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
+    `fill` fails.
     """
     with full_disk_is_a_fit_error(directory):
         create(directory.parent)
@@ -67,7 +74,7 @@ def build(
 
 
 def problem(directory: Path, *, verify: bool = False) -> str | None:
-    """What is wrong with a built directory, or None: sizes are always compared, contents only with `verify`."""
+    """What is wrong with a built directory, or None. Sizes are always compared, contents only with `verify`."""
     if not directory.is_dir():
         return "it is not there"
     try:
@@ -86,7 +93,7 @@ def problem(directory: Path, *, verify: bool = False) -> str | None:
 
 
 def remove(directory: Path) -> int:
-    """Delete a built directory and what killed builds left of it; returns the bytes freed."""
+    """Delete a built directory and the remains of killed builds; returns the bytes freed."""
     if not directory.parent.is_dir():
         return 0
     freed = size_on_disk(directory)
@@ -98,7 +105,7 @@ def remove(directory: Path) -> int:
 
 
 def size_on_disk(directory: Path) -> int:
-    """Bytes of all files under `directory`, links followed; 0 when it is not there."""
+    """Bytes of all files under `directory`, links followed; 0 if there is none."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
@@ -151,7 +158,7 @@ def _lock(directory: Path, progress: Progress) -> Iterator[None]:
 
 
 def _sweep(directory: Path) -> Path:
-    """Delete what a killed build left. Under the lock, so that no living build owns it. Returns the path, now free."""
+    """Delete the remains of a killed build, under the lock; returns the path, which is free now."""
     temporary = directory.with_name(f".{directory.name}.building")
     if temporary.exists():
         shutil.rmtree(temporary)

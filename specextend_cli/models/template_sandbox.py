@@ -1,8 +1,7 @@
-"""Jinja for chat templates that came with a checkpoint: a sandbox, in which nothing takes long or fills the memory.
+"""A Jinja sandbox for chat templates from checkpoints, with limits of time and memory.
 
-Jinja's own sandbox keeps a template from everything but its variables. It may still count to infinity, or write a
-string of a terabyte. So every value that can become large in one step is bounded, and between two steps the clock and
-the memory are looked at.
+Jinja's sandbox restricts a template to its variables, but not its running time or the size of its values. Here, the
+result of every single operation is bounded, and the clock and the memory are checked between two lines.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _SECONDS = 20.0
 _BYTES = 1 << 30
-_MOST_NUMBER = 10_000  # of an argument: a width, an indentation, a repetition
+_MOST_NUMBER = 10_000  # numeric arguments: widths, indentations, repetitions
 _MOST_LENGTH = 1_000_000  # characters or elements of a result
 _MOST_BITS = 4096
 _WIDE = re.compile(r"\d{5}|\*")  # in a format: `%99999d`, `{:>99999}`
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """As transformers sets its own up; what would become too large is a TemplateRuntimeError."""
+    """With the settings of transformers' own; TemplateRuntimeError for what would become too large."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -58,7 +57,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call(context, function, *args, **options)
 
     def wrap_str_format(self, value: Any) -> Any:
-        """Newer Jinja hands out `str.format` itself wrapped, and what it formats is no longer seen in `call`."""
+        """`str.format`, which newer versions of Jinja wrap before `call` sees it."""
         wrapped = super().wrap_str_format(value)
         _check(wrapped is None or not _WIDE.search(value.__self__))
         return wrapped
@@ -66,7 +65,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Within, a template that takes too long or too much memory ends in a TemplateRuntimeError."""
+    """A context in which a template that takes too much time or memory raises a TemplateRuntimeError."""
     deadline, most = time.monotonic() + _SECONDS, _used() + _BYTES
 
     def step(frame: FrameType, event: str, arg: object) -> Any:
@@ -86,15 +85,15 @@ def bounded() -> Iterator[None]:
 
 
 def _used() -> int:
-    """Most bytes this process has had in memory."""
+    """The largest resident size of this process so far, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose arguments are looked at; those that Jinja adds in front have no length."""
+    """A filter with checks of its arguments; those that Jinja adds in front have no length."""
 
-    @functools.wraps(function)  # Jinja's own marks on it are kept
+    @functools.wraps(function)  # keeps the attributes that Jinja sets on filters
     def checked(*args: Any, **options: Any) -> Any:
         value = next((arg for arg in args if isinstance(arg, Sized)), None)
         _check_arguments(value, function.__name__.removeprefix("do_"), args, options)

@@ -1,8 +1,8 @@
-"""Counting and encoding text with a model's own vocabulary, without transformers, torch or a network.
+"""Encoding text with a model's vocabulary, without transformers, torch or a network.
 
-Where it can be shown to give the same ids, a byte-level BPE vocabulary becomes a `tiktoken.Encoding`, several times
-faster than `tokenizers`; every other vocabulary, and the few texts on which the two might differ, go to `tokenizers`.
-Either way a document is only text: the names of special tokens in it are spelt out, never obeyed.
+A byte-level BPE vocabulary becomes a `tiktoken.Encoding`, several times faster than `tokenizers`, where both provably
+give the same ids; other vocabularies, and the few texts on which the two might differ, are left to `tokenizers`.
+Documents are text only: the spellings of special tokens in them are encoded as text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models import sentencepiece_bpe
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-# GPT-2's pattern after a split at every digit: spaces before a digit end their segment, so none stays behind for it.
+# GPT-2's pattern after a split at every digit: the spaces before a digit are a segment of their own.
 _SMOLLM = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
@@ -30,7 +30,7 @@ _LLAMA3 = (
 )
 _QWEN2 = _LLAMA3.replace("{1,3}", "")
 _KNOWN_SPLITS = {_GPT2, _LLAMA3, _QWEN2}
-"""Patterns that cover every text without gaps and mean the same to both regex engines."""
+"""Patterns that cover every text without gaps and that both regex engines read alike."""
 
 _SENTENCE_ENDS = (b".", b"!", b"?", b"\n", *(mark.encode() for mark in "\u3002\uff01\uff1f"), b"<0x0A>")
 _CLOSING = b"\"')]"
@@ -43,15 +43,15 @@ class TextEncoder:
     def __init__(self, tokenizer_json: str) -> None:
         """From the contents of a tokenizer.json; ValueError where it is none."""
         data: dict[str, Any] = json.loads(tokenizer_json)
-        text_only = _without_commands(data)
+        text_only = _without_special(data)
         self._tokenizer = parse_tokenizer(tokenizer_json if text_only is data else json.dumps(text_only))
         self._json = tokenizer_json
         self._tokenizer.encode_special_tokens = True
         self._pieces = _byte_pieces(data)
         self._special = {token["id"] for token in data["added_tokens"] if token["special"]}
         self._added = {token["id"]: token["content"].encode() for token in data["added_tokens"]}
-        self.commands = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
-        """The spellings that `encode_prompt` obeys."""
+        self.special_tokens = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
+        """The spellings of special tokens, which `encode_prompt` encodes as such."""
         self._nfc = data["normalizer"] is not None
         self._fast = _encoding(data, self._pieces, self._tokenizer)
         self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
@@ -68,7 +68,7 @@ class TextEncoder:
         return self._fast is not None
 
     def encode(self, text: str) -> list[int]:
-        """The ids of ordinary text. Names of special tokens in it are text; lone surrogates become U+FFFD."""
+        """The ids of text, special tokens spelled out; lone surrogates become U+FFFD."""
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -86,45 +86,45 @@ class TextEncoder:
         return len(self.encode(text))
 
     def encode_prompt(self, text: str) -> list[int]:
-        """The ids of a rendered chat template, in which the names of special tokens are commands.
+        """The ids of a rendered chat template, in which the spellings of special tokens are special tokens.
 
-        For our own words only. A document goes through `encode`, between the ids of what stands around it.
+        Not for documents, which go through `encode`.
         """
-        ids: list[int] = self._obedient.encode(text, add_special_tokens=False).ids
+        ids: list[int] = self._with_special.encode(text, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens left out. Incomplete characters become U+FFFD."""
         if not self._pieces:
-            text: str = self._obedient.decode(list(ids), skip_special_tokens=True)
+            text: str = self._with_special.decode(list(ids), skip_special_tokens=True)
             return text
         pieces = (self._pieces.get(number) or self._added[number] for number in ids if number not in self._special)
         return b"".join(pieces).decode("utf-8", "replace")
 
     @cached_property
     def sentence_ends(self) -> frozenset[int]:
-        """The ids whose text ends a sentence, as far as one token can tell: a full stop, or the end of a line."""
+        """The ids whose text ends a sentence, as far as one token tells: a full stop, or the end of a line."""
         spelt = self._pieces or {number: token.encode() for token, number in self._tokenizer.get_vocab().items()}
         return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
 
     @cached_property
-    def _obedient(self) -> Tokenizer:
+    def _with_special(self) -> Tokenizer:
         return _shared(self._json)
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """The model's `tokenizers.Tokenizer`, which obeys special tokens; ModelError where it has no readable tokenizer."""
+    """The model's `tokenizers.Tokenizer`, special tokens included; ModelError where it has no readable tokenizer."""
     with _readable(directory):
         return _shared(read_tokenizer(directory))
 
 
-@lru_cache(maxsize=2)  # a vocabulary takes a tenth of a second, and a run asks for the same twice
+@lru_cache(maxsize=2)  # parsing a vocabulary takes 0.1 s, and a run needs the same one twice
 def _shared(tokenizer_json: str) -> Tokenizer:
     return parse_tokenizer(tokenizer_json)
 
 
 def read_tokenizer(directory: Path) -> str:
-    """The contents of the model's tokenizer.json, made from its tokenizer.model where that is all there is."""
+    """The contents of the model's tokenizer.json, converted from its tokenizer.model if there is no other."""
     file, model = directory / "tokenizer.json", directory / "tokenizer.model"
     if model.is_file() and not file.is_file():
         return sentencepiece_bpe.tokenizer_json(model.read_bytes())
@@ -150,10 +150,10 @@ def parse_tokenizer(tokenizer_json: str) -> Tokenizer:
     return tokenizer
 
 
-def _without_commands(data: dict[str, Any]) -> dict[str, Any]:
-    """The tokenizer without its added tokens that are commands but not marked special, such as `<think>`.
+def _without_special(data: dict[str, Any]) -> dict[str, Any]:
+    """The tokenizer without added tokens such as `<think>`, which act as special tokens and are not marked as such.
 
-    Those marked special are switched off by `encode_special_tokens`. Runs of spaces, which some vocabularies add, stay.
+    Those marked special are disabled by `encode_special_tokens`. Added runs of spaces stay.
     """
     added = data["added_tokens"]
     kept = [token for token in added if token["special"] or not token["content"].strip()]
@@ -161,7 +161,7 @@ def _without_commands(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _byte_pieces(data: dict[str, Any]) -> dict[int, bytes]:
-    """id -> bytes of a byte-level vocabulary, in which every byte is written as one printable character. Else empty."""
+    """id -> bytes of a byte-level vocabulary, which writes every byte as a printable character; else empty."""
     if (data["decoder"] or {}).get("type") != "ByteLevel" or data["model"]["type"] != "BPE":
         return {}
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -195,7 +195,7 @@ def _encoding(data: dict[str, Any], pieces: dict[int, bytes], tokenizer: Tokeniz
 
 
 def _pattern(pre_tokenizer: dict[str, Any]) -> str | None:
-    """One regular expression for a pre-tokenizer whose meaning is known, else None."""
+    """The regular expression of a known pre-tokenizer, else None."""
     match pre_tokenizer:
         case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}:
             return _GPT2
@@ -222,9 +222,9 @@ def _ranks(model: dict[str, Any], pieces: dict[int, bytes], tokenizer: Tokenizer
     """Bytes -> id for tiktoken, which merges by the rank of the *result*, whatever pair it is made of.
 
     `tokenizers` merges listed *pairs* in the order of the list. Within the span of a token both do the same as on the
-    token alone, since no merge crosses the span's ends. So they agree when the ids follow the order of the list, and
-    each token, alone, comes out whole: then the pair that meets in it is a listed one. Vocabularies that look whole
-    words up first (`ignore_merges`) cannot be asked that; they agree when they list every pair that makes a token.
+    token alone, since no merge crosses the span's ends. So they agree if the ids follow the order of the list and each
+    token, encoded alone, is one token: then the last pair merged in it is a listed one. Vocabularies that look up whole
+    words first (`ignore_merges`) cannot be tested so; they agree if they list every pair that makes a token.
     """
     vocab = model["vocab"]
     ranks = {piece: number for number, piece in pieces.items() if len(piece) == 1}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from specextend_cli.engine.private_files import make_private
+from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.store import cache_root
-from specextend_cli.models.weights import weight_files
 from specextend_cli.runtime.threads import are_chosen
 from specextend_cli.summarize.events import Stage
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.head_settings import read_settings
+from specextend_cli.models.checkpoint import check_safetensors, damaged, weight_files
+from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.preset import Draft, LocalSource, Preset
-from specextend_cli.models.weights import check_safetensors, damaged, weight_files
 
 if TYPE_CHECKING:
     from specextend_cli.engine.head import EagleHead
@@ -40,7 +40,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
             why="--head names a directory with an EAGLE head: config.json beside its weights",
             fix="specextend train-draft makes one",
         )
-    read_settings(path)
+    HeadSettings.read(path)
     weights = weight_files(path)
     if not weights:
         raise damaged(path, "a file of weights is missing", "")

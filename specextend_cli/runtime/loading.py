@@ -37,7 +37,7 @@ def load_writer(preset: Preset, directories: Directories, choices: EngineOptions
     """
     from specextend_cli.engine.batch import slots_for
     from specextend_cli.engine.draft_gate import DraftGate
-    from specextend_cli.models.load import load_tokenizer
+    from specextend_cli.models.tokens import load_tokenizer
     from specextend_cli.summarize.text_generator import TextGenerator
 
     if shared := crew():
@@ -104,7 +104,7 @@ def _load(
     name = "" if path in own else preset.name
     try:
         with shared.one_at_a_time() if shared else nullcontext():
-            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, crew=shared)
+            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=shared)
         return LanguageModel(model, parts=shared.size if shared else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from queue import Queue
 from typing import TypeVar
 
-from specextend_cli.models.progress import Progress
+from specextend_cli.models.store import Progress
 from specextend_cli.summarize.events import Stage
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
+from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import Preset
-from specextend_cli.models.weights import weight_files
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.answer_checks import Flaw, flaw
 from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack

@@ -90,6 +90,6 @@ class PromptBuilder:
 
     def _harmless(self, value: str) -> str:
         """A title, say, that contains neither our mark nor the spelling of a control token."""
-        for spelling in (_MARK, *self.encoder.commands):
+        for spelling in (_MARK, *self.encoder.special_tokens):
             value = value.replace(spelling, f"{spelling[0]} {spelling[1:]}")
         return value

@@ -1,20 +1,18 @@
-"""The model card beside a trained head: what it is for, what it learnt from, how well it drafts."""
+"""The model card of a trained head: its purpose, its training data, its measured quality."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from specextend_cli.train.config import Distillation
 from specextend_cli.train.files import read_lines, replace_whole
-
-if TYPE_CHECKING:
-    from specextend_cli.train.distill import Distillation
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What only the caller knows: the target's name and licence, the corpus's name and licences, the machine."""
+    """Facts from the caller: the target's name and licence, the corpus's name and licences, the machine."""
 
     target: str
     target_licence: str
@@ -25,8 +23,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Figures:
-    """What the run counted: tokens in the draft's vocabulary and their share of the target's held-out answers, answers
-    and document tokens learnt from, and what the head was measured on."""
+    """Figures of the run: the size of the draft's vocabulary and its share of the tokens in the held-out answers, the
+    number of answers and of document tokens trained on, and the kind of text that the head was measured on."""
 
     vocabulary: int
     coverage: float

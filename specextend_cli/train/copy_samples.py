@@ -1,8 +1,7 @@
-"""Answers that nobody had to write: passages quoted from the text that was asked about, for a head to learn copying.
+"""Copy samples: prompts whose answer is made of passages of their document, so that the head learns to copy.
 
-What a target writes about a text is mostly its own words, and a head trained on that alone does not learn to look at
-the text. Quoting it costs one reading, and the target, which is good at going on with what it has read, says itself
-how sure it would have been of every token.
+The target's answers are mostly its own words, and a head trained on them alone does not learn to attend to the
+document. A copy sample needs no generation: one forward of the target gives its distribution at every token.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from specextend_cli.train.samples import Frame, Sample, cut
 _SHORTEST, _LONGEST = 4, 96  # tokens of a passage
 
 
-def quotes(
+def copy_samples(
     documents: Sequence[Sequence[int]], frame: Frame, lengths: Sequence[int], tokens: int, count: int, seed: int
 ) -> list[Sample]:
-    """`count` prompts about excerpts of `lengths`, the shorter the more often, answered by `tokens` of quotations."""
+    """`count` prompts about excerpts of `lengths`, shorter ones more often, each with `tokens` of passages."""
     usable = [length for length in lengths if any(len(document) >= length for document in documents)]
     order = random.Random(seed)
     drawn = order.choices(usable, [1 / length for length in usable], k=count)
@@ -29,14 +28,14 @@ def quotes(
         for excerpt in cut(fitting, (length,), drawn.count(length), seed + length):
             prompt = frame.around(excerpt)
             said = _quoted(excerpt, frame.leads, tokens, order)
-            # As in answers: what follows the last token is known without it.
+            # As in answers: the last token is no input of the head.
             samples.append(Sample([*prompt, *said[:-1]], len(prompt) - 2, output=len(prompt)))
     order.shuffle(samples)
     return samples
 
 
 def _quoted(excerpt: Sequence[int], leads: Sequence[Sequence[int]], tokens: int, order: random.Random) -> list[int]:
-    """Passages in random order, of lengths that are as often short as long, some of them introduced."""
+    """Passages in random order, their lengths log-uniform, each after one of `leads`."""
     said: list[int] = []
     while len(said) < tokens:
         said += order.choice(leads) if leads else ()

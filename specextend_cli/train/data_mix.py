@@ -1,26 +1,23 @@
-"""What a head learns from and what it is measured on, of the documents and the target's answers."""
+"""The samples to train on and to measure on: answers of the target, document text, copy samples."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from specextend_cli.train.copy_samples import quotes
+from specextend_cli.train.config import Distillation
+from specextend_cli.train.copy_samples import copy_samples
 from specextend_cli.train.samples import Frame, Sample, cut
 
-if TYPE_CHECKING:
-    from specextend_cli.train.distill import Distillation
-
-_HELD_QUOTES = 8
+_HELD_OUT_COPIES = 8
 _TEXTS = 64  # plain texts, at least
 
 
-def kinds_of(
+def training_mix(
     answers: Sequence[Sample], documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation
 ) -> list[tuple[float, list[Sample]]]:
-    """Answers, plain text and quotes, each with its share of the draws.
+    """Answers, plain text and copy samples, each with its share of the draws.
 
-    Plain text is, first of all, that of the prompts: what the target thought of it is known already.
+    Plain text starts with the prompts of the answers, whose hidden states are on disk already.
     """
     seed = plan.schedule.seed + 3
     prompts = list({answer.states[:1]: _prompt(answer) for answer in answers if answer.states}.values())
@@ -29,33 +26,29 @@ def kinds_of(
     return [
         (max(1 - plan.text - plan.quotes, 0.0), list(answers)),
         (plan.text, [*prompts, *(Sample(tokens, 0) for tokens in excerpts)]),
-        (plan.quotes, _quoting(documents, frame, plan, plan.quotations, seed + 3)),
+        (plan.quotes, copy_samples(documents, frame, plan.lengths, plan.quoted, plan.quotations, seed + 3)),
     ]
 
 
-def _quoting(
-    documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation, count: int, seed: int
-) -> list[Sample]:
-    return quotes(documents, frame, plan.lengths, plan.quoted, count, seed)
-
-
-def held_quotes(documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation) -> list[Sample]:
-    """Quotes that are never trained on."""
-    return _quoting(documents, frame, plan, _HELD_QUOTES, plan.schedule.seed + 5) if plan.quotes else []
+def held_out_copies(documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation) -> list[Sample]:
+    """Copy samples that are never trained on."""
+    if not plan.quotes:
+        return []
+    return copy_samples(documents, frame, plan.lengths, plan.quoted, _HELD_OUT_COPIES, plan.schedule.seed + 5)
 
 
 def _prompt(answer: Sample) -> Sample:
-    """What an answer answers, as text to learn from."""
+    """The prompt of an answer as plain text."""
     return Sample(answer.tokens[: answer.start + 2], 0, answer.states[:1])
 
 
-def held_excerpts(documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
-    """Plain text that is never trained on, no more rows of each than training reads."""
+def held_out_excerpts(documents: Sequence[Sequence[int]], plan: Distillation) -> list[Sample]:
+    """Plain text that is never trained on, with as many rows of loss as in training."""
     excerpts = cut(documents, plan.lengths, plan.held_out, plan.schedule.seed + 4)
     return [Sample(tokens, max(len(tokens) - 1 - plan.schedule.rows, 0)) for tokens in excerpts]
 
 
-def prompts_of(
+def sample_prompts(
     documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation, number: int, seed: int
 ) -> list[list[int]]:
     """Prompts in batches of one length, so that a batch needs no padding."""

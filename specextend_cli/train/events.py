@@ -1,4 +1,4 @@
-"""What training tells its consumers."""
+"""Events of a training run."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """On held-out answers: `agreement` with the target's likeliest token by depth, given the answer's own tokens.
+    """A measurement on held-out answers: `agreement` with the target's most likely token, by depth.
 
-    `quoted` is on held-out quotes, where there are some, what `accepted` is on answers: it estimates the mean accepted
-    length of a chain as deep as the unroll, bonus included. It is teacher-forced: every depth is fed the answer's own
-    tokens, where drafting would be fed what the head drafted before; and a run grows trees. What it accepts is near the
-    estimate, not equal to it.
+    `accepted` estimates the mean accepted length of a chain as deep as the unroll, bonus included; `quoted` is the same
+    on held-out copy samples, None without any. The estimate is teacher-forced: every depth is fed the answer's own
+    tokens, not the head's drafts, and no tree is grown. The accepted length in use is near it, not equal to it.
     """
 
     step: int

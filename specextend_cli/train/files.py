@@ -1,4 +1,4 @@
-"""Files of a run that may be killed at any time: replaced whole or not at all, or grown line by line."""
+"""Files of a run that may be killed at any time: replaced atomically, or appended line by line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def replace_whole(path: Path, content: bytes | str) -> None:
-    """Write beside `path`, then put it there: whoever reads finds the old file or the new one, never half of one."""
+    """Replace `path` atomically: a reader finds the old file or the new one, never a part."""
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content.encode() if isinstance(content, str) else content)
     partial.replace(path)
 
 
 def read_lines(path: Path) -> list[Any]:
-    """The JSON of all whole lines; a torn last line is cut off the file. A file that is not there has none."""
+    """The JSON of all complete lines; an incomplete last line is cut off the file. A missing file has none."""
     if not path.exists():
         return []
     records, whole = [], 0
@@ -26,12 +26,12 @@ def read_lines(path: Path) -> list[Any]:
         records.append(json.loads(line))
         whole += len(line)
     with path.open("ab") as file:
-        file.truncate(whole)  # or the next line would be glued to the torn one
+        file.truncate(whole)  # else the next line would be appended to the incomplete one
     return records
 
 
 def add_lines(path: Path, records: Iterable[object]) -> None:
-    """Add one line of JSON each, and flush."""
+    """Append one line of JSON each."""
     with path.open("ab") as file:
         for record in records:
             file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The target's states on disk: it reads each text once, however often the head learns from it."""
+"""The target's hidden states on disk, so that it reads each text once however often the head trains on it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Span: TypeAlias = tuple[int, int]
 
 
 class StateFile:
-    """Rows [width] of one dtype, grown at the end to at most `limit` bytes; a killed run's torn row is dropped.
+    """Rows [width] of one dtype, appended up to `limit` bytes; an incomplete last row of a killed run is dropped.
 
-    Who keeps a span of it knows what it is of; of `texts` that nobody else notes, the file beside it does.
+    Callers of `append` keep the span that it returns; texts given to `keep` are indexed in a file beside it.
     """
 
     def __init__(self, path: Path, width: int, dtype: torch.dtype, *, limit: int) -> None:
@@ -34,7 +34,7 @@ class StateFile:
         self._texts_path = path.with_suffix(".texts.jsonl")
         lines = read_lines(self._texts_path)
         whole = [line for line in lines if self.holds([line[1:]])]
-        if len(whole) < len(lines):  # or rows yet to come would be taken for those that are lost
+        if len(whole) < len(lines):  # else later rows would be taken for the lost ones
             self._texts_path.unlink()
             add_lines(self._texts_path, whole)
         self._texts: dict[str, Span] = {text: (first, count) for text, first, count in whole}
@@ -44,30 +44,30 @@ class StateFile:
         return (self.rows + rows) * self.row_bytes <= self.limit
 
     def holds(self, spans: Sequence[Span]) -> bool:
-        """Whether the rows of all spans are there: a finished run has removed them."""
+        """Whether the rows of all spans are there; a finished run has removed them."""
         return all(first + count <= self.rows for first, count in spans)
 
     def find(self, tokens: Sequence[int]) -> Span | None:
-        """Where the states of this text lie, if `keep` kept them."""
+        """The span of this text's states, None if `keep` did not store them."""
         span = self._texts.get(_name(tokens))
         return span if span is not None and self.holds([span]) else None
 
     def keep(self, tokens: Sequence[int], states: Tensor) -> None:
-        """Keep the states of a text while there is room, to be found by its tokens."""
+        """Store the states of a text while there is room; `find` finds them by its tokens."""
         if self.has_room(len(states)):
             span = self.append(states)
             self._texts[_name(tokens)] = span
             add_lines(self._texts_path, [[_name(tokens), *span]])
 
     def remove(self) -> None:
-        """Give the space back."""
+        """Delete the files."""
         self.path.unlink(missing_ok=True)
         self._texts_path.unlink(missing_ok=True)
         self._texts = {}
         self.rows = 0
 
     def append(self, states: Tensor) -> Span:
-        """Keep states [n, width]."""
+        """Append states [n, width]; returns their span."""
         raw = states.to(self.dtype).cpu().contiguous().view(torch.uint8).numpy()
         with self.path.open("ab") as file:
             file.write(raw.tobytes())
@@ -76,7 +76,7 @@ class StateFile:
         return span
 
     def read(self, spans: Sequence[Span]) -> Tensor:
-        """The rows of all spans, one after the other, [sum, width]."""
+        """The rows of all spans in order, [sum, width]."""
         parts = []
         for first, count in spans:
             raw = np.fromfile(self.path, np.uint8, count * self.row_bytes, offset=first * self.row_bytes)

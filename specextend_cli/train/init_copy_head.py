@@ -1,9 +1,9 @@
-"""Copying, wired before the first lesson: a part of a newborn head's attention finds where a token stood before.
+"""Initialization of one attention head as an induction head (arXiv 2209.11895), which copies from the context.
 
-Row j of an EAGLE-3 head has the target's states at token j and the embedding of token j + 1. If keys are what states
-say of token j, and queries the embedding of the token just given, attention finds where that token stood before; if
-values are embeddings, it brings what came next there: an induction head (arXiv 2209.11895), which models take long to
-form. All it needs are linear maps, and those are solved for here.
+Row j of an EAGLE-3 head has the target's states at token j and the embedding of token j + 1. With keys that encode
+token j, read from the states, and queries that encode the token just given, attention finds earlier occurrences of that
+token; with embeddings as values, it returns the token that followed. Training takes long to find this; the linear maps
+are solved for here.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch import Tensor
 
 from specextend_cli.engine.head import EagleHead
 
-_ENERGY = 0.05  # of the code in the fused state, beside what else it holds
-_GAIN = 4.0  # of what is copied, beside the state
-_SHARP = 1.0  # of attention: 1 makes a token's score with itself the number of the code's dimensions
-_REACH = 512  # tokens over which RoPE must leave a code's dimensions as they are
+_ENERGY = 0.05  # share of the fused state's energy that the code of the token gets
+_GAIN = 4.0  # size of what is copied, relative to the state
+_SHARP = 1.0  # of attention: at 1, a token's score with itself is the number of the code's dimensions
+_REACH = 512  # tokens over which RoPE must hardly rotate the code's dimensions
 
 
 @torch.no_grad()
 def init_copy_head(head: EagleHead, tokens: Tensor, features: Tensor) -> None:
-    """Make the last key head of `head` copy. It learns what states look like from tokens [n] and their features [n, w].
+    """Turn the last key head of `head` into an induction head, fitted on tokens [n] with features [n, width].
 
-    Nothing happens where the head has no key head to spare, or RoPE leaves it no dimension.
+    Nothing changes where the head has a single key head, or no dimension that RoPE rotates slowly enough.
     """
     config, size = head.config, head.config.head_dim
     slow = (head.frequencies * _REACH < 0.75).nonzero().squeeze(-1).cpu()
@@ -44,7 +44,7 @@ def init_copy_head(head: EagleHead, tokens: Tensor, features: Tensor) -> None:
     fused = head.fuse(features)
     level = float(fused.square().mean(-1).sqrt().median())
     output = head.lm_head.weight * head.norm.weight  # type: ignore[operator]
-    unused = _axes(fused)[0][: len(dims)]  # directions in which states hardly differ
+    unused = _axes(fused)[0][: len(dims)]  # directions in which states vary least
     spread = level * math.sqrt(config.hidden * _ENERGY / len(dims))
     early = features[:, : config.target_hidden]
     said = _regression(early, embeddings[tokens] @ look.T)
@@ -59,7 +59,7 @@ def init_copy_head(head: EagleHead, tokens: Tensor, features: Tensor) -> None:
     )
     attention.v_proj.weight[keys][:, : config.hidden] = bring / embedding_norm
     code = embeddings[head.vocabulary] @ bring.T
-    towards = _regression(output, code).T  # what makes logits the products of two tokens' codes
+    towards = _regression(output, code).T  # makes logits the products of two tokens' codes
     towards *= _GAIN * level * math.sqrt(config.hidden) / group / (code @ towards).norm(dim=-1).mean()
     for rows in queries:
         attention.q_proj.weight[rows] = 0
@@ -72,13 +72,13 @@ def _normed(rows: Tensor, eps: float) -> Tensor:
 
 
 def _axes(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The directions [d, d] in which rows [n, d] vary, least first, and how much they do, [d]."""
+    """Principal directions [d, d] of rows [n, d], least variance first, and their standard deviations [d]."""
     squares, directions = torch.linalg.eigh(rows.T @ rows / len(rows))
     return directions.T, squares.clamp(min=1e-12).sqrt()
 
 
 def _codes(rows: Tensor, *sizes: int) -> list[Tensor]:
-    """Matrices [size, d] that tell rows [n, d] apart: of their main directions, made equally strong and mixed."""
+    """Matrices [size, d] that distinguish rows [n, d]: their main directions, whitened and randomly rotated."""
     directions, spread = _axes(rows)
     number = max(sum(sizes), len(spread) // 3)
     white = directions[-number:] / spread[-number:, None]
@@ -87,7 +87,7 @@ def _codes(rows: Tensor, *sizes: int) -> list[Tensor]:
 
 
 def _regression(rows: Tensor, wanted: Tensor) -> Tensor:
-    """The map [d, k] that takes rows [n, d] nearest to wanted [n, k]."""
+    """Ridge regression: the map [d, k] from rows [n, d] to wanted [n, k]."""
     squares = rows.T @ rows
     ridge = 1e-3 * squares.diagonal().mean() * torch.eye(len(squares)).to(squares)
     solved: Tensor = torch.linalg.solve(squares + ridge, rows.T @ wanted)

@@ -1,7 +1,6 @@
-"""A head before its first lesson: the target's own last layer, norm and output rows, reading the target's late state.
+"""Initialization of an EAGLE-3 head: the target's last layer, norm and output rows, reading the target's late state.
 
-Reading the target's last layers from a late state, it starts as a rough guess of the token just written instead of
-noise; what it has to learn is to look one further, with that token in hand.
+Such a head starts near the target's own prediction of the token just written; training teaches it the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 
-_THETA = 1e6  # RoPE's base, at least: half of the dimensions then match contents over a thousand tokens
+_THETA = 1e6  # least base of RoPE: half of the dimensions then rotate little over a thousand tokens
 _ATTENTION = {f"self_attn.{part}_proj.weight" for part in "qkvo"}
 
 
@@ -23,7 +22,7 @@ _ATTENTION = {f"self_attn.{part}_proj.weight" for part in "qkvo"}
 def init_head(
     lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ...], *, max_position: int
 ) -> EagleHead:
-    """A trainable head in float32 for `lm`, writing the tokens `vocabulary` [draft vocabulary], ascending.
+    """A trainable head in float32 for `lm`, whose output tokens are `vocabulary` [draft vocabulary], ascending.
 
     ModelError for a target without the parts of a Llama: a gated MLP, RMS norms, RoPE.
     """
@@ -67,9 +66,9 @@ def init_head(
     decoder: Any = model.get_decoder()
     own = {name: tensor.float().cpu() for name, tensor in decoder.layers[-1].state_dict().items()}
     if {name for name in own if name.startswith("self_attn.")} != _ATTENTION:
-        # Biases, norms of queries and keys, fused projections: weights that mean something else without them.
+        # With biases, norms of queries and keys or fused projections, the weights alone would mean something else.
         own = {name: tensor for name, tensor in own.items() if not name.startswith("self_attn.")}
-    centre = 1.0 if str(target.model_type).startswith("gemma") else 0.0  # Gemma stores its norms less one
+    centre = 1.0 if str(target.model_type).startswith("gemma") else 0.0  # Gemma stores norm weights minus one
     layers: Any = head.layers
     for name, tensor in layers[0].state_dict().items():
         source = own.get("input_layernorm.weight" if name == "hidden_norm.weight" else name)
@@ -85,7 +84,7 @@ def init_head(
 
 
 def _check_output(lm: LanguageModel) -> None:
-    """ModelError unless logits are the output head's product with the last state: training computes them so."""
+    """ModelError unless logits are the output head applied to the last state, as training computes them."""
     two = torch.arange(2, device=lm.device)
     out = lm.forward(two, two, lm.new_cache(2), features=(lm.layers,))
     ours = lm.model.get_output_embeddings()(out.features)

@@ -1,8 +1,8 @@
-"""Cross-entropy to the target's choices over few of the draft's tokens: those that matter, and a sample of the rest.
+"""Cross-entropy to the target's distribution over a part of the draft's vocabulary: likely tokens, and a sample.
 
-The output head is most of a small draft, and most of its rows tell a text nothing. So every text is learnt from by the
-tokens that its target thinks of, exactly, and by a few of the others, each standing for many: importance sampling,
-which estimates their sum without bias, and its logarithm a little low.
+The output head is most of a small draft, and most of its rows do not matter for a given text. The tokens to which the
+target gives most probability are used exactly; the others are represented by a random sample with weights. This
+importance sampling estimates their sum without bias, and its logarithm slightly low.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well a head drafts, on what it never learnt from: answers and quotes, apart."""
+"""The quality of a head on held-out answers and, separately, held-out copy samples."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 import torch
 
-from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
-from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
+from specextend_cli.train.target_logits import TargetReader
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What a head is measured on, apart: answers and, where there are some, quotes.
+    """Held-out answers and copy samples (`quotes`).
 
-    `share` is that of the quotes in the score by which the best head is chosen; the rest is the answers'.
+    `share` is the weight of the copy samples in the score that the best head has; the answers have the rest.
     """
 
     answers: Sequence[Sample]
@@ -28,32 +25,27 @@ class HeldOut:
     share: float = 0.0
 
     def score(self, accepted: float, quoted: float | None) -> float:
-        """The mean of both accepted lengths."""
+        """The weighted mean of both accepted lengths."""
         return accepted if quoted is None else (1 - self.share) * accepted + self.share * quoted
 
 
 @torch.no_grad()
 def validate(
-    lm: LanguageModel,
-    head: EagleHead,
-    samples: Sequence[Sample],
-    steps: int,
-    file: StateFile | None = None,
-    sampling: Sampling | None = None,
+    target: TargetReader, head: EagleHead, samples: Sequence[Sample], steps: int
 ) -> tuple[tuple[float, ...], float]:
-    """Agreement with the target's likeliest token by depth, and about the accepted length of a chain, bonus included.
+    """Agreement with the target's most likely token by depth, and the estimated accepted length, bonus included.
 
-    An estimate, teacher-forced: each depth is fed the sample's own tokens, not those that the head drafted before it.
+    The estimate is for chains of `steps` drafts, and teacher-forced: each depth is fed the sample's own tokens.
     """
     right = torch.zeros(steps)
     rows = torch.zeros(steps)
     chains, starts = 0.0, 0
     for sample in samples:
-        states = states_of(lm, head, sample, file)
-        likeliest = targets_of(lm, sample, states, sampling).argmax(-1).cpu()
+        states = target.states(sample)
+        likeliest = target.logits(sample, states).argmax(-1).cpu()
         hits = []
-        for step, out in enumerate(unrolled(lm, head, sample, states, steps)):
-            with precision(lm):
+        for step, out in enumerate(target.unroll(head, sample, states, steps)):
+            with target.precision:
                 logits = head.lm_head(out)
             hit = (head.vocabulary[logits.argmax(-1)].cpu() == likeliest[step:]).float()
             right[step] += hit.sum()
@@ -71,12 +63,12 @@ def validate(
 
 
 def fitting(samples: Sequence[Sample], unroll: int) -> list[Sample]:
-    """Those in which `unroll` steps fit."""
+    """The samples that are long enough for `unroll` steps."""
     return [sample for sample in samples if sample.rows >= unroll]
 
 
 def too_short(purpose: str, unroll: int) -> InputError:
-    """What is raised where none fit."""
+    """The error for no sample being long enough."""
     return InputError(
         f"there is no text {purpose}",
         why=f"{unroll} steps of training do not fit into any answer or excerpt",

@@ -1,7 +1,7 @@
-"""What a directory was begun with, in its plan.json: a run goes on only where it would have begun the same.
+"""The fingerprint of a run in its plan.json: a run resumes only with the target, corpus and prompt that it began with.
 
-Answers, vocabulary and checkpoint of one target, corpus or prompt say nothing about another; mixed, they would train
-without an error and draft badly. Time and steps are no part of it: a run may be given more of them.
+State of different runs, mixed, would train without an error and draft badly. Time and steps are no part of the
+fingerprint: a run may be given more of them.
 """
 
 from __future__ import annotations
@@ -10,22 +10,20 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
+from specextend_cli.train.config import Distillation
 from specextend_cli.train.files import replace_whole
 from specextend_cli.train.samples import Frame
-
-if TYPE_CHECKING:
-    from specextend_cli.train.distill import Distillation
 
 _OPENING = 64  # tokens of each document that the digest reads
 
 
-def claim(
+def check_fingerprint(
     work: Path,
     lm: LanguageModel,
     documents: Sequence[Sequence[int]],
@@ -33,7 +31,7 @@ def claim(
     plan: Distillation,
     feature_layers: Sequence[int],
 ) -> None:
-    """Note in `work` what the run is of; UsageError where an earlier run there was of something else."""
+    """Write the fingerprint into `work`; UsageError where an earlier run there has another."""
     path = work / "plan.json"
     now = {
         "target": _target(lm),
@@ -74,7 +72,7 @@ def _target(lm: LanguageModel) -> dict[str, Any]:
 
 
 def _digest(documents: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Cheap: how much text there is, and how each document begins."""
+    """A cheap digest: the amount of text, and the beginning of each document."""
     openings = sha256()
     for document in documents:
         opening = np.asarray(document[:_OPENING], dtype="<i8")
@@ -83,7 +81,7 @@ def _digest(documents: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 
 def _weights(directory: Path | None) -> str | None:
-    """Of the head that training goes on from."""
+    """A digest of the head that training continues from."""
     if directory is None:
         return None
     files = sorted(file for file in directory.iterdir() if file.suffix in (".safetensors", ".bin"))
@@ -99,7 +97,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _difference(name: str, before: object, now: object) -> str:
-    """In words; of a prompt's tokens and a digest nobody wants to read more than that they differ."""
+    """In words; the tokens of a prompt and a digest of documents are not spelled out."""
     if name in ("documents", "prompt"):
         return f"the {name} differ" if name == "documents" else "the prompt differs"
     if isinstance(before, dict) and isinstance(now, dict):

@@ -1,4 +1,4 @@
-"""What a head is trained on: a sequence of tokens, and the part of it whose continuation it must learn to guess."""
+"""Training samples: tokens, and the part of them that the loss counts; and the corpus that they come from."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from specextend_cli.errors import InputError
 class Sample:
     """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`).
 
-    `states` are where the target's states at these tokens lie on disk, if they do (see `StateFile`). Of an answer,
-    `output` is where it begins: from there on the target's choice is bound by how it is asked to choose.
+    `states` are the spans of the target's states on disk, if they are there (see `StateFile`). `output` is where an
+    answer begins: from there on, sampling penalties apply to the target's logits.
     """
 
     tokens: list[int]
@@ -28,16 +28,13 @@ class Sample:
 
     @property
     def rows(self) -> int:
-        """Rows whose continuation is known; each makes one prediction in the first step."""
+        """Rows of loss in the first step: those from `start` whose next token is known."""
         return len(self.tokens) - 1 - self.start
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The prompt around a document, as token ids: what the target is asked when it is used.
-
-    `leads` are ways to introduce a quotation.
-    """
+    """The prompt around a document, as token ids, as it is in use. `leads` introduce the passages of copy samples."""
 
     before: list[int]
     after: list[int]
@@ -49,7 +46,7 @@ class Frame:
 
 
 class Mixture:
-    """Samples of several kinds: a share of the draws is of each, and of each kind all come before one comes again."""
+    """Draws samples of several kinds by their shares; every sample of a kind is drawn before one is drawn again."""
 
     def __init__(self, kinds: Sequence[tuple[float, Sequence[Sample]]], order: random.Random) -> None:
         self.kinds = [(share, kind) for share, kind in kinds if share > 0 and kind]
@@ -68,7 +65,7 @@ class Mixture:
 def read_corpus(path: Path, *, apart: Path | None = None) -> Iterator[str]:
     """Texts of a JSONL[.gz] file (field `text`), of a text file, or of every such file in a directory, in order.
 
-    What lies in the directory `apart`, where the results of training go, is left out. InputError: nothing there, a file
+    Files in the directory `apart`, where the results of training go, are left out. InputError: nothing there, a file
     that cannot be read, or a line that is not JSON with a `text`.
     """
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]

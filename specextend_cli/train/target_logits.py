@@ -1,9 +1,9 @@
-"""What the target has to say about a sample: its states, which the head reads, and its choices, which it learns."""
+"""The target's hidden states at a sample, which the head reads, and its logits there, which the head learns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,44 +18,55 @@ from specextend_cli.train.samples import Sample
 from specextend_cli.train.unroll import unroll
 
 
-def states_of(lm: LanguageModel, head: EagleHead, sample: Sample, file: StateFile | None) -> Tensor:
-    """The target's states at all of the sample's tokens, read from `file` or kept there."""
-    if file is not None:
-        found = file.find(sample.tokens)
-        spans = sample.states or ((found,) if found else ())
-        if spans and file.holds(spans):
-            return file.read(spans)[: len(sample.tokens)].to(lm.device)
-    states = read_states(lm, torch.tensor(sample.tokens, device=lm.device), head.config.feature_layers)
-    if file is not None and not sample.states:
-        file.keep(sample.tokens, states)
-    return states
+@dataclass(frozen=True)
+class TargetReader:
+    """Reads the target `lm` for a head that fuses `feature_layers`.
+
+    In answers, the penalties of `sampling` apply to the logits. Hidden states are read from `file` where they are
+    there; else they are computed, and kept.
+    """
+
+    lm: LanguageModel
+    feature_layers: tuple[int, ...]
+    file: StateFile | None = None
+    sampling: Sampling | None = None
+
+    def states(self, sample: Sample) -> Tensor:
+        """The states [n, widths of `state_layers`] at all of the sample's tokens."""
+        if self.file is not None:
+            found = self.file.find(sample.tokens)
+            spans = sample.states or ((found,) if found else ())
+            if spans and self.file.holds(spans):
+                return self.file.read(spans)[: len(sample.tokens)].to(self.lm.device)
+        states = read_states(self.lm, torch.tensor(sample.tokens, device=self.lm.device), self.feature_layers)
+        if self.file is not None and not sample.states:
+            self.file.keep(sample.tokens, states)
+        return states
+
+    @torch.no_grad()
+    def logits(self, sample: Sample, states: Tensor) -> Tensor:
+        """The logits [rows, vocabulary] at the rows of step 0, after penalties."""
+        read = states[sample.start + 1 : len(sample.tokens), -self.lm.config.hidden_size :]
+        logits: Tensor = self.lm.model.get_output_embeddings()(read)
+        if self.sampling is not None and sample.output is not None:
+            logits = penalized(logits, sample, self.sampling)
+        return logits
+
+    def unroll(self, head: EagleHead, sample: Sample, states: Tensor, steps: int) -> list[Tensor]:
+        """The inputs of the head's output layer in every step (see `unroll`)."""
+        tokens = torch.tensor(sample.tokens, device=self.lm.device)
+        features = states[: len(tokens), : -self.lm.config.hidden_size].to(head.fc.weight.dtype)
+        with self.precision:
+            return unroll(head, tokens, features, sample.start, steps)
+
+    @property
+    def precision(self) -> torch.autocast:
+        """A context in which the head computes in bfloat16 where the target does."""
+        return torch.autocast(self.lm.device.type, dtype=torch.bfloat16, enabled=self.lm.dtype == torch.bfloat16)
 
 
-def precision(lm: LanguageModel) -> torch.autocast:
-    """The head learns in the target's number format, where that is a half."""
-    return torch.autocast(lm.device.type, dtype=torch.bfloat16, enabled=lm.dtype == torch.bfloat16)
-
-
-def unrolled(lm: LanguageModel, head: EagleHead, sample: Sample, states: Tensor, steps: int) -> list[Tensor]:
-    """What the output head reads in every step (see `unroll`)."""
-    tokens = torch.tensor(sample.tokens, device=lm.device)
-    features = states[: len(tokens), : -lm.config.hidden_size].to(head.fc.weight.dtype)
-    with precision(lm):
-        return unroll(head, tokens, features, sample.start, steps)
-
-
-@torch.no_grad()
-def targets_of(lm: LanguageModel, sample: Sample, states: Tensor, sampling: Sampling | None) -> Tensor:
-    """The target's logits [rows, vocabulary] at the rows of step 0, penalties applied."""
-    read = states[sample.start + 1 : len(sample.tokens), -lm.config.hidden_size :]
-    targets: Tensor = lm.model.get_output_embeddings()(read)
-    if sampling is not None and sample.output is not None:
-        targets = bound(targets, sample, sampling)
-    return targets
-
-
-def bound(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
-    """Logits as penalties leave them, each behind its own part of the answer: the rows are a chain of a draft tree."""
+def penalized(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
+    """Logits after penalties, each row with the answer up to it as context: the rows are a chain of a draft tree."""
     assert sample.output is not None
     tokens, behind = sample.tokens, sample.start + 2
     sampler = Sampler(replace(sampling, temperature=0.0), tokens[: sample.output], logits.device)
@@ -66,14 +77,14 @@ def bound(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
 
 
 def state_layers(feature_layers: Sequence[int], lm: LanguageModel) -> tuple[int, ...]:
-    """The states that training reads: those that the head fuses, and the last one, which the output head reads."""
+    """The layers whose states training needs: those that the head fuses, and the last, for the target's logits."""
     return (*feature_layers, lm.layers)
 
 
 def read_states(lm: LanguageModel, tokens: Tensor, feature_layers: Sequence[int]) -> Tensor:
-    """The target's states [n, widths of `state_layers`] at tokens [n], fit for training what reads them."""
+    """The target's states [n, widths of `state_layers`] at tokens [n]."""
     positions = torch.arange(len(tokens), device=lm.device)
     layers = state_layers(feature_layers, lm)
     out = lm.forward(tokens, positions, lm.new_cache(len(tokens)), logits_to_keep=1, features=layers)
     assert out.features is not None
-    return out.features.clone()  # tensors made in inference mode cannot take part in a backward pass; copies can
+    return out.features.clone()  # inference tensors cannot take part in a backward pass; copies can

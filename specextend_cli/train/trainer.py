@@ -1,4 +1,4 @@
-"""The training loop: resumable, within a budget of time, validated by what drafting needs."""
+"""The training loop: resumable, bounded in time, validated by the estimated accepted length."""
 
 from __future__ import annotations
 
@@ -16,44 +16,16 @@ from torch import Tensor
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.train.config import Schedule
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.loss import candidates, cross_entropy
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.samples import Mixture, Sample
-from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
+from specextend_cli.train.target_logits import TargetReader
 
-_BETWEEN_SAVES = 20  # times what one takes: gigabytes, for a large target's head
-_ROWS_AT_ONCE = 64  # of probabilities over the target's whole vocabulary
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast. `seconds` and `steps` (0: any number) bound the whole run, with those that it resumes.
-
-    At most `unroll` steps of training-time test, each taken with probability `decay` after the one before: in
-    expectation that weighs them, and costs a third less than to take them all. Gradients of `batch` samples make a
-    step; the rate rises over `warmup` of the run and falls to a tenth by a cosine. Every `validate` seconds the head is
-    measured, and `patience` measurements without a gain end the run; every `keep` seconds the run is kept. At most
-    `rows` rows of one sample count in the loss, over `likely` tokens of the draft's vocabulary and a sample of `others`
-    (see `loss`).
-    """
-
-    seconds: float
-    steps: int = 0
-    unroll: int = 5
-    decay: float = 0.8
-    batch: int = 4
-    rate: float = 4e-4
-    warmup: float = 0.03
-    weight_decay: float = 0.01
-    validate: float = 120.0
-    keep: float = 30.0
-    patience: int = 8
-    rows: int = 1024
-    likely: int = 2048
-    others: int = 1024
-    seed: int = 0
+_BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
+_ROWS_AT_ONCE = 64  # rows of probabilities over the target's whole vocabulary
 
 
 def train(
@@ -66,12 +38,12 @@ def train(
     file: StateFile | None = None,
     sampling: Sampling | None = None,
 ) -> Iterator[TrainEvent]:
-    """Fit `head` (float32) to the target's soft choices; the best one, by the score of `held`, is in it at the end.
+    """Fit `head` (float32) to the target's distributions; at the end it has its best weights, by the score of `held`.
 
-    `kinds` are samples, each kind with its share of the draws. In answers, the target's choices are those it has by
-    `sampling`: even mild penalties change one choice of seven, and a head that looks back can learn so. Its states are
-    read from `file` where they are there; elsewhere they are computed, and kept. The run's own state is written to
-    `checkpoint`, whole or not at all; a run that finds one goes on from it.
+    `kinds` are samples, each kind with its share of the draws. In answers, the penalties of `sampling` apply to the
+    target's logits: even mild ones change one choice of seven. The target's states are read from `file` where they are
+    there; else they are computed, and kept. The state of the run is written to `checkpoint`, atomically; a run that
+    finds one resumes from it.
     InputError: no sample, or no answer held out, is as long as the unroll.
     """
     kinds = [(share, fitting(samples, schedule.unroll)) for share, samples in kinds]
@@ -80,15 +52,15 @@ def train(
     held = replace(held, answers=fitting(held.answers, schedule.unroll), quotes=fitting(held.quotes, schedule.unroll))
     if not held.answers:
         raise too_short("to measure the head on", schedule.unroll)
-    device = lm.device
-    head.to(device)
+    target = TargetReader(lm, head.config.feature_layers, file, sampling)
+    head.to(lm.device)
     trainable = [parameter for parameter in head.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(
         trainable, lr=schedule.rate, betas=(0.9, 0.95), weight_decay=schedule.weight_decay, fused=True
     )
     run = _Progress()
     if checkpoint.exists():
-        run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # more time is another chance
+        run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # a resumed run gets all its patience again
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
     mixture = Mixture(kinds, order)
@@ -102,8 +74,8 @@ def train(
         depth = _depth(schedule, order)
         for _ in range(schedule.batch):
             sample = mixture.draw()
-            states = states_of(lm, head, sample, file)
-            loss = _loss(lm, head, _clipped(sample, schedule, order), states, depth, schedule, sampling)
+            states = target.states(sample)
+            loss = _loss(target, head, _clipped(sample, schedule, order), states, depth, schedule)
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()) / depth)
             run.tokens += len(sample.tokens)
@@ -115,7 +87,7 @@ def train(
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
         validated = None
         if run.seconds >= next_validation or _share(run, schedule) >= 1:
-            validated = _validated(lm, head, held, schedule, file, sampling, run)
+            validated = _validated(target, head, held, schedule, run)
             run.seconds = before + perf_counter() - began
             next_validation = run.seconds + schedule.validate
         if validated or run.seconds >= next_save:
@@ -143,18 +115,10 @@ class _Progress:
     best: dict[str, Tensor] | None = None
 
 
-def _validated(
-    lm: LanguageModel,
-    head: EagleHead,
-    held: HeldOut,
-    schedule: Schedule,
-    file: StateFile | None,
-    sampling: Sampling | None,
-    run: _Progress,
-) -> Validated:
-    """How well the head does, noted in `run`, which keeps the best."""
-    agreement, accepted = validate(lm, head, held.answers, schedule.unroll, file, sampling)
-    quoted = validate(lm, head, held.quotes, schedule.unroll, file, sampling)[1] if held.quotes else None
+def _validated(target: TargetReader, head: EagleHead, held: HeldOut, schedule: Schedule, run: _Progress) -> Validated:
+    """Measure the head; `run` keeps the best weights."""
+    agreement, accepted = validate(target, head, held.answers, schedule.unroll)
+    quoted = validate(target, head, held.quotes, schedule.unroll)[1] if held.quotes else None
     score = held.score(accepted, quoted)
     best = score > run.best_score
     run.since_best = 0 if best else run.since_best + 1
@@ -165,25 +129,19 @@ def _validated(
 
 
 def _loss(
-    lm: LanguageModel,
-    head: EagleHead,
-    sample: Sample,
-    states: Tensor,
-    steps: int,
-    schedule: Schedule,
-    sampling: Sampling | None,
+    target: TargetReader, head: EagleHead, sample: Sample, states: Tensor, steps: int, schedule: Schedule
 ) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, summed over the steps."""
-    wanted = _wanted(targets_of(lm, sample, states, sampling), head.vocabulary)
+    wanted = _draft_targets(target.logits(sample, states), head.vocabulary)
     chosen = candidates(wanted, schedule.likely, schedule.others)
-    read = unrolled(lm, head, sample, states, steps)
-    with precision(lm):
+    read = target.unroll(head, sample, states, steps)
+    with target.precision:
         return torch.stack(cross_entropy(read, head.lm_head.weight, wanted, chosen)).sum()
 
 
-def _wanted(targets: Tensor, vocabulary: Tensor) -> Tensor:
-    """Probabilities [rows, draft vocabulary] of the draft's tokens among all."""
-    # A few rows at a time: memory of this size is given back and cleared again every time.
+def _draft_targets(targets: Tensor, vocabulary: Tensor) -> Tensor:
+    """The target's probabilities [rows, draft vocabulary] of the draft's tokens."""
+    # A few rows at a time: larger buffers would be returned to the system, and cleared again, every time.
     return torch.cat(
         [
             (some[:, vocabulary].float() - some.float().logsumexp(-1, keepdim=True)).exp()
@@ -193,7 +151,7 @@ def _wanted(targets: Tensor, vocabulary: Tensor) -> Tensor:
 
 
 def _depth(schedule: Schedule, order: random.Random) -> int:
-    """Steps to take: one, and each further one with probability `decay`."""
+    """How many steps to unroll: one, and each further one with probability `decay`."""
     depth = 1
     while depth < schedule.unroll and order.random() < schedule.decay:
         depth += 1
@@ -201,7 +159,7 @@ def _depth(schedule: Schedule, order: random.Random) -> int:
 
 
 def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample:
-    """At most `rows` rows of loss: of longer ones, a block anywhere, with all that comes before it."""
+    """A sample with at most `rows` rows of loss: a random block of a longer one, with everything before it."""
     if sample.rows <= schedule.rows:
         return sample
     start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
@@ -209,7 +167,7 @@ def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample
 
 
 def _share(run: _Progress, schedule: Schedule) -> float:
-    """How much of the run is done."""
+    """The share of the run that is done."""
     steps = run.step / schedule.steps if schedule.steps else 0.0
     return min(max(run.seconds / schedule.seconds, steps), 1.0)
 
@@ -221,7 +179,7 @@ def _rate(share: float, warmup: float) -> float:
 
 
 def _own(head: EagleHead) -> dict[str, Tensor]:
-    """Everything but the embedding, which is the target's."""
+    """All weights but the embedding, which is the target's."""
     return {name: tensor for name, tensor in head.state_dict().items() if not name.startswith("embedding.")}
 
 

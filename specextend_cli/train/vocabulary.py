@@ -1,4 +1,4 @@
-"""The draft's vocabulary: the tokens that the target is likely to write, so that the output head stays small."""
+"""The draft's vocabulary: the most frequent tokens, so that the output head stays small."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
+
+from specextend_cli.train.samples import Sample
+
+_ANSWER_WEIGHT = 20  # weight of an answer's token in the choice of the vocabulary; a document's is 1
+
+
+def draft_vocabulary(
+    vocabulary: int, answers: Sequence[Sample], documents: Sequence[Sequence[int]], size: int, always: Sequence[int]
+) -> Tensor:
+    """The `size` tokens that occur most often in answers and documents, and those in `always`, ascending, [size]."""
+    in_answers = count((sample.tokens[sample.start + 2 :] for sample in answers), vocabulary)
+    return choose(_ANSWER_WEIGHT * in_answers + count(documents, vocabulary), size, always=always)
 
 
 def count(sequences: Iterable[Sequence[int]], vocabulary: int) -> Tensor:

@@ -12,11 +12,11 @@ import torch
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import Estimate, draft_shape, estimate, fits
 from specextend_cli.models.preset import LocalSource, Preset
 from specextend_cli.models.presets import list_presets, load_preset
+from specextend_cli.models.shape import HeadShape
 from tests.engine.tiny_heads import VARIANTS
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import LAYOUTS, angelslim

@@ -17,9 +17,9 @@ from huggingface_hub.errors import (
 
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import hub
+from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import HubSource
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
-from specextend_cli.models.weights import weight_files
 
 SOURCE = HubSource(kind="hub", repo="owner/model")
 COMMIT = "a" * 40

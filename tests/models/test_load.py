@@ -11,10 +11,11 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models import skip_init
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.load import load_model, load_tokenizer
+from specextend_cli.models.checkpoint import check_safetensors
+from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
-from specextend_cli.models.weights import check_safetensors
+from specextend_cli.models.tokens import load_tokenizer
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
 
 from .test_memory import SIZES
@@ -30,9 +31,9 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_dtype_and_attention(model: Path) -> None:
-    loaded = load_model(model, dtype="float32", attn_implementation="eager")
+    loaded = load_model(model, dtype="float32")
     assert loaded.dtype == torch.float32
-    assert loaded.config._attn_implementation == "eager"
+    assert loaded.config._attn_implementation == "sdpa"
     assert not loaded.training
     assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
 

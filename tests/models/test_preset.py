@@ -14,7 +14,7 @@ else:
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT
-from specextend_cli.models.preset_file import to_toml
+from specextend_cli.models.preset_file import to_record, to_toml
 from specextend_cli.models.presets import list_presets, load_preset, user_presets
 from specextend_cli.models.prompt_templates import fill
 
@@ -138,6 +138,9 @@ def test_keys_of_earlier_releases_are_read(tmp_path: Path, preset_text: str) -> 
         assert f'mode = "{mode}"' in shown
         assert "chunk_summary_tokens = 64" in shown
         assert not {"sentences", "note_tokens", "cut"} & set(shown.split())
+        record = to_record(preset)
+        assert (record["mode"], record["sentences"]) == (mode, word)
+        assert record["window"]["note_tokens"] == record["window"]["chunk_summary_tokens"] == 64
     with pytest.raises(UsageError, match=r"note_tokens: this is the old name of chunk_summary_tokens") as caught:
         load_preset(write(tmp_path, preset_text.replace("[window]", "[window]\nnote_tokens = 64")))
     assert caught.value.fix == "remove note_tokens"

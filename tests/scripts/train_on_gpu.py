@@ -19,12 +19,11 @@ from transformers import AutoModelForCausalLM
 
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import Asking
 from specextend_cli.train.card import Facts
-from specextend_cli.train.distill import Distillation, distill
+from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
+from specextend_cli.train.distill import distill
 from specextend_cli.train.events import Trained
 from specextend_cli.train.samples import Frame, read_corpus
-from specextend_cli.train.trainer import Schedule
 
 
 def prepare(pair: Path, corpus: Path, out: Path) -> None:
@@ -62,7 +61,7 @@ def train(args: argparse.Namespace) -> None:
             rate=args.rate,
             validate=args.validate,
         ),
-        Asking(
+        AnswerOptions(
             new_tokens=192,
             batch=args.answers,
             memory=args.memory << 30,

@@ -10,13 +10,14 @@ from transformers import GenerationConfig
 
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
+from specextend_cli.train.answers import AnswerFile, answer, unanswered
+from specextend_cli.train.config import AnswerOptions
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.target_logits import bound, read_states
+from specextend_cli.train.target_logits import penalized, read_states
 from tests.engine.tiny_models import generate, prompt, tiny
 
-GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
+GREEDY = AnswerOptions(new_tokens=6, copies=1, sampling=Sampling())
 
 
 def test_answers_without_an_end_run_to_their_length() -> None:
@@ -65,10 +66,10 @@ def test_states_that_are_gone_are_not_sought_among_others(tmp_path: Path) -> Non
     answers = AnswerFile(tmp_path / "answers.jsonl")
     answers.append([Sample([1, 2, 3], 0, ((0, 2), (2, 1)), output=2), Sample([1, 2, 4], 0, ((0, 2), (3, 1)), output=2)])
     states.append(torch.zeros(3, 2))
-    answers.forget_lost(states)
+    answers.drop_missing_states(states)
     assert [sample.states for sample in answers.read()] == [((0, 2), (2, 1)), ()]
     states.remove()
-    answers.forget_lost(states)
+    answers.drop_missing_states(states)
     states.append(torch.ones(9, 2))
     assert [sample.states for sample in answers.read()] == [(), ()]
     assert [sample.tokens for sample in answers.read()] == [[1, 2, 3], [1, 2, 4]]
@@ -112,10 +113,10 @@ def test_an_answer_is_learnt_as_it_is_chosen() -> None:
     states = read_states(lm, torch.tensor(sample.tokens), (1,))
     logits = lm.model.get_output_embeddings()(states[sample.start + 1 :, -64:])
     written = sample.tokens[sample.start + 2 :]
-    assert bound(logits, sample, sampling).argmax(-1).tolist()[:-1] == written
+    assert penalized(logits, sample, sampling).argmax(-1).tolist()[:-1] == written
     assert logits.argmax(-1).tolist()[:-1] != written
     later = replace(sample, start=sample.start + 7)  # a block of the answer, behind what it does not count
-    assert torch.equal(bound(logits[7:], later, sampling), bound(logits, sample, sampling)[7:])
+    assert torch.equal(penalized(logits[7:], later, sampling), penalized(logits, sample, sampling)[7:])
 
 
 def test_states_of_a_text_are_found_again_by_its_tokens(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from itertools import pairwise
 
-from specextend_cli.train.copy_samples import quotes
+from specextend_cli.train.copy_samples import copy_samples
 from specextend_cli.train.samples import Frame, Mixture, Sample
 from tests.engine.tiny_models import prompt
 
@@ -15,11 +15,11 @@ FRAME = Frame([1, 2], [3, 3], leads=([4, 4],))
 
 def test_an_answer_is_passages_of_its_excerpt() -> None:
     documents = [list(range(100, 400)), list(range(500, 560))]
-    samples = quotes(documents, FRAME, (50, 200), 80, 40, seed=1)
+    samples = copy_samples(documents, FRAME, (50, 200), 80, 40, seed=1)
     assert (
         samples
-        == quotes(documents, FRAME, (50, 200), 80, 40, seed=1)
-        != quotes(documents, FRAME, (50, 200), 80, 40, seed=2)
+        == copy_samples(documents, FRAME, (50, 200), 80, 40, seed=1)
+        != copy_samples(documents, FRAME, (50, 200), 80, 40, seed=2)
     )
     lengths = Counter()
     for sample in samples:
@@ -36,7 +36,9 @@ def test_an_answer_is_passages_of_its_excerpt() -> None:
 
 
 def test_a_length_that_no_document_has_is_left_out() -> None:
-    assert {len(sample.tokens) for sample in quotes([prompt(60)], FRAME, (32, 999), 8, 5, seed=0)} == {2 + 32 + 2 + 7}
+    assert {len(sample.tokens) for sample in copy_samples([prompt(60)], FRAME, (32, 999), 8, 5, seed=0)} == {
+        2 + 32 + 2 + 7
+    }
 
 
 def test_kinds_are_drawn_by_their_shares_and_every_sample_before_one_returns() -> None:

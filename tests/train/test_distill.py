@@ -23,13 +23,14 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.heads import load_head
 from specextend_cli.train import trainer
-from specextend_cli.train.answers import AnswerFile, Asking
+from specextend_cli.train.answers import AnswerFile
 from specextend_cli.train.card import Facts
-from specextend_cli.train.distill import Distillation, distill
+from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
+from specextend_cli.train.distill import distill
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, Validated, VocabularyChosen
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
-from specextend_cli.train.trainer import Schedule, _depth, train
+from specextend_cli.train.trainer import _depth, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
@@ -50,7 +51,7 @@ def plan(steps: int, **changes: object) -> Distillation:
     """Bounded by steps and answers, never by the clock; validated often."""
     schedule = Schedule(seconds=3600, steps=steps, unroll=3, batch=4, rate=3e-3, validate=0.5, rows=64, patience=99)
     settings = {
-        "asking": Asking(new_tokens=24, batch=8, copies=2),
+        "asking": AnswerOptions(new_tokens=24, batch=8, copies=2),
         "vocabulary": 60,
         "lengths": (32, 48),
         "answers": 160,

@@ -13,11 +13,11 @@ import torch
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
 from specextend_cli.train.card import Facts, Figures, write_card
-from specextend_cli.train.distill import Distillation, _seconds
+from specextend_cli.train.config import Distillation, Schedule
+from specextend_cli.train.distill import _seconds
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
-from specextend_cli.train.run_fingerprint import claim
+from specextend_cli.train.run_fingerprint import check_fingerprint
 from specextend_cli.train.samples import Frame
-from specextend_cli.train.trainer import Schedule
 from tests.engine.tiny_models import prompt, tiny
 
 FACTS = Facts("a target", "none", "random tokens", "none", "a machine")
@@ -85,10 +85,10 @@ def test_the_card_needs_no_curve_and_says_what_is_estimated(tmp_path: Path) -> N
 def test_a_directory_is_of_one_run(tmp_path: Path) -> None:
     lm, work = LanguageModel(tiny()), tmp_path / "training"
     work.mkdir()
-    claim(work, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
+    check_fingerprint(work, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
     written = (work / "plan.json").read_bytes()
     longer = replace(PLAN, schedule=replace(PLAN.schedule, seconds=120.0, steps=7))
-    claim(work, lm, DOCUMENTS, FRAME, longer, (0, 1, 2))
+    check_fingerprint(work, lm, DOCUMENTS, FRAME, longer, (0, 1, 2))
     assert (work / "plan.json").read_bytes() == written
     saved = json.loads(written)
     assert saved["target"] == {
@@ -103,7 +103,7 @@ def test_a_directory_is_of_one_run(tmp_path: Path) -> None:
 
 def test_another_run_is_refused(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
-    claim(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
+    check_fingerprint(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
     others = {
         "class Llama.*, now Qwen3": (LanguageModel(tiny("qwen3")), DOCUMENTS, FRAME, PLAN, (0, 1, 2)),
         "dtype float32, now bfloat16": (
@@ -121,9 +121,9 @@ def test_another_run_is_refused(tmp_path: Path) -> None:
     }
     for why, other in others.items():
         with pytest.raises(UsageError, match="another head") as caught:
-            claim(tmp_path, *other)
+            check_fingerprint(tmp_path, *other)
         assert re.search(why, caught.value.why), (why, caught.value.why)
         assert caught.value.fix == f"another -o DIR, or remove {tmp_path}"
     (tmp_path / "plan.json").write_text("{")
     with pytest.raises(UsageError, match="cannot tell"):
-        claim(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
+        check_fingerprint(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_shape import HeadShape
-from specextend_cli.models.head_values import check_values
+from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.heads import load_head
+from specextend_cli.models.shape import HeadShape
 from tests.engine.tiny_models import VOCABULARY, tiny
 from tests.helpers.published_heads import angelslim, bare, safeailab_1, safeailab_3, specforge, speculators, tied, yarn
 
@@ -98,7 +98,7 @@ WORDS = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, float("nan")]
 def test_sizes_are_whole_numbers(key: str, tmp_path: Path, lm: LanguageModel) -> None:
     for value in WORDS:
         with pytest.raises(ValueError, match=key):
-            check_values({key: value})
+            HeadSettings(**{key: value})
     angelslim(tmp_path)
     change(tmp_path, **{key: "64"})
     refused(tmp_path, lm, key)
@@ -114,7 +114,7 @@ def test_flags_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -
     """`bool("false")` is True."""
     for value in ("true", "no", "", 0, 1, [], {}):
         with pytest.raises(ValueError, match=flag):
-            check_values({flag: value})
+            HeadSettings(**{flag: value})
     speculators(tmp_path)
     change(tmp_path, **{flag: "false"})
     refused(tmp_path, lm, flag)

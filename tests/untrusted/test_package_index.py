@@ -121,6 +121,12 @@ def test_an_index_of_html_pages(index: Index) -> None:
     assert obtained() == CONTENT
 
 
+@pytest.mark.parametrize("page", ["", " ", "<!-- -->", "\0", "<a href=>", "<a href='http://['>", "\xff", "<" * 100_000])
+def test_a_page_without_files(index: Index, page: str) -> None:
+    index.serve("/simple/tiny-parcel/", page.encode("latin-1"), "text/html")
+    refused("")
+
+
 def test_an_index_that_names_no_hashes(index: Index) -> None:
     """What is fetched is compared with the preset's own hash all the same."""
     index.list(entry())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_settings import nested, read_settings
-from specextend_cli.models.weights import weight_files
+from specextend_cli.models.checkpoint import weight_files
+from specextend_cli.models.head_settings import HeadSettings
 
 
 def index(directory: Path, content: object) -> Path:
@@ -42,16 +42,27 @@ def test_a_broken_index_has_no_files(tmp_path: Path, content: object) -> None:
     assert weight_files(index(tmp_path, content)) == []
 
 
-def settings(directory: Path, content: dict[str, Any]) -> dict[str, Any]:
+def settings(directory: Path, content: dict[str, Any]) -> HeadSettings:
     (directory / "config.json").write_text(json.dumps(content))
-    return read_settings(directory)
+    return HeadSettings.read(directory)
 
 
-def test_settings_are_flat(tmp_path: Path) -> None:
-    read = settings(tmp_path, {"transformer_layer_config": {"a": 1, "b": 2}, "b": 3, "eagle_config": {"c": 4}})
-    assert (read["a"], read["b"], nested(read, "c", 0), nested(read, "d", 5)) == (1, 3, 4, 5)
-    read = settings(tmp_path, {"transformer_layer_config": None, "eagle_config": None})
-    assert nested(read, "c", 0) == 0
+def test_tables_of_a_heads_settings_are_joined(tmp_path: Path) -> None:
+    layer = {"hidden_size": 1, "head_dim": 2}
+    eagle = {"norm_output": True, "norm_before_fc": False, "vocab_size": 9}
+    read = settings(
+        tmp_path,
+        {
+            "transformer_layer_config": layer,
+            "head_dim": 3,
+            "eagle_config": eagle,
+            "norm_before_fc": True,
+            "fc_norm": None,
+        },
+    )
+    assert (read.hidden_size, read.head_dim, read.norm_output, read.norm_before_fc) == (1, 3, True, True)
+    assert (read.vocab_size, read.fc_norm) == (None, None)
+    assert settings(tmp_path, {"transformer_layer_config": None, "eagle_config": None}).norm_output is None
 
 
 @pytest.mark.parametrize("key", ["transformer_layer_config", "eagle_config"])
@@ -60,4 +71,3 @@ def test_tables_are_tables(tmp_path: Path, key: str, table: object) -> None:
     with pytest.raises(ModelError, match=r"config\.json") as caught:
         settings(tmp_path, {key: table})
     assert key in caught.value.why
-    assert nested({"eagle_config": table}, "c", 7) == 7

@@ -1,0 +1,124 @@
+"""Files of a checkpoint, read without trusting them: JSON of bounded size and depth, and which weights are complete.
+
+Needs neither torch nor the network.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from specextend_cli.errors import ModelError
+
+FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
+_LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+_LARGEST = 1 << 28  # bytes of JSON; the largest published vocabularies have 40 MB
+_DEEPEST = 64  # tables within tables; transformers copies configurations recursively
+_TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """The JSON object in that file. OSError; ValueError where it is no object, too large or nested too deeply."""
+    if (size := file.stat().st_size) > _LARGEST:
+        raise ValueError(f"{file.name} has {size:,} bytes, more than {_LARGEST:,}")
+    return parse_object(file.read_text(encoding="utf-8"))
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """The JSON object in a text; ValueError as `read_object`."""
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if not isinstance(data, dict):
+        raise ValueError("it is not an object")
+    level: list[Any] = [data]
+    for _ in range(_DEEPEST):
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+        if not level:
+            return data
+    raise ValueError(_TOO_DEEP)
+
+
+def reason(error: Exception) -> str:
+    """Why something was refused, in one line; of several problems that pydantic found, the first."""
+    from pydantic import ValidationError  # needed on errors only: training a new head imports no pydantic
+
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {first['msg'].removeprefix('Value error, ')}, not {first['input']!r:.60}"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The weight files of a directory, safetensors preferred; none if one is missing or their index is invalid."""
+    for stem, suffix in FORMATS:
+        single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
+        if index.is_file():
+            files = [directory / name for name in _indexed(index, suffix)]
+            if not files:
+                return []
+        else:
+            files = [single]
+        if all(file.is_file() for file in files):
+            return files
+    return []
+
+
+def _indexed(index: Path, suffix: str) -> list[str]:
+    """The file names in an index; none where it is invalid, or names anything but files beside it."""
+    try:
+        names = read_object(index)["weight_map"].values()
+        # The index is not trusted: it must not name files outside the model's directory.
+        if all(name.endswith(suffix) and Path(name).name == name for name in names):
+            return sorted(set(names))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return []
+
+
+def check_safetensors(file: Path, *, name: str = "NAME") -> None:
+    """Compare the file's size with its header, without reading the weights; ModelError where they differ."""
+    size = file.stat().st_size
+    header, length = _header(file, name)
+    try:
+        ends = [entry["data_offsets"][1] for entry in header.values()]
+        expected = 8 + length + max(ends, default=0)
+    except (LookupError, TypeError) as error:
+        raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
+    if expected != size:
+        raise damaged(file, f"{file.name} has {size:,} bytes instead of {expected:,}", name)
+
+
+def read_header(file: Path, *, name: str = "NAME") -> dict[str, Any]:
+    """The tensors of a safetensors file: name -> type, shape, offsets; ModelError where its header is invalid."""
+    return _header(file, name)[0]
+
+
+def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
+    """The header without metadata, and its length in bytes."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            if length > min(size, _LONGEST_HEADER):
+                raise ValueError("its header is cut off, or too long")
+            header = parse_object(opened.read(length))
+        return {key: entry for key, entry in header.items() if key != "__metadata__"}, length
+    except (struct.error, ValueError, AttributeError) as error:
+        raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
+
+
+def damaged(path: Path, why: str, name: str) -> ModelError:
+    """The error for damaged weights; `name` is the preset's, "" for the user's own model."""
+    return ModelError(
+        f"the weights in {path} are damaged",
+        why=why,
+        fix=f"specextend models rm {name} && specextend models pull {name}" if name else "save or copy it there again",
+    )

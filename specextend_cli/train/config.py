@@ -1,0 +1,81 @@
+"""What a caller chooses: how the target is asked, how long is trained, and what a whole run makes of what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specextend_cli.engine.config import Sampling
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """How the target is asked for answers, several `copies` to each prompt.
+
+    The first copy is decoded by `sampling`, as in use; the others at `temperature`, for variety. At most `batch`
+    answers are written at once, with at most `memory` bytes of cache.
+    """
+
+    new_tokens: int = 192
+    copies: int = 4
+    batch: int = 16
+    memory: int = 4 << 30
+    temperature: float = 0.7
+    sampling: Sampling = field(default_factory=lambda: Sampling(repetition_penalty=1.05))
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast. `seconds` and `steps` (0: any number) bound the whole run, resumed parts included.
+
+    The head is unrolled for at most `unroll` steps of training-time test, each further one with probability `decay`: in
+    expectation that weighs the depths, and costs a third less than always taking all. A step sums the gradients of
+    `batch` samples; the rate rises over the share `warmup` of the run and falls to a tenth by a cosine. The head is
+    measured every `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written
+    every `keep` seconds. The loss uses at most `rows` rows of a sample, over `likely` tokens of the draft's vocabulary
+    and a random sample of `others` (see `loss`).
+    """
+
+    seconds: float
+    steps: int = 0
+    unroll: int = 5
+    decay: float = 0.8
+    batch: int = 4
+    rate: float = 4e-4
+    warmup: float = 0.03
+    weight_decay: float = 0.01
+    validate: float = 120.0
+    keep: float = 30.0
+    patience: int = 8
+    rows: int = 1024
+    likely: int = 2048
+    others: int = 1024
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """What is trained, on what, in how much time.
+
+    `schedule.seconds` is the time of the whole run; the share `answering` of it is spent on the target's answers, of
+    which there are at most `answers`, besides the `held_out` ones that are never trained on. The share `text` of the
+    samples is plain document text; the share `quotes` is copy samples, of which there are `quotations` different ones
+    with answers of `quoted` tokens. `lengths` are the tokens of the excerpts asked about. With `init`, training
+    continues from the head in that directory, and its vocabulary and layers are kept. At most `kept_bytes` of the
+    target's hidden states are kept on disk during training; others are recomputed each time they are needed.
+    """
+
+    schedule: Schedule
+    asking: AnswerOptions = field(default_factory=AnswerOptions)
+    vocabulary: int = 16384
+    lengths: tuple[int, ...] = (512, 1024, 2048)
+    answering: float = 0.4
+    answers: int = 100_000
+    held_out: int = 16
+    text: float = 0.25
+    quotes: float = 0.3
+    quotations: int = 512
+    quoted: int = 384
+    init: Path | None = None
+    kept_bytes: int = 8 << 30
