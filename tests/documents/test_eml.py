@@ -4,7 +4,7 @@ import pytest
 from made_files import message
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.detect import detect
+from specextend_cli.documents.formats import detect
 from specextend_cli.errors import InputError
 
 SUBJECT = "The level of the river – März"

@@ -8,7 +8,7 @@ import pytest
 from made_files import epub, page
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.labels import codec
+from specextend_cli.documents.decode import codec
 
 pytestmark = pytest.mark.usefixtures("one_process")
 
