@@ -21,6 +21,7 @@ from specextend_cli.errors import InputError
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
+_OUTLINE_LEVELS = tuple("012345678")
 _GENERATIONS = 12  # styles; a longer chain of base styles is not followed
 _CONTEXT = 8  # characters before a superscript that determine its meaning
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
@@ -158,13 +159,8 @@ class _Reader:
 
     def _script(self, run: Any) -> str:
         """ "superscript", "subscript" or "", by the properties or the style of the run."""
-        found = ""
-        for part in next((child for child in run if name(child) == "rPr"), ()):
-            if name(part) == "vertAlign":
-                return _script_value(attribute(part, "val"))
-            if name(part) == "rStyle":
-                found = self._scripts.get(attribute(part, "val"), "")
-        return found
+        value = _value(run, "rPr/vertAlign", None)
+        return self._scripts.get(_value(run, "rPr/rStyle"), "") if value is None else _script_value(value)
 
     def _refer(self, kind: str, identity: str) -> None:
         note = self._notes.pop((kind, identity), None)
@@ -177,16 +173,16 @@ class _Reader:
         grid = Table()
         above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
-            before = _span(row, "trPr", "gridBefore", 0)
+            before = _span(row, "trPr/gridBefore", 0)
             cells, inner = [Cell("", before)] if before else [], []
             column = before
             for cell in _descend(row, "tc"):
                 paragraphs = (self._text(paragraph).strip() for paragraph in _descend(cell, "p"))
                 text = " ".join(text.replace("\n", " ") for text in paragraphs if text)
-                columns, merged = _span(cell, "tcPr", "gridSpan", 1), _merged(cell)
-                if merged == "continue" and not text:
+                columns, merged = _span(cell, "tcPr/gridSpan", 1), _value(cell, "tcPr/vMerge", None)
+                if merged in ("", "continue") and not text:  # merged with the cell above
                     text = above.get(column, "")
-                elif merged:
+                elif merged is not None:
                     above[column] = text if len(text) <= REPEATED else ""
                 cells.append(Cell(text, columns))
                 column += columns
@@ -226,25 +222,16 @@ def _script_styles(styles: Any | None) -> dict[str, str]:
     return found
 
 
-def _property(element: Any, properties: str, key: str) -> Any | None:
-    """A property element of a row or a cell."""
-    for child in element:
-        if name(child) == properties:
-            return next((part for part in child if name(part) == key), None)
-    return None
+def _value(element: Any, path: str, default: Any = "") -> Any:
+    """The value of the descendant at a path, as "pPr/pStyle"; the default where there is none."""
+    found = element.find("/".join("{*}" + part for part in path.split("/")))
+    return default if found is None else attribute(found, "val")
 
 
-def _span(element: Any, properties: str, key: str, otherwise: int) -> int:
+def _span(element: Any, path: str, default: int) -> int:
     """A number of grid columns."""
-    part = _property(element, properties, key)
-    value = "" if part is None else attribute(part, "val")
-    return min(int(value), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else otherwise
-
-
-def _merged(cell: Any) -> str:
-    """ "restart" for the first of vertically merged cells, "continue" for the others, else ""."""
-    part = _property(cell, "tcPr", "vMerge")
-    return "" if part is None else attribute(part, "val") or "continue"
+    value = _value(element, path)
+    return min(int(value), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else default
 
 
 def _children(root: Any | None) -> list[Any]:
@@ -265,17 +252,9 @@ def _descend(element: Any, tag: str) -> list[Any]:
 
 def _properties(paragraph: Any) -> tuple[str, bool, tuple[str, str] | None]:
     """Of a paragraph or a style: its style, whether it has an outline level, and its list and list level."""
-    style, outlined, number = "", False, None
-    for element in next((child for child in paragraph if name(child) == "pPr"), ()):
-        tag = name(element)
-        if tag == "pStyle":
-            style = attribute(element, "val")
-        elif tag == "outlineLvl":
-            outlined = attribute(element, "val") in tuple("012345678")
-        elif tag == "numPr":
-            values = {name(part): attribute(part, "val") for part in element}
-            number = (values.get("numId", "0"), values.get("ilvl", "0"))
-    return style, outlined, number
+    numbered = paragraph.find("{*}pPr/{*}numPr")
+    number = None if numbered is None else (_value(numbered, "numId", "0"), _value(numbered, "ilvl", "0"))
+    return _value(paragraph, "pPr/pStyle"), _value(paragraph, "pPr/outlineLvl") in _OUTLINE_LEVELS, number
 
 
 def _heading_styles(root: Any | None) -> frozenset[str]:
@@ -285,7 +264,7 @@ def _heading_styles(root: Any | None) -> frozenset[str]:
         identity = attribute(style, "styleId")
         for part in style.iter():
             tag, value = name(part), attribute(part, "val")
-            if (tag == "name" and _HEADING.fullmatch(value)) or (tag == "outlineLvl" and value in tuple("012345678")):
+            if (tag == "name" and _HEADING.fullmatch(value)) or (tag == "outlineLvl" and value in _OUTLINE_LEVELS):
                 found.add(identity)
             elif tag == "basedOn":
                 based[identity] = value
@@ -307,12 +286,8 @@ def _numbering(root: Any | None) -> dict[tuple[str, str], str]:
     for element in _children(root):
         if name(element) == "abstractNum":
             levels = formats.setdefault(attribute(element, "abstractNumId"), {})
-            for level in element.iter("{*}lvl"):
-                levels[attribute(level, "ilvl")] = next(
-                    (attribute(part, "val") for part in level if name(part) == "numFmt"), "bullet"
-                )
+            levels |= {attribute(lvl, "ilvl"): _value(lvl, "numFmt", "bullet") for lvl in element.iter("{*}lvl")}
         elif name(element) == "num":
-            abstract = next((attribute(part, "val") for part in element if name(part) == "abstractNumId"), "")
-            for level, kind in formats.get(abstract, {}).items():
+            for level, kind in formats.get(_value(element, "abstractNumId"), {}).items():
                 found[attribute(element, "numId"), level] = kind
     return found

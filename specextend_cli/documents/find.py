@@ -45,7 +45,7 @@ def find(folder: Path) -> DirectoryListing:
         try:
             why = _not_a_document(path)
         except OSError:
-            why = ""  # reading it says what is wrong with it
+            why = ""  # reading it reports the error
         if why:
             found.skipped.append((path, why))
         else:

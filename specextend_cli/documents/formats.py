@@ -160,7 +160,7 @@ def detect(head: bytes) -> str:
 
 
 def kind_by_member(contains: Callable[[str], bool]) -> str:
-    """The kind of a ZIP by what it contains, a file before a folder; "zip" where nothing tells."""
+    """The kind of a ZIP by what it contains, a file before a folder; else "zip"."""
     inside = sorted((entry for entry in FORMATS.values() if entry.member), key=lambda entry: entry.member.endswith("/"))
     return next((entry.kind for entry in inside if contains(entry.member)), "zip")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from specextend_cli.documents.line import runs
+
 _RANGES = 40  # of pages in a message
 _LABEL = 20  # characters of a page label
 _PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
@@ -34,13 +36,8 @@ def count(number: int, noun: str) -> str:
 
 def places(numbers: Sequence[int], unit: str = "page") -> str:
     """ "Page 3" or "Sections 3, 5-7"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][-1] = number
-        else:
-            runs.append([number, number])
-    spans = ", ".join(f"{run[0]}-{run[-1]}" if run[-1] > run[0] else f"{run[0]}" for run in runs[:_RANGES])
-    if len(runs) > _RANGES:
-        spans += f" and {sum(run[-1] - run[0] + 1 for run in runs[_RANGES:]):,} more"
+    ranges = list(runs(sorted(numbers), lambda run, number: number == run[-1] + 1))
+    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in ranges[:_RANGES])
+    if len(ranges) > _RANGES:
+        spans += f" and {sum(map(len, ranges[_RANGES:])):,} more"
     return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"

@@ -105,7 +105,7 @@ def read_image(request: ReadRequest) -> Document:
 
 
 def _recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine: OcrEngine) -> Recognition:
-    """Recognize pages one by one; a page on which the process dies is reported as failed, and a new process goes on."""
+    """Recognize pages one by one. A page on which the process dies has failed; a new process reads the next one."""
     found = Recognition()
     todo = list(pages.items())
     crashes = 0

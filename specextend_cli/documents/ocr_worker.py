@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from specextend_cli.documents.hocr import Recognized, read_hocr
 from specextend_cli.documents.markup import MarkupError
@@ -28,22 +28,10 @@ _COVERED = 0.5  # of a page covered by pictures: its few characters are a stamp 
 _MAX_TIFF_PAGES = 10_000
 
 
-class Job(TypedDict):
-    """What to read: `kind` is "pdf" or "image". `command` is the OCR program, `seconds` its limit for a page.
-
-    `folder` is for temporary files; the parent removes it.
-    """
-
-    path: str
-    password: str | None
-    kind: str
-    engine: str
-    command: str
-    languages: str
-    turns: bool
-    seconds: float
-    folder: str
-    memory: int
+Job = dict[str, Any]
+"""`path`, `kind` ("pdf" or "image"), `password`; the OCR program: `engine` (its name), `command`, `languages`, `turns`,
+and its limit of `seconds` for a page; `folder` for temporary files, which the parent removes.
+"""
 
 
 class _FailedError(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any
 
 from specextend_cli.documents.pdf_annotations import insert_annotations, read_annotations
 from specextend_cli.documents.pdf_lines import lines_of
@@ -21,13 +21,8 @@ SAMPLE = 400
 """Characters of a page that are checked for a mapping to letters."""
 
 
-class Job(TypedDict):
-    """What to open: `reader` is "pdfium" or "pypdf"."""
-
-    path: str
-    password: str | None
-    reader: str
-    memory: int
+Job = dict[str, Any]
+"""`path`, `password` and `reader`: "pdfium" or "pypdf"."""
 
 
 def respond(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[str, Any]]:

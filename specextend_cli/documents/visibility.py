@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from lxml import etree
-
 from specextend_cli.documents.markup import name
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
@@ -92,27 +90,20 @@ def _is_formula(element: Any) -> bool:
 def _count_content(root: Any) -> dict[Any, _Content]:
     """The content of each element, without the text of scripts and styles."""
     found: dict[Any, _Content] = {}
-    begun: list[_Content] = []
-    plain = linked = content = links = raw = 0
-
-    def add(text: str | None) -> None:
-        nonlocal plain, linked
-        if text and not raw:
-            letters = len("".join(text.split()))
-            plain, linked = (plain, linked + letters) if links else (plain + letters, linked)
-
-    for event, element in etree.iterwalk(root, events=("start", "end")):
+    for element in reversed(list(root.iter("*"))):  # children before their parents
         tag = name(element).lower()
-        if event == "start":
-            begun.append(_Content(plain, linked, content))
-            links += tag == "a"
-            raw += tag in _RAW
-            content += tag in _CONTENT
-            add(element.text)
-        else:
-            links -= tag == "a"
-            raw -= tag in _RAW
-            before = begun.pop()
-            found[element] = _Content(plain - before.plain, linked - before.linked, content - before.content)
-            add(element.tail)
+        plain, linked, content = _letters(element.text), 0, int(tag in _CONTENT)
+        for child in element.iterchildren("*"):
+            plain += found[child].plain + _letters(child.tail)
+            linked += found[child].linked
+            content += found[child].content
+        if tag in _RAW:
+            plain = linked = 0
+        elif tag == "a":
+            plain, linked = 0, plain + linked
+        found[element] = _Content(plain, linked, content)
     return found
+
+
+def _letters(text: str | None) -> int:
+    return len("".join(text.split())) if text else 0

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, body_size
@@ -52,11 +53,12 @@ def running_lines(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
     return fixed, edits
 
 
-class _Group:
+class _Group(NamedTuple):
     """Lines that recur at one edge; `alone`: they are page numbers and nothing else."""
 
-    def __init__(self, where: str, lines: list[Line], *, alone: bool) -> None:
-        self.where, self.lines, self.alone = where, lines, alone
+    where: str
+    lines: list[Line]
+    alone: bool
 
 
 class _Statistics:
@@ -104,7 +106,7 @@ def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[i
         for lines in _same(_steady(found), key, statistics):
             if statistics.is_large(lines[0]):
                 titles.add(id(lines.pop(0)))
-            groups.append(_Group(where, lines, alone=is_alone(key)))
+            groups.append(_Group(where, lines, is_alone(key)))
     return groups, titles
 
 

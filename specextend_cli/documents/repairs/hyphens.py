@@ -25,7 +25,7 @@ _ENDINGS = frozenset(
 
 
 def hyphens(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
-    """Rejoin words divided at line ends; the words of the document tell "third-party" from "govern-ment"."""
+    """Rejoin words divided at line ends; the words of the document distinguish "third-party" from "govern-ment"."""
     words = vocabulary(pages)
     edits: list[Edit] = []
     fixed = [list(page) for page in pages]
