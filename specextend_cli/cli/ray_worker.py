@@ -110,7 +110,7 @@ class Worker:
     def work(self, task: Task) -> Done:
         """Read, summarize and write one document."""
         from specextend_cli.cli.summarize import incomplete
-        from specextend_cli.documents.ocr_engine import Ocr
+        from specextend_cli.documents.ocr import Ocr
         from specextend_cli.documents.pages import parse_pages
         from specextend_cli.documents.read import read_bytes
         from specextend_cli.summarize.events import Summarized, Warned

@@ -54,7 +54,7 @@ class Source:
 
     def read(self, progress: Progress | None = None, recognizing: Progress | None = None) -> Document:
         """Read it. `progress(done, total)` counts pages, `recognizing` those that go through OCR."""
-        from specextend_cli.documents.ocr_engine import Ocr
+        from specextend_cli.documents.ocr import Ocr
         from specextend_cli.documents.pages import parse_pages
         from specextend_cli.documents.read import read, read_bytes
 

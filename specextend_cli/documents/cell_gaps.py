@@ -22,7 +22,7 @@ _SAMPLE = 12  # lines of a page
 _ENOUGH = 3  # lines of the sample with gaps; rows with figures in one column
 _WIDE = 1.5  # times as wide a gap must be in other lines
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
-_FEW = 3  # a line with no more spaces may be justified or not
+_FEW = 3  # spaces: too few to tell whether a line is justified
 _NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )

@@ -15,7 +15,8 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.legibility import unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json
 from specextend_cli.documents.names import places
-from specextend_cli.documents.ocr_engine import Ocr, OcrEngine, find_engine
+from specextend_cli.documents.ocr_engine import Ocr as Ocr
+from specextend_cli.documents.ocr_engine import OcrEngine, find_engine
 from specextend_cli.documents.read_errors import nothing_recognized
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox

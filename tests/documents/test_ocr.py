@@ -21,8 +21,8 @@ from stand_in_ocr import StandIn
 from specextend_cli.documents import ocr, parse_pages, read_bytes
 from specextend_cli.documents.hocr import read_hocr
 from specextend_cli.documents.line import Line
-from specextend_cli.documents.ocr import pages_needing_ocr
-from specextend_cli.documents.ocr_engine import Ocr, check_languages
+from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
+from specextend_cli.documents.ocr_engine import check_languages
 from specextend_cli.documents.ocr_worker import png, tiff_pages
 from specextend_cli.errors import Exit, InputError, UsageError
 
