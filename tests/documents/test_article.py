@@ -120,7 +120,7 @@ def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeyp
     assert "cookies" in document.text
 
 
-def test_only_the_confined_process_imports_trafilatura(tmp_path: Path) -> None:
+def test_only_the_sandbox_imports_trafilatura(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text(NEWS.html)
     code = (
