@@ -192,7 +192,7 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     In the directory `results`, where it is below another, the other need not be there any more. They are said on
     stderr: summaries of an earlier run lie in a directory of documents, and are no documents of it.
     """
-    from specextend_cli.documents.find import NAMES
+    from specextend_cli.documents.formats import kind_by_suffix
     from specextend_cli.documents.names import printable
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.writers import SUFFIX
@@ -205,7 +205,7 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     def is_result(path: Path) -> bool:
         if path.name in others:
             return True
-        like_one = path.suffix in suffixes and Path(path.stem).suffix.lower() in NAMES
+        like_one = path.suffix in suffixes and kind_by_suffix(Path(path.stem).suffix) is not None
         return like_one and below and results is not None and results.resolve() in path.resolve().parents
 
     found = [path for path in paths if path not in named and is_result(Path(path))]

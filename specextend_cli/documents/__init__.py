@@ -1,6 +1,7 @@
-"""Documents: a file becomes text with known pages and blocks, and the text becomes chunks.
+"""Documents: read a file to a text with its pages and blocks, and split the text into chunks.
 
-`read` or `read_bytes` give a `Document`, `chunk` cuts it, `parse_pages` reads `--pages`. Nothing here needs a model.
+`read` and `read_bytes` return a `Document`, `chunk` splits it, `parse_pages` parses `--pages`. Nothing here needs a
+model. To add a format, see `formats.py`.
 """
 
 from specextend_cli.documents.chunk import chunk

@@ -1,6 +1,6 @@
-"""A ZIP as a document's container: parts are read by name, into memory, within bounds that no honest file meets.
+"""A ZIP as the container of a document: parts are read by name into memory, within limits against ZIP bombs.
 
-Nothing is ever unpacked to disk, so a member's name is a name and never a path.
+Nothing is unpacked to disk, so the name of a member is never used as a path.
 """
 
 from __future__ import annotations
@@ -9,28 +9,21 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from specextend_cli.documents.detect import LABELS
+from specextend_cli.documents.formats import FORMATS, kind_by_member
 from specextend_cli.errors import InputError
 
 MAX_MEMBERS = 50_000
 MAX_PART = 64 << 20
 MAX_TOTAL = 256 << 20
 MAX_RATIO = 500
-_SMALL = 1 << 20  # below this a part may be packed as tightly as it likes
+_SMALL = 1 << 20  # bytes; smaller parts may have any compression ratio
 
-_INSIDE = (
-    ("META-INF/container.xml", "epub"),
-    ("word/", "docx"),
-    ("ppt/", "pptx"),
-    ("xl/", "xlsx"),
-    ("content.xml", "odt"),
-)
 _AGAIN = "download or copy it again"
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
 
 
 class Archive:
-    """The parts of a ZIP file. InputError for one that is damaged, encrypted, or unpacks to more than is read."""
+    """The parts of a ZIP file. InputError where it is damaged, encrypted, or unpacks to more than the limits."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
@@ -40,9 +33,9 @@ class Archive:
         except _BROKEN as error:
             with path.open("rb") as file:
                 head = file.read(_SMALL)
-            kind = next((kind for mark, kind in _INSIDE if mark.encode() in head), "zip")
+            kind = kind_by_member(lambda member: member.encode() in head)
             why = f"its list of contents cannot be read ({str(error).rstrip('.')})"
-            raise InputError(f"{name} is {LABELS[kind]} and damaged", why=why, fix=_AGAIN) from None
+            raise InputError(f"{name} is {FORMATS[kind].label} and damaged", why=why, fix=_AGAIN) from None
         members = self._zip.infolist()
         if len(members) > MAX_MEMBERS:
             raise self._bomb(f"it holds {len(members):,} files, and {MAX_MEMBERS:,} are the most that are read")
@@ -50,17 +43,18 @@ class Archive:
 
     @property
     def kind(self) -> str:
-        """What the ZIP is, by the names in it: "docx", "epub", ... or "zip"."""
-        for mark, kind in _INSIDE:
-            if any(name == mark or (mark.endswith("/") and name.startswith(mark)) for name in self._members):
-                return kind
-        return "zip"
+        """The document format by the names of the parts: "docx", "epub", ... or "zip"."""
+        return kind_by_member(
+            lambda member: any(
+                name == member or (member[-1] == "/" and name.startswith(member)) for name in self._members
+            )
+        )
 
     def __contains__(self, part: str) -> bool:
         return part in self._members
 
     def read(self, part: str) -> bytes:
-        """The bytes of one part; KeyError when there is none of that name."""
+        """The bytes of one part; KeyError where there is no such part."""
         member = self._members[part]
         if member.flag_bits & 1:
             why = "its parts open only with a password"

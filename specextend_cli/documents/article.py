@@ -1,7 +1,7 @@
-"""The article of a web page: which of its items are read, and which are menus, teasers, comments and the like.
+"""Select the article of a web page, without menus, teasers, comments and the like.
 
-trafilatura says what the article is; what is read are our own items of it, with their tables, lists and formulas.
-A page that it finds no article in, or of whose text it would leave out the better part, stays whole.
+trafilatura finds the article; the items that match it are kept with their tables, lists and formulas. A page without
+an article, or whose paragraphs are mostly outside of it, stays whole.
 """
 
 from __future__ import annotations
@@ -12,76 +12,76 @@ from itertools import groupby
 from typing import Any
 
 from specextend_cli.documents.markup import html_root
-from specextend_cli.documents.sections import Kind, Parsed
+from specextend_cli.documents.sections import ItemKind, Parsed
 
 OUTSIDE = "outside the article"
-_SHORTEST, _LONGEST = 80, 30_000  # words of a page with an article; longer ones are reports and books
-_MOST_MARKUP = 8_000_000  # characters
-_RUN = 4  # words in a row that are no coincidence
+_MIN_WORDS, _MAX_WORDS = 80, 30_000  # of a page with an article; longer ones are reports and books
+_MAX_MARKUP = 8_000_000  # characters
+_NGRAM = 4  # words
 _LABEL = 8  # words: "Advertisement", "Read more", "Sign up for our letter"
-_ALIKE = 0.5  # of the runs of an item
+_MATCH = 0.5  # of the n-grams of an item
 _PROSE = 25  # words of an item that is no label, button or headline
-_TOLD = 0.1  # of the words of a page: who leaves out more has to say so
-_TOLD_WORDS = 300
-_SPANS = re.compile(r"\b(?:col|row)span\b", re.IGNORECASE)  # it writes out every cell that they stand for
+_WARN_SHARE = 0.1  # of the words of a page: a warning is given where more are left out
+_WARN_WORDS = 300
+_SPANS = re.compile(r"\b(?:col|row)span\b", re.IGNORECASE)  # trafilatura repeats every spanned cell
 _BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 Words = tuple[str, ...]
-Item = tuple[Kind, str, Words]
+Item = tuple[ItemKind, str, Words]
 
 
 def article_of(parsed: Parsed, markup: str, name: str) -> Parsed:
-    """`parsed` without what is outside of its article, which is noted as removed; the same where it has none."""
+    """`parsed` without items outside of its article, which are recorded as removed; itself where there is none."""
     items = [(kind, text, _words(text)) for section in parsed.sections for kind, text in section.items]
     total = sum(len(words) for _, _, words in items)
-    if not _SHORTEST <= total <= _LONGEST or len(markup) > _MOST_MARKUP:
+    if not _MIN_WORDS <= total <= _MAX_WORDS or len(markup) > _MAX_MARKUP:
         return parsed
     found = _extracted(markup)
     if found is None:
         return parsed
     body, comments = found
     links = _links(markup)
-    kept = _chosen(items, body, comments, links, set(_words(parsed.title)))
+    kept = _select(items, body, comments, links, set(_words(parsed.title)))
     around = [item for item, keep in zip(items, kept, strict=True) if not keep]
     menus = any(kind == "navigation" for kind, _, _ in parsed.removed)
     if not menus and not any(_is_linked(text, links) or (words and comments.has(words)) for _, text, words in around):
-        return parsed  # there is nothing around it
+        return parsed  # nothing is around the article
     if not _is_article(items, kept, comments):
         return parsed
     return _without(parsed, kept, name, total)
 
 
-def _extracted(markup: str) -> tuple[_Told, _Told] | None:
-    """What trafilatura takes for the text of the article, and for comments on it; None where there is none."""
+def _extracted(markup: str) -> tuple[_WordIndex, _WordIndex] | None:
+    """The text of the article and of its comments by trafilatura; None where there is none."""
     import trafilatura
 
     try:
         found: Any = trafilatura.bare_extraction(
             _SPANS.sub("data-span", markup), include_comments=True, include_tables=True
         )
-    except Exception:  # a page that it cannot deal with, in whatever way, is read without it
+    except Exception:  # whatever fails in it, the page is read without it
         return None
     if found is None or getattr(found, "body", None) is None:
         return None
     comments = getattr(found, "commentsbody", None)
-    return _Told(_blocks(found.body)), _Told([] if comments is None else _blocks(comments))
+    return _WordIndex(_blocks(found.body)), _WordIndex([] if comments is None else _blocks(comments))
 
 
-class _Told:
-    """The words of some text, by whole blocks and by runs."""
+class _WordIndex:
+    """The blocks and the n-grams of a text."""
 
     def __init__(self, blocks: Iterable[Words]) -> None:
         self._blocks = set(blocks)
         everything = [word for block in sorted(self._blocks) for word in (*block, "")]
-        self._runs = set(_runs(everything))
+        self._ngrams = set(_ngrams(everything))
 
     def has(self, words: Words) -> bool:
-        """Whether it has these words: most runs of them, or a block of nothing else."""
-        if len(words) < _RUN:
+        """Whether the text contains these words: most of their n-grams, or the same block where they are few."""
+        if len(words) < _NGRAM:
             return words in self._blocks
-        runs = list(_runs(words))
-        return sum(run in self._runs for run in runs) >= _ALIKE * len(runs)
+        ngrams = list(_ngrams(words))
+        return sum(ngram in self._ngrams for ngram in ngrams) >= _MATCH * len(ngrams)
 
 
 def _blocks(root: Any) -> Iterator[Words]:
@@ -107,19 +107,21 @@ def _is_linked(text: str, links: set[Words]) -> bool:
 
 
 def _is_data(text: str, links: set[Words]) -> bool:
-    """Whether it is a row of cells, and no menu."""
+    """Whether it is a table row, and no menu."""
     return sum(any(map(str.isalnum, cell)) for cell in text.split("\t")) > 1 and not _is_linked(text, links)
 
 
-def _is_own(run: Sequence[Item], comments: _Told, links: set[Words]) -> bool:
-    """Whether items in a row that were left out are lists and paragraphs of its own: menus and teasers are links."""
+def _belongs(run: Sequence[Item], comments: _WordIndex, links: set[Words]) -> bool:
+    """Whether adjacent items are lists and paragraphs of the article: menus and teasers are links."""
     if any(_is_linked(text, links) or (words and comments.has(words)) for _, text, words in run):
         return False
     return sum(len(words) for kind, _, words in run if kind != "heading") >= _LABEL
 
 
-def _chosen(items: Sequence[Item], body: _Told, comments: _Told, links: set[Words], title: set[str]) -> list[bool]:
-    """Which items are of the article. Tables are kept wherever they stand: figures must not vanish."""
+def _select(
+    items: Sequence[Item], body: _WordIndex, comments: _WordIndex, links: set[Words], title: set[str]
+) -> list[bool]:
+    """Which items belong to the article. Tables are always kept, so that no figures are lost."""
     kept = [
         kind != "heading" and bool(words) and (body.has(words) or _is_data(text, links)) for kind, text, words in items
     ]
@@ -129,7 +131,7 @@ def _chosen(items: Sequence[Item], body: _Told, comments: _Told, links: set[Word
     for run in [list(run) for keep, run in groupby(range(len(items)), key=kept.__getitem__) if not keep]:
         within = first < run[0] < last
         notes = run[0] > last and all(items[at][0] in ("heading", "row") for at in run)  # at the end of the article
-        own = (within or notes) and _is_own([items[at] for at in run], comments, links)
+        own = (within or notes) and _belongs([items[at] for at in run], comments, links)
         for at in run:
             kind, text, words = items[at]
             prose = within and len(words) >= _PROSE and not _is_linked(text, links)
@@ -138,15 +140,15 @@ def _chosen(items: Sequence[Item], body: _Told, comments: _Told, links: set[Word
     for at in range(len(items) - 1, -1, -1):
         kind, _, words = items[at]
         if kind == "heading":
-            named = len(title & set(words)) >= _ALIKE * len(set(words)) if at < first else body.has(words)
+            named = len(title & set(words)) >= _MATCH * len(set(words)) if at < first else body.has(words)
             kept[at] = follows or (named and at < last)
         else:
             follows = kept[at]
     return kept
 
 
-def _is_article(items: Sequence[Item], kept: Sequence[bool], comments: _Told) -> bool:
-    """Whether there is an article, and its paragraphs outweigh those that are left out, comments aside."""
+def _is_article(items: Sequence[Item], kept: Sequence[bool], comments: _WordIndex) -> bool:
+    """Whether the kept items are long enough, and their paragraphs outweigh the removed ones without comments."""
     size = inside = outside = 0
     for (_, _, words), keep in zip(items, kept, strict=True):
         size += keep * len(words)
@@ -154,18 +156,18 @@ def _is_article(items: Sequence[Item], kept: Sequence[bool], comments: _Told) ->
             inside += len(words)
         elif len(words) >= _PROSE and not comments.has(words):
             outside += len(words)
-    return size >= _SHORTEST and inside >= outside
+    return size >= _MIN_WORDS and inside >= outside
 
 
 def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Parsed:
-    """The items that are kept, in sections of their own; sections without any are gone."""
+    """The kept items in their sections, without sections that are empty then."""
     left = Parsed(parsed.kind, parsed.title, warnings=parsed.warnings)
     removed = iter(parsed.removed)
     choice = iter(kept)
     waiting = next(removed, None)
     dropped = 0
     for number, section in enumerate(parsed.sections, 1):
-        left.begin()
+        left.start_section()
         while waiting is not None and waiting[1] <= number:
             left.remove(waiting[0], waiting[2])
             waiting = next(removed, None)
@@ -175,7 +177,7 @@ def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Par
             else:
                 left.remove(OUTSIDE, text)
                 dropped += len(_words(text))
-    if dropped >= min(_TOLD * total, _TOLD_WORDS):
+    if dropped >= min(_WARN_SHARE * total, _WARN_WORDS):
         left.warnings.append(
             f"{name} is read as an article: {dropped:,} of its {total:,} words were left out (menus, teasers, comments "
             "and the like around it); --full-page keeps them."
@@ -184,9 +186,9 @@ def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Par
 
 
 def _words(text: str) -> Words:
-    """Without case; every character of Chinese, Japanese and Korean is one."""
+    """The words in lower case; each Chinese, Japanese or Korean character is one."""
     return tuple(_WORD.findall(text.casefold()))
 
 
-def _runs(words: Sequence[str]) -> Iterator[int]:
-    return (hash(tuple(words[at : at + _RUN])) for at in range(max(len(words) - _RUN + 1, 1)))
+def _ngrams(words: Sequence[str]) -> Iterator[int]:
+    return (hash(tuple(words[at : at + _NGRAM])) for at in range(max(len(words) - _NGRAM + 1, 1)))

@@ -1,6 +1,6 @@
-"""The gaps between the cells of a table, or between columns, in the lines of a PDFium text page: they become tabs.
+"""Gaps between table cells, or between columns, become tabs in the lines of a PDFium text page.
 
-PDFium writes one space there, as it does between words, or none where figures stand close.
+PDFium writes one space there, as between words, or none between close figures.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from specextend_cli.documents.printed import Printed
+from specextend_cli.documents.glyphs import GlyphLine
+from specextend_cli.documents.line import runs
 from specextend_cli.documents.word_gaps import joints, word_spaces
 
-_LOOSE = 0.54  # a line whose average character is wider than this part of its size has gaps in it
-_LONG = 24  # characters in a line that may run over two columns
+_LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
+_LONG = 24  # characters of a line that may span two columns
 _SAMPLE = 12  # lines of a page
-_ENOUGH = 3  # lines with gaps among them; rows of figures in columns
-_WIDE = 1.5  # how much wider a gap must be in a line that is not loose
-_LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # of a heading or a list item: its gap is no column
-_FEW = 3  # spaces in a line that say nothing of how it is set
-_FIGURE = re.compile(
+_ENOUGH = 3  # lines of the sample with gaps; rows with figures in one column
+_WIDE = 1.5  # times as wide a gap must be in other lines
+_LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
+_FEW = 3  # spaces: too few to tell whether a line is justified
+_NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
-_SPACE, _WIDER = 0.4, 1.3  # a gap between figures that is wider than a space, in sizes and in spaces of its line
-_JOINT = 0.03  # wider than other gaps of the line, in sizes: between two digits that may belong to two figures
-_UNEVEN = 0.12  # difference of sizes within a line that may be two
-_FAR = 1.5  # sizes between texts of two sizes that are no line
+_SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
+_JOINT = 0.03  # in sizes: additional width of a gap between digits of two figures
+_UNEVEN = 0.12  # relative difference of sizes within a line that may be two
+_FAR = 1.5  # sizes: least gap between two lines that were joined
 _WORD = re.compile(r"[^\W\d_]{3}")
-_AROUND = 8  # rows up and down in which a gap may be seen again
+_NEARBY_ROWS = 8  # rows above and below in which a gap may recur
 _MOST = 100  # figures in a row
-_NEAR = 2.5  # sizes from row to row
+_NEAR = 2.5  # sizes from one row to the next
 
 
-def find_cells(lines: Sequence[Printed]) -> None:
-    """Mark the gaps in the lines of a page."""
+def find_cells(lines: Sequence[GlyphLine]) -> None:
+    """Put tabs in the gaps of the lines of a page."""
     dense = []
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
@@ -47,8 +48,8 @@ def find_cells(lines: Sequence[Printed]) -> None:
     _find_figures(lines)
 
 
-def parts(line: Printed) -> list[tuple[int, int]]:
-    """Where the texts begin and end in a line that stand far apart in type of different sizes.
+def parts(line: GlyphLine) -> list[tuple[int, int]]:
+    """The start and end of each text of a line whose texts are far apart and of different sizes.
 
     A number beside a text, as in a table of contents, stays on its line.
     """
@@ -62,15 +63,15 @@ def parts(line: Printed) -> list[tuple[int, int]]:
     return [(start, end - 1) for start, end in pairwise([*cuts, len(line.body) + 1])]
 
 
-def _uneven(line: Printed) -> bool:
-    """Whether a line begins and ends in type of different sizes: it may be two lines that stand side by side."""
+def _uneven(line: GlyphLine) -> bool:
+    """Whether a line begins and ends in different sizes: it may be two adjacent lines."""
     return abs(line.head.size - line.tail.size) > _UNEVEN * line.size
 
 
-def _find_columns(lines: Sequence[Printed], dense: Sequence[Printed]) -> None:
-    """Mark the gaps in lines that run over two columns: a few lines tell whether it is worth asking all of them.
+def _find_columns(lines: Sequence[GlyphLine], dense: Sequence[GlyphLine]) -> None:
+    """Mark the gaps in lines that span two columns. A sample tells whether it is worth testing all of them.
 
-    `dense` are the lines whose width does not show a gap.
+    `dense` are the lines whose width does not indicate a gap.
     """
     sample = dense[:: max(len(dense) // _SAMPLE, 1)]
     found = sum(bool(_wide_gaps(line, _WIDE * line.size)) for line in sample)
@@ -80,8 +81,8 @@ def _find_columns(lines: Sequence[Printed], dense: Sequence[Printed]) -> None:
         _mark(line, _WIDE * line.size)
 
 
-def _mark(line: Printed, size: float) -> None:
-    """Make tabs of the wide gaps of a line; `size` is that of its type, or more where a gap must be wider."""
+def _mark(line: GlyphLine, size: float) -> None:
+    """Replace the wide gaps of a line by tabs; `size` is its type size, or larger where gaps must be wider."""
     letters = list(line.body)
     for at, gap in _wide_gaps(line, size):
         letters[at] = "\t"
@@ -89,14 +90,14 @@ def _mark(line: Printed, size: float) -> None:
     line.body = "".join(letters)
 
 
-def _wide_gaps(line: Printed, size: float) -> list[tuple[int, tuple[float, float]]]:
-    """The places of the wide gaps of a line, and their left and right ends."""
+def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, float]]]:
+    """The index of each wide gap of a line, and its left and right end."""
     body, glyphs, first = line.body, line.glyphs, line.first
     spaces = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", body)]
     found = [(glyphs.at(first + at - 1).right, glyphs.at(first + at + 1).left) for at in spaces]
     least = 0.9 * size
     if len(found) > _FEW and sum(body[at + 1].islower() for at in spaces) > 0.5 * len(spaces):
-        # Prose that is set to both edges may have wide spaces, but all of them are.
+        # In justified prose all spaces may be wide.
         least = max(least, min(1.6 * median(right - left for left, right in found), 2 * size))
     return [
         (at, (left, right))
@@ -110,17 +111,17 @@ def _wide_gaps(line: Printed, size: float) -> list[tuple[int, tuple[float, float
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """A gap in a row: of a wide one, or one between two lines, `line` is None."""
+    """A gap in a row; `line` is None where it is certain: a wide one, or one between two lines."""
 
     left: float
     right: float
-    line: Printed | None = None
+    line: GlyphLine | None = None
     place: int = 0
 
 
-def _find_figures(lines: Sequence[Printed]) -> None:
-    """Mark the gaps before figures that stand one below the other in several rows, however narrow they are."""
-    rows = [row for row in map(_row, _heights(lines)) if row[1]]
+def _find_figures(lines: Sequence[GlyphLine]) -> None:
+    """Mark gaps before figures, however narrow, that recur at one place in several rows."""
+    rows = [row for row in map(_row, _rows(lines)) if row[1]]
     sure = [[gap for gap in gaps if gap.line is None] for _, gaps in rows]
     left_over = []
     for at, (_, gaps) in enumerate(rows):
@@ -135,33 +136,32 @@ def _find_figures(lines: Sequence[Printed]) -> None:
                 left_over.append((at, gap))
     for row in sure:
         row.sort(key=lambda gap: gap.left)
-    for at, gap in left_over:  # between rows that have no such cell
-        around = sure[max(at - _AROUND, 0) : at] + sure[at + 1 : at + _AROUND + 1]
+    for at, gap in left_over:  # the rows next to it may lack that cell
+        around = sure[max(at - _NEARBY_ROWS, 0) : at] + sure[at + 1 : at + _NEARBY_ROWS + 1]
         seen = sum(any(_shared(row, gap.left, gap.right)) for row in around)
         if gap.line and seen >= _ENOUGH - 1 and (gap.line.gaps or _is_of_figures(gap.line)):
             _divide(gap.line, gap)
 
 
-def _is_of_figures(line: Printed) -> bool:
-    """Whether at least every second word is a figure."""
+def _is_of_figures(line: GlyphLine) -> bool:
+    """Whether at least half of its words are figures."""
     words = line.body.split()
-    return 2 * sum(_FIGURE.fullmatch(word) is not None for word in words) >= len(words)
+    return 2 * sum(_NUMBER.fullmatch(word) is not None for word in words) >= len(words)
 
 
-def _heights(lines: Sequence[Printed]) -> Iterator[list[Printed]]:
-    """The lines by the row in which they stand, from the top of the page, and from left to right."""
-    row: list[Printed] = []
-    for line in sorted(lines, key=lambda line: (line.head.turn, -line.base)):
-        if row and not (row[0].head.turn == line.head.turn and row[0].base - line.base < 0.3 * line.size):
-            yield sorted(row, key=lambda line: line.left)
-            row = []
-        row.append(line)
-    if row:
+def _rows(lines: Sequence[GlyphLine]) -> Iterator[list[GlyphLine]]:
+    """The lines by rows from the top of the page, each from left to right."""
+    ordered = sorted(lines, key=lambda line: (line.head.turn, -line.base))
+
+    def same_row(row: list[GlyphLine], line: GlyphLine) -> bool:
+        return row[0].head.turn == line.head.turn and row[0].base - line.base < 0.3 * line.size
+
+    for row in runs(ordered, same_row):
         yield sorted(row, key=lambda line: line.left)
 
 
-def _row(lines: Sequence[Printed]) -> tuple[Printed, list[_Gap]]:
-    """A row's first line, and its gaps: wide ones, those between two lines, and those before figures."""
+def _row(lines: Sequence[GlyphLine]) -> tuple[GlyphLine, list[_Gap]]:
+    """The first line of a row, and its gaps: wide ones, between two lines, and before figures."""
     gaps = [_Gap(*ends) for line in lines for ends in line.gaps]
     gaps += [_Gap(a.right, b.left) for a, b in pairwise(lines) if a.right < b.left]
     for line in lines:
@@ -169,10 +169,10 @@ def _row(lines: Sequence[Printed]) -> tuple[Printed, list[_Gap]]:
     return lines[0], sorted(gaps, key=lambda gap: gap.left) if len(gaps) <= _MOST else []
 
 
-def _before_figures(line: Printed) -> Iterator[_Gap]:
-    """The gaps before figures that are wider than a space, and those before digits that may begin another figure."""
+def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
+    """Gaps before figures that are wider than a space, and gaps between digits of two figures."""
     words = list(re.finditer(r"\S+", line.body))
-    figures = {match.start() for match in words if _FIGURE.fullmatch(match[0])}
+    figures = {match.start() for match in words if _NUMBER.fullmatch(match[0])}
     pairs = [b.start() for a, b in pairwise(words) if b.start() in figures and line.body[a.end() : b.start()] == " "]
     if pairs and line.size > 0:
         spaces = word_spaces(line.body, line.spans, line.size)
@@ -188,8 +188,8 @@ def _before_figures(line: Printed) -> Iterator[_Gap]:
             yield _Gap(line.spans[at - 1][1], line.spans[at][0], line, at)
 
 
-def _followed(rows: Sequence[tuple[Printed, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:
-    """How many of the next rows, up or down, have a gap in the same place; two are enough."""
+def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:
+    """How many of the next rows, up or down, have a gap at the same place; at most two."""
     left, right, found = gap.left, gap.right, 0
     while found < 2 and 0 <= at + step < len(rows):
         here, there = rows[at][0], rows[at + step][0]
@@ -203,15 +203,15 @@ def _followed(rows: Sequence[tuple[Printed, list[_Gap]]], at: int, gap: _Gap, st
 
 
 def _shared(row: Sequence[_Gap], left: float, right: float) -> Iterator[tuple[float, float]]:
-    """What gaps of a row, which are sorted, share with the place between `left` and `right`."""
+    """The intersections of the (sorted) gaps of a row with the span from `left` to `right`."""
     for at in range(bisect_right(row, left, key=lambda gap: gap.right), len(row)):
         if row[at].left >= right:
             return
         yield max(left, row[at].left), min(right, row[at].right)
 
 
-def _divide(line: Printed, gap: _Gap) -> None:
-    """Put a tab in place of a space, or between two digits."""
+def _divide(line: GlyphLine, gap: _Gap) -> None:
+    """Replace a space by a tab, or insert one between two digits."""
     if line.body[gap.place] == " ":
         line.body = f"{line.body[: gap.place]}\t{line.body[gap.place + 1 :]}"
     else:

@@ -1,21 +1,36 @@
-"""Bytes to text: by byte-order mark, by what the file declares, by trying."""
+"""Bytes to text: by byte-order mark, by the declared encoding, by trial."""
 
 from __future__ import annotations
 
+import codecs
 from contextlib import suppress
 
-from specextend_cli.documents.detect import HEAD, encoding
+import webencodings
+
 from specextend_cli.documents.names import count
 
+HEAD = 1 << 16
+"""Number of bytes from the beginning of a file that are enough to identify its format."""
 _REPLACED = "\ufffd"
-_SURE = 6  # characters beyond ASCII that read as UTF-8 by chance hardly ever
+_SURE = 6  # characters beyond ASCII that are valid UTF-8 by chance hardly ever
+# Python codecs that are supersets of the standard's encodings: GBK with all of Unicode; EUC-JP with NEC row 13.
+_CODECS = {
+    "gbk": "gb18030",
+    "euc-kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+    "euc-jp": "euc_jis_2004",
+}
+_REFUSED = frozenset(("replacement", "x-user-defined"))
+# Labels used by older mail and files, not by the web. Python's other codecs (escapes, IDNA) are no text encodings.
+_OTHERS = ("cp1", "cp8", "cp9", "hz", "iso2022", "johab", "mac", "ptcp", "utf-32", "utf-7")
 
 
 def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
-    """Text with "\\n" line ends, and warnings that say when the encoding was guessed or bytes were replaced.
+    """Text with "\\n" line ends, and warnings where the encoding was guessed or bytes were replaced.
 
-    `declared` is the codec that the file names. It is believed, and bytes that are wrong in it are replaced, unless
-    most of what is beyond ASCII is wrong, or all of it reads as UTF-8.
+    `declared` is the codec that the file declares. It is used, with invalid bytes replaced, unless most of what is
+    beyond ASCII is invalid in it, or all of it is valid UTF-8.
     """
     first = encoding(data[:HEAD]) or "utf-8"
     if declared and first == "utf-8" and (found := _as_declared(name, data, declared)):
@@ -24,7 +39,7 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
         return _line_ends(data.decode(first)), []
     except UnicodeDecodeError as error:
         text, bad = _replaced(data, first)
-        # Few wrong bytes in much correct UTF-8 are damage; otherwise it is an 8-bit encoding of old.
+        # A few invalid bytes in much valid UTF-8 are damage; otherwise it is an 8-bit encoding.
         if first != "utf-8" or _beyond_ascii(text) - bad > bad:
             return _line_ends(text), [_damage(name, bad, first)]
         try:
@@ -39,7 +54,7 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
 
 
 def _as_declared(name: str, data: bytes, declared: str) -> tuple[str, list[str]] | None:
-    """The text in the encoding that was declared; None where the bytes contradict it."""
+    """The text in the declared encoding; None where the bytes contradict it."""
     if declared != "utf-8" and not data.isascii():
         with suppress(UnicodeDecodeError):
             text = data.decode("utf-8")
@@ -54,7 +69,7 @@ def _as_declared(name: str, data: bytes, declared: str) -> tuple[str, list[str]]
 
 
 def _replaced(data: bytes, codec: str) -> tuple[str, int]:
-    """The text with wrong bytes replaced, and how many characters were put for them."""
+    """The text with invalid bytes replaced, and the number of replacement characters."""
     text = data.decode(codec, "replace")
     return text, text.count(_REPLACED) - data.count(_REPLACED.encode()) if codec == "utf-8" else text.count(_REPLACED)
 
@@ -69,3 +84,47 @@ def _damage(name: str, bad: int, codec: str) -> str:
 
 def _line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0b", "\n")
+
+
+def encoding(head: bytes) -> str | None:
+    """The encoding of a text by its first bytes: its byte-order mark, the position of zero bytes, else "utf-8" to try.
+
+    None for binary data.
+    """
+    for mark, name in (
+        (b"\xef\xbb\xbf", "utf-8-sig"),
+        (b"\xff\xfe\x00\x00", "utf-32"),
+        (b"\x00\x00\xfe\xff", "utf-32"),
+        (b"\xff\xfe", "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+    ):
+        if head.startswith(mark):
+            return name
+    zeros = head.count(0)
+    if zeros:
+        half = max(len(head) // 2, 1)
+        if zeros > 0.6 * half and head[1::2].count(0) > 0.95 * zeros:
+            return "utf-16-le"
+        if zeros > 0.6 * half and head[0::2].count(0) > 0.95 * zeros:
+            return "utf-16-be"
+        return None
+    controls = sum(head.count(byte) for byte in (*range(1, 8), *range(14, 27), *range(28, 32), 127))
+    return "utf-8" if controls <= max(2, 0.02 * len(head)) else None
+
+
+def codec(label: str) -> str | None:
+    """The Python codec for a declared encoding, as browsers choose it; None for an unknown label.
+
+    The WHATWG encoding standard maps old labels to what is really in use under them: "latin1" is Windows-1252,
+    "gb2312" is GB 18030, "euc-kr" is code page 949 and "shift_jis" is code page 932.
+    """
+    found = webencodings.lookup(label)
+    if found is not None and found.name not in _REFUSED:
+        if found.name.startswith("utf-16"):
+            return "utf-8"  # the label was read as ASCII, so it is wrong; real UTF-16 has zero bytes
+        return _CODECS.get(found.name) or codecs.lookup(found.codec_info.name).name
+    try:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError):
+        return None
+    return name if name.startswith(_OTHERS) else None

@@ -1,19 +1,20 @@
-"""A document as the rest of the program sees it: one string, and where its pages and blocks lie in it."""
+"""A document as the rest of the program sees it: one string with the positions of its pages and blocks."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Characters [start, end) of the text come from page `number` (1-based, as printed by a viewer).
+    """Characters [start, end) of the text come from page `number` (1-based, as a viewer counts).
 
-    In a document without pages it is a section, and `title` the heading it begins with, or "". `label` is what the
-    page is called ("iv", "A-1") where that is not its number.
+    In a document without pages it is a section, and `title` is its first heading, or "". `label` is the page label
+    ("iv", "A-1") where it differs from the number.
     """
 
     number: int
@@ -43,23 +44,22 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """The lines of page `number` as they were found and as cleaning left them, blank ones left out."""
+class PageDiff:
+    """The lines of page `number` before and after cleaning, without blank lines."""
 
     number: int
-    found: tuple[str, ...]
-    cleaned: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
     """What happened between the file and the text.
 
-    `pages` counts the pages (or sections) asked for; `empty` lists those without text and `failed` those that could
-    not be read (1-based). `changes` counts the repairs by name ("running head", "page number", "hyphen joined",
-    "ligature", ...); `edits` lists the same repairs one by one, so that they can be shown. `sheets`
-    show what they did, page by page. `warnings` are complete sentences for the user. `ocr` lists the pages whose text
-    was recognized on a picture of them.
+    `pages` counts the pages (or sections) that were requested; `empty` lists those without text and `failed` those
+    that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
+    joined", "ligature", ...); `edits` lists them one by one, and `page_diffs` shows their effect page by page.
+    `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR.
     """
 
     pages: int
@@ -68,7 +68,7 @@ class Extraction:
     changes: Counter[str] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
-    sheets: tuple[Sheet, ...] = ()
+    page_diffs: tuple[PageDiff, ...] = ()
     ocr: tuple[int, ...] = ()
 
 
@@ -76,8 +76,8 @@ class Extraction:
 class Document:
     """Text and its structure. `pages` and `blocks` are sorted and do not overlap; `text` is what the model sees.
 
-    `pages` lists the pages that have text and covers the text without gaps; `unit` says what they are. `title` is the
-    file's own, or "".
+    `pages` lists the pages (or sections, by `unit`) that have text and covers the text without gaps. `title` comes
+    from the file's metadata, or is "".
     """
 
     name: str
@@ -91,19 +91,55 @@ class Document:
 
     def pages_of(self, start: int, end: int) -> tuple[int, ...]:
         """Numbers of the pages that characters [start, end) touch."""
-        first = max(bisect_right(self.pages, start, key=_start) - 1, 0)
-        last = bisect_left(self.pages, end, key=_start)
+        first = max(bisect_right(self.pages, start, key=lambda page: page.start) - 1, 0)
+        last = bisect_left(self.pages, end, key=lambda page: page.start)
         return tuple(page.number for page in self.pages[first:last] if page.end > start)
-
-
-def _start(page: Page) -> int:
-    return page.start
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Characters [start, end) of a document: `tokens` target tokens when encoded on their own."""
+    """Characters [start, end) of a document: `tokens` tokens of the target model when encoded alone."""
 
     start: int
     end: int
     tokens: int
+
+
+@dataclass(slots=True)
+class StructuredText:
+    """A text under construction with its pages and blocks (see `Document`); `joined` counts joined lines."""
+
+    text: str = ""
+    pages: list[Page] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    joined: int = 0
+
+
+class TextBuilder:
+    """Concatenates pages or sections: `add` them in order, then take `text`."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._pages: list[tuple[int, int, str]] = []
+        self._blocks: list[Block] = []
+        self._length = 0
+
+    def add(self, number: int, body: str, blocks: Iterable[Block], title: str = "") -> None:
+        """Append a page or section whose `blocks` are positions in `body`. An empty one is skipped."""
+        if not body:
+            return
+        if self._parts:
+            self._parts.append("\n\n")
+            self._length += 2
+        start = self._length
+        self._pages.append((number, start, title))
+        self._blocks += (Block(block.kind, start + block.start, start + block.end) for block in blocks)
+        self._parts.append(body)
+        self._length += len(body)
+
+    @property
+    def text(self) -> StructuredText:
+        """What was added. Pages are adjacent: the blank line between two of them belongs to the first."""
+        ends = [*(start for _, start, _ in self._pages[1:]), self._length]
+        pages = [Page(n, start, end, title) for (n, start, title), end in zip(self._pages, ends, strict=False)]
+        return StructuredText("".join(self._parts), pages, self._blocks)

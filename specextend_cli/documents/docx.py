@@ -1,6 +1,6 @@
-"""DOCX to sections: paragraphs, headings, lists, tables row by row, notes after the section that refers to them.
+"""DOCX to sections: paragraphs, headings, lists, tables by row, and notes at the end of the section that cites them.
 
-Of tracked changes the text as it would be after accepting them is read; headers and footers of pages are not.
+Tracked changes are read as if accepted; page headers and footers are not read.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from itertools import groupby
 from typing import Any
 
 from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.formulas import omml
+from specextend_cli.documents.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
-from specextend_cli.documents.notation import lowered, raised
-from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.tables import MOST_COLUMNS, REPEATED, Cell, Table
+from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.tables import MAX_COLUMNS, REPEATED, Cell, Table
 from specextend_cli.errors import InputError
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
-_GENERATIONS = 12  # a style that is based on more others is no heading
-_CONTEXT = 8  # characters before a superscript that tell what it is
+_OUTLINE_LEVELS = tuple("012345678")
+_GENERATIONS = 12  # styles; a longer chain of base styles is not followed
+_CONTEXT = 8  # characters before a superscript that determine its meaning
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
 
-def parse(archive: Archive) -> Parsed:
+def parse(source: Source) -> Parsed:
     """The sections of a Word document; InputError when its main part is missing or damaged."""
+    archive = Archive(source.path, source.name)
     main = _main_part(archive)
     parsed = Parsed("docx")
     try:
@@ -59,7 +60,7 @@ def _main_part(archive: Archive) -> str:
 
 
 def _optional(archive: Archive, part: str) -> Any | None:
-    """The root of a part that a document can do without."""
+    """The root of an optional part."""
     try:
         return xml_root(archive.read(part)) if part in archive else None
     except MarkupError:
@@ -72,13 +73,13 @@ def _title(archive: Archive) -> str:
 
 
 class _Reader:
-    """Walks the body; keeps the styles that are headings, and the notes until their section ends."""
+    """Reads the body, with the styles, the lists and the notes that it refers to."""
 
     def __init__(self, parsed: Parsed, archive: Archive, folder: str) -> None:
         self._parsed = parsed
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
-        self._sizes = _sizes(styles)
+        self._scripts = _script_styles(styles)
         self._lists = {attribute(style, "styleId"): _properties(style)[2] for style in _children(styles)}
         self._numbers = _numbering(_optional(archive, f"{folder}/numbering.xml"))
         self._counts: dict[tuple[str, str], int] = {}
@@ -91,7 +92,7 @@ class _Reader:
         self._cited = 0
 
     def blocks(self, parent: Any) -> None:
-        """Paragraphs and tables in order, through whatever is wrapped around them."""
+        """Read paragraphs and tables in order, through any element around them."""
         for element in parent:
             tag = name(element)
             if tag == "p":
@@ -102,7 +103,7 @@ class _Reader:
                 self.blocks(element)
 
     def notes(self) -> None:
-        """The notes that the section refers to, at its end, as a page has them at its foot."""
+        """Add the notes that the section refers to at its end."""
         due, self._due = self._due, []
         for number, note in due:
             text = " ".join(self._text(paragraph).strip() for paragraph in note.iter("{*}p"))
@@ -127,44 +128,39 @@ class _Reader:
                 self.blocks(box)
 
     def _text(self, element: Any) -> str:
-        """The text of a paragraph's runs, without what was deleted and without the boxes that hang on it."""
+        """The text of the runs of a paragraph, without deleted text and text boxes."""
         made: list[str] = []
         end = ""
-        for small, runs in groupby(self._runs(element, ""), key=lambda run: run[1]):
+        for script, runs in groupby(self._runs(element, ""), key=lambda run: run[1]):
             text = "".join(text for text, _ in runs)
-            text = raised(end, text) if small == "superscript" else lowered(end, text) if small else text
+            text = superscript(end, text) if script == "superscript" else subscript(end, text) if script else text
             made.append(text)
             end = (end + text)[-_CONTEXT:]
         return "".join(made)
 
-    def _runs(self, element: Any, small: str) -> Iterator[tuple[str, str]]:
-        """Texts in order, and whether each is a "superscript", a "subscript" or neither ("")."""
+    def _runs(self, element: Any, script: str) -> Iterator[tuple[str, str]]:
+        """The texts in order, each with "superscript", "subscript" or ""."""
         for child in element:
             tag = name(child)
             if tag == "t":
-                yield child.text or "", small
+                yield child.text or "", script
             elif tag in _SPACES:
-                yield "" if attribute(child, "type") == "page" else _SPACES[tag], small
+                yield "" if attribute(child, "type") == "page" else _SPACES[tag], script
             elif tag == "sym":
-                yield "•", small
+                yield "•", script
             elif tag == "oMath":
                 yield omml(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
                 self._refer(tag.removesuffix("Reference"), attribute(child, "id"))
             elif tag == "r":
-                yield from self._runs(child, self._size(child))
+                yield from self._runs(child, self._script(child))
             elif tag not in _SKIPPED:
-                yield from self._runs(child, small)
+                yield from self._runs(child, script)
 
-    def _size(self, run: Any) -> str:
-        """ "superscript", "subscript" or "", by the run itself or by its style."""
-        found = ""
-        for part in next((child for child in run if name(child) == "rPr"), ()):
-            if name(part) == "vertAlign":
-                return _small(attribute(part, "val"))
-            if name(part) == "rStyle":
-                found = self._sizes.get(attribute(part, "val"), "")
-        return found
+    def _script(self, run: Any) -> str:
+        """ "superscript", "subscript" or "", by the properties or the style of the run."""
+        value = _value(run, "rPr/vertAlign", None)
+        return self._scripts.get(_value(run, "rPr/rStyle"), "") if value is None else _script_value(value)
 
     def _refer(self, kind: str, identity: str) -> None:
         note = self._notes.pop((kind, identity), None)
@@ -173,20 +169,20 @@ class _Reader:
             self._due.append((self._cited, note))
 
     def _table(self, table: Any) -> None:
-        """One row a line. What a cell holds beside text (a table in a table) follows below its row."""
+        """One line a row. A table in a cell follows below the row."""
         grid = Table()
-        above: dict[int, str] = {}  # what is merged with the cells below it, by column
+        above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
-            before = _span(row, "trPr", "gridBefore", 0)
+            before = _span(row, "trPr/gridBefore", 0)
             cells, inner = [Cell("", before)] if before else [], []
             column = before
             for cell in _descend(row, "tc"):
                 paragraphs = (self._text(paragraph).strip() for paragraph in _descend(cell, "p"))
                 text = " ".join(text.replace("\n", " ") for text in paragraphs if text)
-                columns, merged = _span(cell, "tcPr", "gridSpan", 1), _merged(cell)
-                if merged == "continue" and not text:
+                columns, merged = _span(cell, "tcPr/gridSpan", 1), _value(cell, "tcPr/vMerge", None)
+                if merged in ("", "continue") and not text:  # merged with the cell above
                     text = above.get(column, "")
-                elif merged:
+                elif merged is not None:
                     above[column] = text if len(text) <= REPEATED else ""
                 cells.append(Cell(text, columns))
                 column += columns
@@ -203,48 +199,39 @@ class _Reader:
             self._parsed.add("row", line)
 
     def _marker(self, number: tuple[str, str]) -> str:
-        """ "- " or "3. ": the list's own bullet or number, without the letters and roman numerals it may be set in."""
+        """ "- " or "3. ": bullet or number of a list item, in decimal whatever its format."""
         if self._numbers.get(number, "bullet") in ("bullet", "none"):
             return "- "
         self._counts[number] = self._counts.get(number, 0) + 1
         for key in [key for key in self._counts if key[0] == number[0] and key[1] > number[1]]:
-            del self._counts[key]  # the items below begin anew
+            del self._counts[key]  # lower levels start again
         return f"{self._counts[number]}. "
 
 
-def _small(value: str) -> str:
+def _script_value(value: str) -> str:
     return value if value in ("superscript", "subscript") else ""
 
 
-def _sizes(styles: Any | None) -> dict[str, str]:
-    """The styles whose text is raised or lowered, by their ids."""
+def _script_styles(styles: Any | None) -> dict[str, str]:
+    """The styles of super- and subscripts by their ids."""
     found = {}
     for style in _children(styles):
         for part in style.iter("{*}vertAlign"):
-            if small := _small(attribute(part, "val")):
-                found[attribute(style, "styleId")] = small
+            if script := _script_value(attribute(part, "val")):
+                found[attribute(style, "styleId")] = script
     return found
 
 
-def _property(element: Any, properties: str, key: str) -> Any | None:
-    """A property of a row or a cell."""
-    for child in element:
-        if name(child) == properties:
-            return next((part for part in child if name(part) == key), None)
-    return None
+def _value(element: Any, path: str, default: Any = "") -> Any:
+    """The value of the descendant at a path, as "pPr/pStyle"; the default where there is none."""
+    found = element.find("/".join("{*}" + part for part in path.split("/")))
+    return default if found is None else attribute(found, "val")
 
 
-def _span(element: Any, properties: str, key: str, otherwise: int) -> int:
-    """A number of columns of the grid."""
-    part = _property(element, properties, key)
-    value = "" if part is None else attribute(part, "val")
-    return min(int(value), MOST_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else otherwise
-
-
-def _merged(cell: Any) -> str:
-    """ "restart" for the first of the cells that are one over several rows, "continue" for the others, else ""."""
-    part = _property(cell, "tcPr", "vMerge")
-    return "" if part is None else attribute(part, "val") or "continue"
+def _span(element: Any, path: str, default: int) -> int:
+    """A number of grid columns."""
+    value = _value(element, path)
+    return min(int(value), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else default
 
 
 def _children(root: Any | None) -> list[Any]:
@@ -252,7 +239,7 @@ def _children(root: Any | None) -> list[Any]:
 
 
 def _descend(element: Any, tag: str) -> list[Any]:
-    """The nearest elements named `tag` below: through content controls and the like, not through tables or cells."""
+    """The nearest elements `tag` below, through content controls and the like, not through tables or cells."""
     found = []
     for child in element:
         kind = name(child)
@@ -264,28 +251,20 @@ def _descend(element: Any, tag: str) -> list[Any]:
 
 
 def _properties(paragraph: Any) -> tuple[str, bool, tuple[str, str] | None]:
-    """A paragraph's (or a style's) style, whether it is outlined as a heading itself, and its list and level in it."""
-    style, outlined, number = "", False, None
-    for element in next((child for child in paragraph if name(child) == "pPr"), ()):
-        tag = name(element)
-        if tag == "pStyle":
-            style = attribute(element, "val")
-        elif tag == "outlineLvl":
-            outlined = attribute(element, "val") in tuple("012345678")
-        elif tag == "numPr":
-            values = {name(part): attribute(part, "val") for part in element}
-            number = (values.get("numId", "0"), values.get("ilvl", "0"))
-    return style, outlined, number
+    """Of a paragraph or a style: its style, whether it has an outline level, and its list and list level."""
+    numbered = paragraph.find("{*}pPr/{*}numPr")
+    number = None if numbered is None else (_value(numbered, "numId", "0"), _value(numbered, "ilvl", "0"))
+    return _value(paragraph, "pPr/pStyle"), _value(paragraph, "pPr/outlineLvl") in _OUTLINE_LEVELS, number
 
 
 def _heading_styles(root: Any | None) -> frozenset[str]:
-    """Ids of the styles that are headings: by name, by outline level, or by the style they are based on."""
+    """Ids of the heading styles: by name, by outline level, or by the style they are based on."""
     found, based = {"Title"} | {f"Heading{level}" for level in range(1, 10)}, {}
     for style in _children(root):
         identity = attribute(style, "styleId")
         for part in style.iter():
             tag, value = name(part), attribute(part, "val")
-            if (tag == "name" and _HEADING.fullmatch(value)) or (tag == "outlineLvl" and value in tuple("012345678")):
+            if (tag == "name" and _HEADING.fullmatch(value)) or (tag == "outlineLvl" and value in _OUTLINE_LEVELS):
                 found.add(identity)
             elif tag == "basedOn":
                 based[identity] = value
@@ -307,12 +286,8 @@ def _numbering(root: Any | None) -> dict[tuple[str, str], str]:
     for element in _children(root):
         if name(element) == "abstractNum":
             levels = formats.setdefault(attribute(element, "abstractNumId"), {})
-            for level in element.iter("{*}lvl"):
-                levels[attribute(level, "ilvl")] = next(
-                    (attribute(part, "val") for part in level if name(part) == "numFmt"), "bullet"
-                )
+            levels |= {attribute(lvl, "ilvl"): _value(lvl, "numFmt", "bullet") for lvl in element.iter("{*}lvl")}
         elif name(element) == "num":
-            abstract = next((attribute(part, "val") for part in element if name(part) == "abstractNumId"), "")
-            for level, kind in formats.get(abstract, {}).items():
+            for level, kind in formats.get(_value(element, "abstractNumId"), {}).items():
                 found[attribute(element, "numId"), level] = kind
     return found

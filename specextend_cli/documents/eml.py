@@ -1,6 +1,6 @@
-"""Email to sections: who, when and what about, then the text; HTML only where a message has no text of its own.
+"""Email to sections: the header, then the text part, or the HTML part where there is no real text part.
 
-Attachments are named in a warning and not read.
+Attachments are listed in a warning and not read.
 """
 
 from __future__ import annotations
@@ -9,27 +9,25 @@ import email
 import email.policy
 from email.errors import MessageError
 from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
-from specextend_cli.documents.decode import decode
+from specextend_cli.documents.decode import codec, decode
 from specextend_cli.documents.html import read_html
-from specextend_cli.documents.labels import codec
 from specextend_cli.documents.markup import MarkupError
-from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.sections import Parsed, Source
 from specextend_cli.errors import InputError
 
 MAX_HEADER = 10_000
-"""Characters of a header that are read: parsing one takes time that grows faster than its length."""
+"""Characters of a header that are read: the time to parse one grows faster than its length."""
 _HEADERS = ("From", "To", "Date")
-_STUB = 4  # a text part that has so many times fewer words than the HTML part only says that there is one
+_STUB = 4  # times fewer words than the HTML part: such a text part only refers to it
 _NAMED = 10
-# What the standard library lets through when a header or an encoding is not what it expects.
+# What the standard library raises for unexpected headers and encodings.
 _BROKEN = (MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class _Bounded(email.policy.EmailPolicy):
-    """The default policy, for headers of a bounded length."""
+    """The default policy with headers of limited length."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         return super().header_fetch_parse(name, value if len(value) <= MAX_HEADER else value[:MAX_HEADER])
@@ -38,10 +36,10 @@ class _Bounded(email.policy.EmailPolicy):
 _POLICY = _Bounded()
 
 
-def parse(path: Path, shown: str) -> Parsed:
-    """The sections of a message; InputError when it has no text that can be read."""
+def parse(source: Source) -> Parsed:
+    """The sections of a message; InputError when it has no readable text."""
     parsed = Parsed("email")
-    with path.open("rb") as file:
+    with source.path.open("rb") as file:
         message = email.message_from_binary_file(file, policy=_POLICY)
     assert isinstance(message, EmailMessage)
     parsed.title = _header(message, "Subject")
@@ -51,7 +49,7 @@ def parse(path: Path, shown: str) -> Parsed:
     for field in _HEADERS:
         if value := _header(message, field):
             parsed.add("row", f"{field}: {value}")
-    _body(message, parsed, shown)
+    _body(message, parsed, source.name)
     if names := _attachments(message):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         were = "1 attachment was" if len(names) == 1 else f"{len(names)} attachments were"
@@ -66,15 +64,15 @@ def _header(message: EmailMessage, field: str) -> str:
         return ""
 
 
-def _body(message: EmailMessage, parsed: Parsed, shown: str) -> None:
-    plain, page = _part(message, "plain", shown), _part(message, "html", shown)
+def _body(message: EmailMessage, parsed: Parsed, name: str) -> None:
+    plain, page = _part(message, "plain", name), _part(message, "html", name)
     web = Parsed("html")
     if page.strip():
         try:
             read_html(page, web)
         except MarkupError as error:
             if not plain.strip():
-                raise InputError(f"{shown} is an email that cannot be read", why=str(error)) from None
+                raise InputError(f"{name} is an email that cannot be read", why=str(error)) from None
     words = sum(len(text.split()) for section in web.sections for _, text in section.items)
     if words > _STUB * len(plain.split()):
         for section in web.sections:
@@ -86,7 +84,7 @@ def _body(message: EmailMessage, parsed: Parsed, shown: str) -> None:
         parsed.add("plain", plain)
 
 
-def _part(message: EmailMessage, subtype: str, shown: str) -> str:
+def _part(message: EmailMessage, subtype: str, name: str) -> str:
     try:
         part = message.get_body(preferencelist=(subtype,))
         data = part.get_payload(decode=True) if part is not None else None
@@ -95,7 +93,7 @@ def _part(message: EmailMessage, subtype: str, shown: str) -> str:
         return ""
     if not isinstance(data, bytes):
         return ""
-    return decode(shown, data, codec(charset or ""))[0]
+    return decode(name, data, codec(charset or ""))[0]
 
 
 def _attachments(message: EmailMessage) -> list[str]:

@@ -1,7 +1,7 @@
-"""EPUB to sections: the files of the spine in reading order, and after them those that are only linked to, as notes.
+"""EPUB to sections: the files of the spine in reading order, then those that are only linked to (often notes).
 
-A file begins a section, and so does every heading in it. Files without a heading take the name that the table of
-contents gives them.
+Each file begins a section, and so does every heading in it. A file without a heading gets its title in the table of
+contents.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.html import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
-from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.sections import Parsed, Source
 from specextend_cli.errors import InputError
 
 _CONTAINER = "META-INF/container.xml"
@@ -22,8 +22,9 @@ _FONTS = frozenset(("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/p
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document")
 
 
-def parse(archive: Archive) -> Parsed:
+def parse(source: Source) -> Parsed:
     """The sections of a book; InputError when it is damaged or copy-protected. Missing files are failed sections."""
+    archive = Archive(source.path, source.name)
     package = _package_part(archive)
     root = _required(archive, package)
     parsed = Parsed("epub", " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split()))
@@ -39,7 +40,7 @@ def parse(archive: Archive) -> Parsed:
             part = "" if item is None else _resolve(folder, attribute(item, "href"))
             if part in seen:
                 continue
-            if part in archive:  # nothing is read twice, and every missing file is counted
+            if part in archive:  # no file is read twice, and every missing file is counted
                 seen.add(part)
             (aside if attribute(reference, "linear") == "no" else linear).append(part)
     if not (linear or aside):
@@ -48,11 +49,11 @@ def parse(archive: Archive) -> Parsed:
         why = "its text is encrypted (DRM)"
         raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
     for part in linear:
-        parsed.begin()
+        parsed.start_section()
         _read(archive, part, parsed)
         if (section := parsed.sections[-1]).items and not section.title:
             section.title = titles.get(part, "")
-    parsed.begin()
+    parsed.start_section()
     for part in aside:
         _read(archive, part, parsed)
     return parsed
@@ -95,7 +96,7 @@ def _resolve(folder: str, href: str) -> str:
 
 
 def _protected(archive: Archive) -> set[str]:
-    """Parts that are encrypted, fonts aside: those are often scrambled in books that anyone may read."""
+    """The encrypted parts, without fonts, which are often obfuscated in unprotected books."""
     found = set()
     if _ENCRYPTION in archive:
         for data in _required(archive, _ENCRYPTION).iter("{*}EncryptedData"):
@@ -106,7 +107,7 @@ def _protected(archive: Archive) -> set[str]:
 
 
 def _titles(archive: Archive, items: dict[str, Any], folder: str) -> dict[str, str]:
-    """What the table of contents (the NCX, or the navigation of EPUB 3) calls each file."""
+    """The title of each file in the table of contents (the NCX, or the navigation of EPUB 3)."""
     found: dict[str, str] = {}
     for item in items.values():
         part = _resolve(folder, attribute(item, "href"))

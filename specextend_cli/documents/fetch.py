@@ -1,7 +1,7 @@
-"""A document from the web, fetched once: HTTP and HTTPS only, within bounds on time, size and where it may lead.
+"""Fetch a document over HTTP or HTTPS, with limits on time, size and redirects.
 
-A redirect never leads to another scheme, from HTTPS to HTTP, or to an address of the local network that was not named
-itself. Addresses are checked where they are connected to, so that a name cannot change its meaning in between.
+A redirect to another scheme, from HTTPS to HTTP, or to an address of the local network that the user did not name is
+refused. Addresses are checked when connecting, so that a name cannot resolve to another one after the check.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import metadata
 from pathlib import PurePosixPath
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from specextend_cli import __version__
-from specextend_cli.documents.detect import HEAD, detect
+from specextend_cli.documents.decode import HEAD
+from specextend_cli.documents.formats import detect
 from specextend_cli.documents.names import printable
 from specextend_cli.documents.read_errors import MAX_BYTES
 from specextend_cli.errors import InputError, UsageError
@@ -33,13 +34,13 @@ _SAFE = "/%:@!$&'()*+,;=~?-._"
 
 
 def file_name(url: str) -> str:
-    """What a document is called whose address has no better name: the end of the path, or the host."""
+    """A name for the document at `url`: the end of the path, or the host."""
     parts = urlsplit(url)
     return printable(PurePosixPath(unquote(parts.path)).name or parts.hostname or "page")
 
 
 def fetch(url: str, *, seconds: float = SECONDS, limit: int = MAX_BYTES) -> bytes:
-    """The bytes at `url`, at most `limit` of them; UsageError for what is no web address, InputError when it fails."""
+    """The bytes at `url`, at most `limit` of them; UsageError for another scheme, InputError when it fails."""
     deadline = time.monotonic() + seconds
     named = _parsed(url).hostname
     at = url
@@ -53,7 +54,7 @@ def fetch(url: str, *, seconds: float = SECONDS, limit: int = MAX_BYTES) -> byte
                 if response.status != http.client.OK:
                     raise _failed(url, f"the server said {response.status} {printable(response.reason)}".rstrip())
                 return _in_utf8(_body(response, url, limit, deadline), response.headers.get_content_charset())
-    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: names that no host can have
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: invalid host names
         raise _failed(url, _reason(error, seconds, late=time.monotonic() >= deadline)) from None
     raise _failed(url, f"it was redirected more than {REDIRECTS} times")
 
@@ -91,8 +92,8 @@ def _response(parts: SplitResult, deadline: float, *, private: bool) -> Iterator
             context = ssl.create_default_context()
             connected = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
             stack.enter_context(connected)
-        # A server that sends a byte now and then would keep any single wait short: at the deadline all of it ends.
-        watch = threading.Timer(max(deadline - time.monotonic(), 0), _hang_up, (connected,))
+        # Single waits stay short if a server sends a byte now and then, so the connection is closed at the deadline.
+        watch = threading.Timer(max(deadline - time.monotonic(), 0), _close, (connected,))
         watch.daemon = True
         watch.start()
         stack.callback(watch.cancel)
@@ -105,7 +106,7 @@ def _response(parts: SplitResult, deadline: float, *, private: bool) -> Iterator
         connection.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
         shown = f"[{host}]" if ":" in host else host.encode("idna").decode("ascii")
         connection.putheader("Host", shown if parts.port is None else f"{shown}:{port}")
-        connection.putheader("User-Agent", f"specextend/{__version__}")
+        connection.putheader("User-Agent", f"specextend/{_version()}")
         connection.putheader("Accept-Encoding", "identity")
         connection.putheader("Connection", "close")
         connection.endheaders()
@@ -131,7 +132,14 @@ def _connected(host: str, port: int, deadline: float, *, private: bool) -> Itera
         yield connected
 
 
-def _hang_up(connected: socket.socket) -> None:
+def _version() -> str:
+    try:
+        return metadata.version("specextend-cli")
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "0"
+
+
+def _close(connected: socket.socket) -> None:
     with suppress(OSError):
         connected.shutdown(socket.SHUT_RDWR)
 
@@ -155,7 +163,7 @@ def _body(response: http.client.HTTPResponse, url: str, limit: int, deadline: fl
         data += part
     else:
         raise _failed(url, f"it has more than {limit >> 20} MB")
-    if time.monotonic() >= deadline:  # the end may be that of the time, not of the document
+    if time.monotonic() >= deadline:  # the connection may have been closed by the timer
         raise TimeoutError
     if promised is not None and len(data) < promised:
         raise _failed(url, f"it ended after {len(data):,} of {promised:,} bytes")
@@ -163,7 +171,7 @@ def _body(response: http.client.HTTPResponse, url: str, limit: int, deadline: fl
 
 
 def _in_utf8(data: bytes, charset: str | None) -> bytes:
-    """Text in an encoding that only the server named, so that the file says itself what it is."""
+    """Text in UTF-8 where only the header of the response declares its encoding, so that the file does itself."""
     if charset is None or detect(data[:HEAD]) not in ("html", "text"):
         return data
     try:

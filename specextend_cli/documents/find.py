@@ -1,6 +1,6 @@
-"""The documents in a directory: whatever holds one, by whatever name, and whatever is named like one.
+"""The documents in a directory: files with the content of a document, or with the suffix of one.
 
-A file that promises a document and holds none is not skipped: reading it fails, and says why.
+A file with such a suffix and other content is not skipped: reading it fails, and the error says why.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from specextend_cli.documents.detect import HEAD, LABELS, UNREAD, detect
+from specextend_cli.documents.decode import HEAD
+from specextend_cli.documents.formats import FORMATS, detect, is_read, kind_by_member, kind_by_suffix
 from specextend_cli.documents.names import count, printable
 
 _SHOWN = 5
-NAMES = frozenset(
-    (".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml", ".eml", ".md", ".markdown", ".rst", ".txt", ".text")
-)
-_ZIPPED = (b"word/", b"META-INF/container.xml")
 
 
 @dataclass(slots=True)
-class Found:
-    """Paths in the order of their names, and what was left out: (path, why) and how many names begin with a dot."""
+class DirectoryListing:
+    """Documents in the order of their names; skipped files as (path, why); the number of hidden names."""
 
     documents: list[Path] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
@@ -41,14 +38,14 @@ class Found:
         return f"{count(len(self.documents), 'document')}{f'; skipped: {self.account}' if self.account else ''}"
 
 
-def find(folder: Path) -> Found:
+def find(folder: Path) -> DirectoryListing:
     """What is to be read in a directory and those below it. Links to directories are not followed."""
-    found = Found()
+    found = DirectoryListing()
     for path in _files(folder, found):
         try:
             why = _not_a_document(path)
         except OSError:
-            why = ""  # reading it says what is wrong with it
+            why = ""  # reading it reports the error
         if why:
             found.skipped.append((path, why))
         else:
@@ -56,11 +53,11 @@ def find(folder: Path) -> Found:
     return found
 
 
-def _files(folder: Path, found: Found) -> Iterator[Path]:
-    def closed(error: OSError) -> None:
+def _files(folder: Path, found: DirectoryListing) -> Iterator[Path]:
+    def on_error(error: OSError) -> None:
         found.skipped.append((Path(error.filename), "a directory that cannot be opened"))
 
-    for parent, folders, files in os.walk(folder, onerror=closed):
+    for parent, folders, files in os.walk(folder, onerror=on_error):
         shown = sorted(name for name in folders if not name.startswith("."))
         found.hidden += len(folders) - len(shown) + sum(name.startswith(".") for name in files)
         folders[:] = shown
@@ -72,16 +69,16 @@ def _not_a_document(path: Path) -> str:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         return "not a file"
-    if path.suffix.lower() in NAMES:
+    if kind_by_suffix(path.suffix):
         return ""
     if status.st_size == 0:
         return "empty"
     with path.open("rb") as file:
         head = file.read(HEAD)
         kind = detect(head)
-        if kind != "zip":
-            return LABELS[kind] if kind in UNREAD else ""
-        # The list of a ZIP's contents is at its end. Only names are looked for: opening it is the worker's business.
-        file.seek(max(status.st_size - HEAD, 0))
-        tail = file.read()
-    return "" if any(mark in part for mark in _ZIPPED for part in (head, tail)) else LABELS["zip"]
+        if kind == "zip":
+            # The table of contents of a ZIP is at its end. Only names are searched for: the sandbox opens it.
+            file.seek(max(status.st_size - HEAD, 0))
+            tail = file.read()
+            kind = kind_by_member(lambda member: any(member.encode() in part for part in (head, tail)))
+    return "" if is_read(kind) else FORMATS["zip" if FORMATS[kind].member else kind].label

@@ -1,22 +1,23 @@
-"""Where the characters of a PDFium text page stand, and in which type."""
+"""The positions and the type of the characters of a PDFium text page, one by one and by line."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 _SLANT = 0.06  # of a quarter turn
-_MOST = 1e6  # points
+_MAX = 1e6  # points
 
 
 @dataclass(slots=True)
 class Glyph:
-    """Where one character stands, in points, along the direction of its line; `center` is on the page.
+    """The position of one character in points along the direction of its line; `center` is on the page.
 
-    `turn`: that direction, in quarter turns counterclockwise from left to right.
+    `turn`: that direction, in quarter turns counterclockwise.
     """
 
     left: float
@@ -29,7 +30,7 @@ class Glyph:
 
 
 class Glyphs:
-    """Positions and weights of the characters of a PDFium text page, asked for one by one: most are never needed."""
+    """Access to the characters of a PDFium text page one by one, as most of them are never needed."""
 
     def __init__(self, page: Any) -> None:
         from pypdfium2 import raw
@@ -39,61 +40,101 @@ class Glyphs:
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._name, self._flags = ctypes.create_string_buffer(128), ctypes.c_int()
 
+    def _index(self, position: int) -> int:
+        """PDFium's index of the character at a position of the page's text."""
+        index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
+        return index
+
+    def _box_of(self, position: int) -> Any:
+        self._raw.FPDFText_GetLooseCharBox(self._page, self._index(position), self._box)
+        return self._box
+
     def at(self, position: int) -> Glyph:
         """The character at a position of the page's text."""
-        index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
-        self._raw.FPDFText_GetLooseCharBox(self._page, index, self._box)
+        index, box = self._index(position), self._box_of(position)
         self._raw.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
         self._raw.FPDFText_GetMatrix(self._page, index, self._matrix)
         scale = math.hypot(self._matrix.c, self._matrix.d)
-        size = _sane(self._raw.FPDFText_GetFontSize(self._page, index) * scale)
-        box, x, y = self._box, self._x.value, self._y.value
-        turns = _sane(math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2))
+        size = _bounded(self._raw.FPDFText_GetFontSize(self._page, index) * scale)
+        x, y = self._x.value, self._y.value
+        turns = _bounded(math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2))
         center = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
         turn = round(turns) % 4
         left, right = _span(box, turn)
         slanted = abs(turns - round(turns)) > _SLANT
-        return Glyph(_sane(left), _sane(right), _sane((y, -x, -y, x)[turn]), size, slanted, center, turn)
+        return Glyph(_bounded(left), _bounded(right), _bounded((y, -x, -y, x)[turn]), size, slanted, center, turn)
 
     def spans(self, first: int, count: int, turn: int) -> list[tuple[float, float]]:
-        """The left and right ends of `count` characters of a line that runs in direction `turn` (see `Glyph`)."""
-        box, found = self._box, []
-        for position in range(first, first + count):
-            index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
-            self._raw.FPDFText_GetLooseCharBox(self._page, index, box)
-            left, right = _span(box, turn)
-            found.append((left, right) if -_MOST < left < _MOST and -_MOST < right < _MOST else (0.0, 0.0))
-        return found
+        """The left and right ends of `count` characters of a line in direction `turn` (see `Glyph`)."""
+        spans = (_span(self._box_of(position), turn) for position in range(first, first + count))
+        return [(a, b) if -_MAX < a < _MAX and -_MAX < b < _MAX else (0.0, 0.0) for a, b in spans]
 
-    def alike(self, positions: Iterable[int]) -> bool:
-        """Whether characters of an upright line are of one size, by the heights of their boxes: a cheap first look."""
-        box, heights = self._box, []
-        for position in positions:
-            index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
-            self._raw.FPDFText_GetLooseCharBox(self._page, index, box)
-            heights.append(abs(box.top - box.bottom))
+    def same_height(self, positions: Iterable[int]) -> bool:
+        """Whether the boxes of characters of an upright line are of one height: a cheap first test of their size."""
+        heights = [abs(box.top - box.bottom) for box in map(self._box_of, positions)]
         return bool(min(heights) >= 0.9 * max(heights))
 
     def generated(self, position: int) -> bool:
-        """Whether the file does not have that character: PDFium put it there, as it does spaces in gaps."""
-        index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
-        return bool(self._raw.FPDFText_IsGenerated(self._page, index) == 1)
+        """Whether PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
+        return bool(self._raw.FPDFText_IsGenerated(self._page, self._index(position)) == 1)
 
     def bold(self, position: int) -> bool:
-        """Whether that character is set in bold, by its font's name or flags."""
-        index = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
-        length = self._raw.FPDFText_GetFontInfo(self._page, index, self._name, len(self._name), self._flags)
+        """Whether the character is bold, by the name or the flags of its font."""
+        length = self._raw.FPDFText_GetFontInfo(
+            self._page, self._index(position), self._name, len(self._name), self._flags
+        )
         name = self._name.raw[: min(max(length - 1, 0), len(self._name))].lower()
         return b"bold" in name or b"black" in name or b"heavy" in name or self._flags.value & (1 << 18) != 0
 
 
 def _span(box: Any, turn: int) -> tuple[float, float]:
-    """Where a box begins and ends along a line that runs in direction `turn`."""
+    """The ends of a box along a line in direction `turn`."""
     if turn == 0:
         return box.left, box.right
     return ((box.bottom, box.top), (-box.right, -box.left), (-box.top, -box.bottom))[turn - 1]
 
 
-def _sane(value: float) -> float:
-    """A measure in hundredths, whatever a damaged file says: no infinities, which nobody can round."""
-    return round(min(max(value, -_MOST), _MOST), 2) if math.isfinite(value) else 0.0
+def _bounded(value: float) -> float:
+    """A measure rounded to hundredths; damaged files have infinities and absurd values."""
+    return round(min(max(value, -_MAX), _MAX), 2) if math.isfinite(value) else 0.0
+
+
+@dataclass
+class GlyphLine:
+    """A line of a text page: `body[n]` is the character at `first + n` of the page's text.
+
+    `head` and `tail` are its first and last character on the base line. `gaps`: left and right ends of the wide
+    spaces, which are tabs in its text. `changed`: replacements of characters of the body by their index.
+    """
+
+    glyphs: Glyphs
+    body: str
+    first: int
+    left: float
+    right: float
+    head: Glyph
+    tail: Glyph
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+    changed: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> float:
+        """That of the larger end."""
+        return max(self.head.size, self.tail.size)
+
+    @property
+    def base(self) -> float:
+        """That of the larger end."""
+        return self.head.base if self.head.size >= self.tail.size else self.tail.base
+
+    @cached_property
+    def spans(self) -> list[tuple[float, float]]:
+        """The left and right ends of all characters."""
+        return self.glyphs.spans(self.first, len(self.body), self.head.turn)
+
+    @property
+    def text(self) -> str:
+        """The body with its changes."""
+        if not self.changed:
+            return self.body
+        return "".join(self.changed.get(at, letter) for at, letter in enumerate(self.body))

@@ -1,4 +1,4 @@
-"""hOCR, which OCR engines write, to lines with their places, as other readers produce them."""
+"""hOCR, the output of OCR programs, to lines with their positions."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from specextend_cli.documents.line import Line
 from specextend_cli.documents.markup import xml_root
 
 _LINES = ("ocr_line", "ocr_caption", "ocr_header", "ocr_textfloat")
 _WIDE = 2.0  # of the size: a space between columns of a table
-_ALIKE = 0.25  # how far measured sizes of one type lie apart, as a part of it
-_UNSURE = 30.0  # percent; a line read with less confidence is a picture or a stain
+_SAME_SIZE = 0.25  # relative difference of measured sizes of one type
+_MIN_CONFIDENCE = 30.0  # percent; a line with less confidence is part of a picture, or a stain
 
 
 @dataclass(frozen=True, slots=True)
 class Recognized:
-    """One page: [text, left, right, base, size, bold, slanted, gaps] of each line, and the confidence in percent."""
+    """The lines of one page, and the confidence in percent."""
 
-    lines: list[list[Any]]
+    lines: list[Line]
     confidence: float
 
 
-def read_hocr(data: bytes, points: float) -> list[Recognized]:
-    """The pages; `points` is the size of a pixel. MarkupError where it is no hOCR."""
+def read_hocr(data: bytes, points: float, number: int = 1) -> list[Recognized]:
+    """The pages, the first with this number; `points` is the size of a pixel. MarkupError where it is no hOCR."""
     root = xml_root(data)
-    return [_page(page, points) for page in root.iter() if page.get("class") == "ocr_page"]
+    pages = [page for page in root.iter() if page.get("class") == "ocr_page"]
+    return [_page(page, points, number + at) for at, page in enumerate(pages)]
 
 
-def _page(page: Any, points: float) -> Recognized:
+def _page(page: Any, points: float, number: int) -> Recognized:
     height = _numbers(page.get("title", ""), "bbox", 4)[3]
-    lines, sure = [], []
+    lines, confidence = [], list[float]()
     for element in page.iter():
         if element.get("class") in _LINES:
-            line, words = _line(element, points, height)
-            if words and sum(words) / len(words) >= _UNSURE:
+            line, words = _line(element, points, height, number)
+            if words and sum(words) / len(words) >= _MIN_CONFIDENCE:
                 lines.append(line)
-                sure += words
-    if lines:
-        _even_out(lines)
-    return Recognized(lines, round(sum(sure) / len(sure), 1) if sure else 0.0)
+                confidence += words
+    return Recognized(_even_sizes(lines), round(sum(confidence) / len(confidence), 1) if confidence else 0.0)
 
 
-def _line(element: Any, points: float, height: float) -> tuple[list[Any], list[float]]:
+def _line(element: Any, points: float, height: float, number: int) -> tuple[Line, list[float]]:
     """A line, and the confidence in each of its words."""
     title = element.get("title", "")
     left, top, right, bottom = _numbers(title, "bbox", 4)
@@ -58,7 +58,7 @@ def _line(element: Any, points: float, height: float) -> tuple[list[Any], list[f
     left, right, base = turned.get(angle, (left, right, base))
     parts: list[str] = []
     gaps: list[tuple[float, float]] = []
-    sure: list[float] = []
+    confidence: list[float] = []
     end = 0.0
     for word in element.iter():
         text = " ".join("".join(word.itertext()).split()) if word.get("class") == "ocrx_word" else ""
@@ -71,19 +71,23 @@ def _line(element: Any, points: float, height: float) -> tuple[list[Any], list[f
             gaps += [(round(end * points, 2), round(box[0] * points, 2))] * wide
         parts.append(text)
         end = box[2]
-        sure.append(_numbers(word.get("title", ""), "x_wconf", 1)[0])
-    measures = (round(value * points, 2) for value in (left, right, base, size))
-    return ["".join(parts), *measures, False, False, gaps], sure
+        confidence.append(_numbers(word.get("title", ""), "x_wconf", 1)[0])
+    left, right, base, size = (round(value * points, 2) for value in (left, right, base, size))
+    return Line("".join(parts), number, left, right, base, size, gaps=gaps), confidence
 
 
-def _even_out(lines: list[list[Any]]) -> None:
-    """Measured sizes vary from line to line: what is like the body of the page has the size of the body."""
-    body = median(line[4] for line in lines for _ in range(min(len(line[0]), 200)))
-    for line in lines:
-        line[4] = round(body, 1) if abs(line[4] - body) <= _ALIKE * body else round(line[4])
+def _even_sizes(lines: list[Line]) -> list[Line]:
+    """The lines with one size for all that are close to the body size: measured sizes vary from line to line."""
+    if not lines:
+        return lines
+    body = median(line.size for line in lines for _ in range(min(len(line.text), 200)))
+    return [
+        line._replace(size=round(body, 1) if abs(line.size - body) <= _SAME_SIZE * body else round(line.size))
+        for line in lines
+    ]
 
 
 def _numbers(title: str, key: str, count: int) -> list[float]:
-    """The numbers of a property, 0 where it is missing."""
+    """The numbers of a property; zeros where it is missing."""
     found = re.search(rf"(?:^|;)\s*{key}((?:\s+-?\d{{1,9}}(?:\.\d+)?){{{count}}})", title)
     return [float(number) for number in found[1].split()] if found else [0.0] * count

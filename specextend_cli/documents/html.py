@@ -1,26 +1,23 @@
-"""HTML to sections: what a reader of the page would read, in order.
+"""HTML to sections: the visible text of a page in order.
 
-Scripts, styles, forms and what the page hides go unread; navigation and hidden text are noted as removed.
+Scripts, styles and forms are skipped; navigation and hidden text are recorded as removed.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
 from specextend_cli.documents.article import article_of
-from specextend_cli.documents.decode import decode
-from specextend_cli.documents.formulas import mathml
-from specextend_cli.documents.labels import codec
+from specextend_cli.documents.decode import codec, decode
+from specextend_cli.documents.formulas import mathml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
-from specextend_cli.documents.notation import lowered, raised
-from specextend_cli.documents.sections import Kind, Parsed
+from specextend_cli.documents.sections import ItemKind, Parsed, Source
 from specextend_cli.documents.tables import Cell, Table
-from specextend_cli.documents.visibility import Reading
+from specextend_cli.documents.visibility import VisibilityFilter
 from specextend_cli.errors import InputError
 
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
@@ -40,42 +37,41 @@ _CHARSET = re.compile(
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _SMALL_TYPE = re.compile(r"vertical-align\s*:\s*(super|sub)\b", re.IGNORECASE)
 _SMALL_CLASS = re.compile(r"(?:^|\s)(sup|sub)(?:er|erscript|script)?(?:\s|$)", re.IGNORECASE)
-_LONGEST_MARK = 12  # characters of a mark that leads to a note
-_NEAR = 8  # elements in it
-_LONG_CELL = 300  # a cell with more text is layout, and its paragraphs are paragraphs
+_MAX_MARK = 12  # characters of a note mark
+_NEAR = 8  # elements of a note mark
+_LONG_CELL = 300  # a cell with more text is for layout, and has paragraphs
 
 
-def parse(path: Path, shown: str, *, whole: bool) -> Parsed:
-    """The sections of an HTML file, `whole` or of its article alone; InputError when its nesting is beyond reading."""
+def parse(source: Source) -> Parsed:
+    """The sections of an HTML file, or those of its article; InputError where it is nested too deeply."""
     parsed = Parsed("html")
-    data = path.read_bytes()
-    text, warnings = decode(shown, data, declared(data))
+    data = source.path.read_bytes()
+    text, warnings = decode(source.name, data, declared(data))
     parsed.warnings += warnings
     try:
         read_html(text, parsed)
     except MarkupError as error:
-        raise InputError(
-            f"{shown} is an HTML page that cannot be read", why=str(error), fix="print it to PDF"
-        ) from None
-    return parsed if whole else article_of(parsed, text, shown)
+        what = f"{source.name} is an HTML page that cannot be read"
+        raise InputError(what, why=str(error), fix="print it to PDF") from None
+    return parsed if source.full_page else article_of(parsed, text, source.name)
 
 
 def declared(data: bytes) -> str | None:
-    """The codec of the encoding that a page names in its head, where it is one that exists."""
+    """The codec of the encoding that a page declares in its head, if it is a known one."""
     match = _CHARSET.search(data[:4096])
     return None if match is None else codec(match[1].decode("ascii", "replace"))
 
 
 def read_html(text: str, parsed: Parsed) -> None:
-    """Add what an HTML text says; the title of the page becomes the document's where there is none yet."""
+    """Add the content of an HTML text; the title of the page is used where there is none yet."""
     _read(html_root(text), parsed)
 
 
 def read_xhtml(data: bytes, parsed: Parsed) -> None:
-    """The same for a file of a book, which should be XML and is read as HTML where it is not."""
+    """The same for XHTML, as in a book; it is read as HTML where it is not well-formed."""
     text = decode("", data, declared(data))[0]
     try:
-        # libxml2 knows the encodings of the web by their letter, not by what is written under their names.
+        # Decoded here, as libxml2 does not map the labels of encodings as browsers do.
         root = xml_root(_XML_DECLARATION.sub("", text, count=1).encode("utf-8", "replace"))
     except MarkupError as error:
         if "entities" in str(error):
@@ -89,19 +85,19 @@ def _read(root: Any | None, parsed: Parsed) -> None:
         return
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
-    writer = _Writer(parsed)
-    reading = Reading(root)
+    builder = _ItemBuilder(parsed)
+    visibility = VisibilityFilter(root)
     walk = etree.iterwalk(root, events=("start", "end"))
     skipped: Any = None
     for event, element in walk:
         tag = name(element).lower()
         if event == "start":
-            why = reading.unread(element, tag)
+            why = visibility.skip_reason(element, tag)
             if why is None and tag == "math":
-                writer.data(mathml(element))
+                builder.data(mathml(element))
             elif why is None:
-                writer.start(tag, element)
-                writer.data(element.text)
+                builder.start(tag, element)
+                builder.data(element.text)
                 continue
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
@@ -111,28 +107,28 @@ def _read(root: Any | None, parsed: Parsed) -> None:
             if element is skipped:
                 skipped = None
             else:
-                writer.end(tag, element)
+                builder.end(tag, element)
             if element is not root:
-                writer.data(element.tail)
-    writer.close()
+                builder.data(element.tail)
+    builder.close()
 
 
-class _Writer:
-    """Elements as they open and close, to items. Text gathers until something breaks it."""
+class _ItemBuilder:
+    """Start and end of elements to items. Text is collected until a block ends."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
         self._text: list[str] = []
-        self._heading = 0  # how many open headings
+        self._heading = 0  # number of open headings
         self._pre = 0
-        self._items: list[bool] = []  # for each open list item and its kin
+        self._items: list[bool] = []  # one for each open list item, term or definition
         self._lists: list[int | None] = []  # the next number of each open list, None where it has bullets
         self._marker = ""
         self._table = Table()
         self._cells: list[Cell] | None = None
-        self._open = False  # whether a cell is
+        self._open = False  # whether a cell is open
         self._span = (1, 1)  # its columns and rows
-        self._small: list[tuple[int, str] | None] = []  # where open sub- and superscripts begin, and which they are
+        self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
     def start(self, tag: str, element: Any) -> None:
         if tag in _BREAKS_ROW and self._cells is not None:
@@ -161,8 +157,8 @@ class _Writer:
         elif tag == "br":
             self._text.append("\n")
         elif tag in _INLINE:
-            kind = _small(tag, element)
-            self._small.append((len(self._text), kind) if kind else None)
+            kind = _script(tag, element)
+            self._scripts.append((len(self._text), kind) if kind else None)
 
     def end(self, tag: str, element: Any) -> None:
         if tag in ("td", "th"):
@@ -183,8 +179,8 @@ class _Writer:
             if tag in ("ol", "ul"):
                 self._lists[-1:] = []
             self._pre -= tag == "pre" and self._pre > 0
-        elif tag in _INLINE and self._small and (small := self._small.pop()):
-            self._set_small(*small, element)
+        elif tag in _INLINE and self._scripts and (script := self._scripts.pop()):
+            self._set_script(*script, element)
 
     def data(self, text: str | None) -> None:
         if text:
@@ -202,21 +198,21 @@ class _Writer:
         self._lists[-1] = number + 1
         return f"{number}. "
 
-    def _set_small(self, start: int, kind: str, element: Any) -> None:
-        """A sub- or superscript as characters that keep it apart from what is before it; marks of notes go."""
+    def _set_script(self, start: int, kind: str, element: Any) -> None:
+        """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""
         start = min(start, len(self._text))
         text, before = "".join(self._text[start:]), "".join(self._text[max(start - 4, 0) : start])
         if kind == "sub":
-            made = lowered(before, text)
-        elif before.strip() and 0 < len(text.strip()) <= _LONGEST_MARK and _refers(element):
+            made = subscript(before, text)
+        elif before.strip() and 0 < len(text.strip()) <= _MAX_MARK and _is_note_link(element):
             self._parsed.remove("note mark", text)
             made = ""
         else:
-            made = raised(before, text)
+            made = superscript(before, text)
         self._text[start:] = [made]
 
     def _break(self) -> None:
-        """The end of a block: of a paragraph, or of a line in a cell."""
+        """End a block: a paragraph, or a line in a cell."""
         if self._cells is None:
             self._flush()
         elif sum(map(len, self._text)) > _LONG_CELL:
@@ -229,13 +225,13 @@ class _Writer:
         if self._cells is None:
             self._flush()
         else:
-            self._forget()
+            self._clear()
             if text or self._open:
                 self._cells.append(Cell(text, *self._span))
             self._open, self._span = False, (1, 1)
 
     def _end_row(self) -> None:
-        """The cells so far are a row; what follows in it, if anything does, is text like any other."""
+        """End a row with the cells so far; what follows in it is ordinary text."""
         if self._cells is not None:
             self._end_cell()
             cells, self._cells = self._cells, None
@@ -248,7 +244,7 @@ class _Writer:
         self._flush()
 
     def _end_rows(self) -> None:
-        """The rows so far. Cells are told apart by a tab, which cleaning turns into two spaces."""
+        """Add the rows so far. Cells are separated by a tab, which cleaning replaces by two spaces."""
         for line in self._table.lines():
             self._parsed.add("row", line)
 
@@ -256,13 +252,13 @@ class _Writer:
         self._end_rows()
         self._table = Table()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._text.clear()
-        self._small = [None] * len(self._small)
+        self._scripts = [None] * len(self._scripts)
 
     def _flush(self) -> None:
         text = "".join(self._text)
-        self._forget()
+        self._clear()
         if self._cells is not None and not self._heading:
             if text.strip():
                 self._cells.append(Cell(" ".join(text.split())))
@@ -271,13 +267,13 @@ class _Writer:
             self._end_rows()
         for part in re.split(r"\n[ \t]*\n\s*", text) if not self._pre else [text]:
             if part.strip():
-                kind: Kind = "heading" if self._heading else "row" if self._items else "paragraph"
+                kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"
                 self._parsed.add(kind, self._marker + part.strip())
                 self._marker = ""
 
 
-def _small(tag: str, element: Any) -> str:
-    """ "sup" or "sub" where an element is set so, by its name, its style or its class; else ""."""
+def _script(tag: str, element: Any) -> str:
+    """ "sup" or "sub" by the name, the style or the class of an element; else ""."""
     if tag != "span":
         return tag
     if found := _SMALL_TYPE.search(element.get("style", "")) or _SMALL_CLASS.search(element.get("class", "")):
@@ -285,8 +281,8 @@ def _small(tag: str, element: Any) -> str:
     return ""
 
 
-def _refers(element: Any) -> bool:
-    """Whether a superscript is a link to another place of the text, as the mark of a note is."""
+def _is_note_link(element: Any) -> bool:
+    """Whether a superscript is or contains a link within the text, as note marks do."""
     around = chain(islice(element.iter(), _NEAR), islice(element.iterancestors(), 2))
     return any(name(near).lower() == "a" and "#" in attribute(near, "href") for near in around)
 

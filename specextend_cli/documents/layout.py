@@ -1,4 +1,4 @@
-"""Lines to paragraphs: which lines go on, which end, and which are headings.
+"""Lines to paragraphs and headings.
 
 The text of a document is its lines joined by one of three separators: a space inside a paragraph, a newline between
 rows (list items, table rows), a blank line between blocks.
@@ -9,22 +9,21 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 from typing import Literal
 
-from specextend_cli.documents.document import Block, Page
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.outline import Outline, listed
+from specextend_cli.documents.document import Block, Page, StructuredText
+from specextend_cli.documents.line import Line, Pages, runs
 
 Separator = Literal["", " ", "\n", "\n\n"]
+Outline = Sequence[tuple[str, int | None]]
+"""Headings (the bookmarks of a PDF) in order, each with its page (1-based) where the file names it."""
 
-
-_WRAP = 130  # columns: longer lines of a text file are paragraphs that nobody wrapped
+_WRAP = 130  # columns: longer lines of a text file are unwrapped paragraphs
 _MAX_HEADING = 160
-_ALIKE = 1_000  # lines that are enough to find the edge of a column by
+_SAMPLE = 1_000  # lines that are enough to find the edge of a column
 _ITEM = re.compile(r"(?:[•●▪■□◦‣∙○➢✓–—*·-]|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]|\[\d{1,3}\])\s+\S")
 _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
@@ -40,60 +39,41 @@ _SMALL_WORDS = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Text:
-    """What a document's text is made of: see `Document` for the meaning of each."""
-
-    text: str = ""
-    pages: list[Page] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    joined: int = 0
-
-
-def compose(pages: Sequence[Sequence[Line]], outline: Outline = ()) -> Text:
-    """The text of cleaned pages, with the places of its pages and blocks; `outline` are known headings."""
-    look = _Look(pages, outline)
+def compose(pages: Pages, outline: Outline = ()) -> StructuredText:
+    """The text of cleaned pages with its pages and blocks; `outline` are known headings."""
+    typography = _Typography(pages, outline)
     lines = [line for page in pages for line in page]
     if not lines:
-        return Text()
-    result = Text()
+        return StructuredText()
+    result = StructuredText()
     parts: list[str] = []
     block: list[Line] = []
     at = start = 0
     starts = [(lines[0].page, 0)]
-
-    def close() -> None:
-        result.blocks.append(Block("heading" if look.is_heading(block) else "paragraph", start, at))
-        block.clear()
-
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         block.append(line)
-        parts.append(line.text)
-        at += len(line.text)
-        if following is None:
-            break
-        separator = look.separator(line, following)
-        result.joined += separator in ("", " ")
-        if separator == "\n\n":
-            close()
-        parts.append(separator)
-        at += len(separator)
-        if separator == "\n\n":
-            start = at
-        if following.page != line.page:
-            starts.append((following.page, at))
-    close()
+        separator = typography.separator(line, following) if following else ""
+        parts += (line.text, separator)
+        end = at + len(line.text)
+        at = end + len(separator)
+        if separator == "\n\n" or not following:
+            result.blocks.append(Block("heading" if typography.is_heading(block) else "paragraph", start, end))
+            block, start = [], at
+        if following:
+            result.joined += separator in ("", " ")
+            if following.page != line.page:
+                starts.append((following.page, at))
     result.text = "".join(parts)
     ends = [place for _, place in starts[1:]] + [at]
     result.pages = [Page(number, begin, end) for (number, begin), end in zip(starts, ends, strict=True)]
     return result
 
 
-class _Look:
-    """How this document is set: its body size, the step from line to line, the right edge of its columns."""
+class _Typography:
+    """How a document is set: its body size, its line spacing by type size, the right edge of its columns."""
 
-    def __init__(self, pages: Sequence[Sequence[Line]], outline: Outline) -> None:
-        self._listed = listed(pages, outline)  # ids of lines
+    def __init__(self, pages: Pages, outline: Outline) -> None:
+        self._listed = outline_headings(pages, outline)
         sizes, steps = Counter[float](), defaultdict[float, Counter[float]](Counter)
         for page in pages:
             for line in page:
@@ -109,28 +89,28 @@ class _Look:
         for page in pages:
             self._find_edges(page)
 
-    def _grid_step(self, pages: Sequence[Sequence[Line]]) -> float:
-        """Rows from line to line in a text file: 1, or 2 where sentences go on over the blank line between."""
+    def _grid_step(self, pages: Pages) -> float:
+        """Rows from line to line in a text file: 1, or 2 where sentences continue after blank lines."""
         pairs = [(a, b) for page in pages for a, b in pairwise(page) if a.size == 1]
         spaced = [self._goes_on(a, b) for a, b in pairs if a.base - b.base == 2]
         return 2.0 if len(spaced) > 0.9 * len(pairs) and sum(spaced) > 0.3 * len(spaced) else 1.0
 
     def _find_edges(self, page: Sequence[Line]) -> None:
-        """The right edge of each line's column: the farthest right of the lines around it.
+        """The right edge of each line's column: the rightmost end of the lines of its stack.
 
-        Those are the lines it stands among; where they are few, all of the page that start nearby in a size alike.
+        Where these are few, it is that of all lines of the page that begin nearby in a similar size.
         """
         by_left = sorted(page, key=lambda line: line.left)
         lefts = [line.left for line in by_left]
         near: dict[tuple[float, float], list[Line]] = {}
-        for stack in _stacks(page):
+        for stack in runs(page, lambda stack, line: _is_stacked(stack[-1], line)):
             alike, first = stack, stack[0]
             if len(stack) <= 3:
                 place = (first.left, first.size)
                 if place not in near:
                     reach = _reach(first)
                     low, high = bisect_left(lefts, first.left - reach), bisect_right(lefts, first.left + reach)
-                    some = by_left[low : high : max((high - low) // _ALIKE, 1)]
+                    some = by_left[low : high : max((high - low) // _SAMPLE, 1)]
                     near[place] = [line for line in some if _same_column(first, line)] or stack
                 alike = near[place]
             rights = sorted(line.right for line in alike)
@@ -140,7 +120,7 @@ class _Look:
             self._right.update((id(line), edge) for line in stack)
 
     def separator(self, a: Line, b: Line) -> Separator:
-        """What stands between line `a` and its follower `b`."""
+        """The separator of line `a` and the next line `b`."""
         if a.page != b.page:
             return self._across(a, b)
         if id(a) in self._listed or id(b) in self._listed:
@@ -171,22 +151,22 @@ class _Look:
         return _space(a, b)
 
     def _across(self, a: Line, b: Line) -> Separator:
-        """A paragraph may go on over the page; anything else starts anew there."""
+        """Only a paragraph may continue on the next page."""
         alike = abs(a.size - b.size) <= 0.08 * a.size and a.bold == b.bold
         return _space(a, b) if alike and self._goes_on(a, b) and not _ITEM.match(b.text) else "\n\n"
 
     def _room(self, a: Line, b: Line) -> float:
-        """How much would have been left over had the first word of `b` still been set on the line of `a`."""
+        """The space that would be left if the first word of `b` were set on the line of `a`."""
         word = b.text.split(maxsplit=1)[0]
         return self._right[id(a)] - a.right - (len(word) + 1.5) * a.em
 
     @staticmethod
     def _goes_on(a: Line, b: Line) -> bool:
-        """Whether the words say that `b` continues `a`: no end before it and a small letter after it."""
+        """Whether `b` continues the sentence of `a`: that has no end, and `b` begins in lower case."""
         return not _ENDED.search(a.text) and (b.text[0].islower() or a.text[-1] in ",-")
 
     def is_heading(self, block: Sequence[Line]) -> bool:
-        """Whether these lines are a heading: set larger or bold, listed in the outline, or worded like one."""
+        """Whether these lines are a heading: by the outline, by larger or bold type, or by their wording."""
         text = " ".join(line.text for line in block)
         if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(str.isalpha, text)) < 3 or " … " in text:
             return False
@@ -201,7 +181,7 @@ class _Look:
 
 
 def _reach(line: Line) -> float:
-    """How far the beginnings of lines in one column may lie apart."""
+    """How far apart lines of one column may begin."""
     return 3 if line.size == 1 else 40
 
 
@@ -209,20 +189,13 @@ def _same_column(a: Line, b: Line) -> bool:
     return abs(a.left - b.left) <= _reach(a) and abs(a.size - b.size) <= 0.08 * a.size
 
 
-def _stacks(page: Sequence[Line]) -> Iterable[list[Line]]:
-    """Lines that follow closely below each other in one column, together."""
-    stack: list[Line] = []
-    for line in page:
-        if stack and not (_same_column(stack[-1], line) and 0 < stack[-1].base - line.base < 3 * line.size):
-            yield stack
-            stack = []
-        stack.append(line)
-    if stack:
-        yield stack
+def _is_stacked(a: Line, b: Line) -> bool:
+    """Whether `b` follows closely below `a` in one column."""
+    return _same_column(a, b) and 0 < a.base - b.base < 3 * b.size
 
 
 def reads_as_heading(text: str) -> bool:
-    """Whether a line standing alone reads as a heading: numbered, all capitals, or title case without an end."""
+    """Whether a separate line is worded as a heading: numbered, all capitals, or title case without a full stop."""
     words = re.findall(r"[^\W\d_][\w’'-]*", text)
     if not words or text[-1] in ".,;:!":
         return False
@@ -233,9 +206,38 @@ def reads_as_heading(text: str) -> bool:
 
 
 def _space(a: Line, b: Line) -> Separator:
-    """Lines of Chinese, Japanese and Korean (in Han and kana) are joined without a space."""
+    """A space, but none between Han characters or kana."""
     return "" if _wide(a.text[-1]) and _wide(b.text[0]) else " "
 
 
 def _wide(character: str) -> bool:
     return "\u2e80" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef" or "\u3000" <= character <= "\u30ff"
+
+
+def outline_headings(pages: Pages, outline: Outline) -> dict[int, int]:
+    """The lines that are headings by the outline: from the id of each to the id of the first line of its heading.
+
+    A heading may have up to three lines. The first match on its page is taken; the page may be off by one.
+    """
+    titles: defaultdict[int | None, set[str]] = defaultdict(set)
+    for title, page in outline:
+        if letters := _letters(title):
+            for near in (None,) if page is None else (page - 1, page, page + 1):
+                titles[near].add(letters)
+    found: dict[int, int] = {}
+    if not titles:
+        return found
+    for lines in pages:
+        wanted = titles[lines[0].page] | titles[None] if lines else set()
+        spelled = [_letters(line.text) for line in lines]
+        for at, first in enumerate(lines):
+            for count in (1, 2, 3):
+                heading = "".join(spelled[at : at + count])
+                if heading in wanted and id(first) not in found:
+                    wanted.discard(heading)
+                    found.update((id(line), id(first)) for line in lines[at : at + count])
+    return found
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()

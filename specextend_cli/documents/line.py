@@ -1,29 +1,33 @@
-"""A line of a page and where it stands: what readers produce and the cleaning works on."""
+"""A line of text with its position on the page: what readers produce and what the repairs work on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 HYPHEN = "\x02"
-"""Ends a line whose last word goes on in the next line, where the reader knows it (PDFium marks it so)."""
+"""Ends a line whose last word continues in the next line, where the reader knows it (PDFium marks it)."""
 
 EMPTY_CELL = "—"
-"""Stands for an empty cell before others of its row, so that columns do not shift."""
+"""Stands for an empty cell before other cells of its row, so that columns do not shift."""
+
+CELL_SEPARATOR = "  "
+"""Separates the cells of a row once its characters are repaired."""
 
 SUPERSCRIPT_LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
-"""Raised letters, those of "abcdefghijklmnoprstuvwxyz"."""
+"""Superscripts of "abcdefghijklmnoprstuvwxyz"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of text. `left`, `right`, `base` (baseline above the page's foot) and `size` share one unit.
+class Line(NamedTuple):
+    """One line of text. `left`, `right`, `base` (baseline above the foot of the page) and `size` share one unit.
 
-    In a PDF the unit is the point. A text file is a grid of characters: columns across, rows counted downward from 0
-    (so `base` is negative), and `size` 1. A `slanted` line is neither level nor upright.
-    `gaps` are the left and right ends of the wide spaces that the text has as tabs. `turn`: the direction in which it
-    runs, in quarter turns; the other figures are measured as if the page were turned. -1: it stands nowhere.
+    In a PDF the unit is the point. A plain text is a grid of characters: columns across, rows counted downward from 0
+    (so `base` is negative), and `size` is 1. A `slanted` line is neither horizontal nor vertical.
+    `gaps`: left and right ends of the wide spaces that are tabs in the text. `turn`: direction of the text in quarter
+    turns counterclockwise; the positions are measured as if the page were turned.
     """
 
     text: str
@@ -34,7 +38,7 @@ class Line:
     size: float = 1.0
     bold: bool = False
     slanted: bool = False
-    gaps: tuple[tuple[float, float], ...] = ()
+    gaps: Sequence[tuple[float, float]] = ()
     turn: int = 0
 
     @property
@@ -42,21 +46,47 @@ class Line:
         """Width of an average character."""
         return (self.right - self.left) / max(len(self.text), 1)
 
-
-def placed(answers: Iterable[Sequence[Any]], page: int) -> list[Line]:
-    """Lines as a parser's process answers with them: a line's fields but for its page; of what OCR read, no turn."""
-    return [
-        Line(text, page, left, right, base, size, bold, slanted, tuple((start, end) for start, end in gaps), *turn)
-        for text, left, right, base, size, bold, slanted, gaps, *turn in answers
-    ]
+    @property
+    def weight(self) -> int:
+        """Number of letters and digits: what a page loses with the line."""
+        return sum(map(str.isalnum, self.text))
 
 
-def grid(text: str, page: int) -> list[Line]:
-    """The lines of one page of plain text; blank ones only leave their gap."""
+Pages = Sequence[Sequence[Line]]
+"""The lines of each page, in reading order as far as it is known."""
+
+
+def lines_from_json(values: Iterable[Sequence[Any]]) -> list[Line]:
+    """Lines that were sent as JSON arrays."""
+    return [Line(*fields)._replace(gaps=tuple((start, end) for start, end in fields[8])) for fields in values]
+
+
+def lines_of_text(text: str, page: int) -> list[Line]:
+    """The lines of one page of plain text. Blank lines leave a gap only."""
     lines = []
     for row, raw in enumerate(text.split("\n")):
         expanded = raw.rstrip().expandtabs(8)
         if body := expanded.lstrip():
-            raw = raw.replace(HYPHEN, "\x01")  # a text that holds this character holds a control, not our mark
+            raw = raw.replace(HYPHEN, "\x01")  # in a text it is a control character, not our mark
             lines.append(Line(raw.strip(), page, len(expanded) - len(body), len(expanded), -row))
     return lines
+
+
+def body_size(lines: Iterable[Line]) -> float:
+    """The type size that most characters have; 1 without lines."""
+    sizes = Counter[float]()
+    for line in lines:
+        sizes[line.size] += len(line.text)
+    return sizes.most_common(1)[0][0] if sizes else 1.0
+
+
+def runs(items: Iterable[T], continues: Callable[[list[T], T], object]) -> Iterator[list[T]]:
+    """Split a sequence into runs: an item belongs to the run before it when `continues(run, item)`."""
+    run: list[T] = []
+    for item in items:
+        if run and not continues(run, item):
+            yield run
+            run = []
+        run.append(item)
+    if run:
+        yield run

@@ -1,4 +1,4 @@
-"""XML and HTML through lxml, as untrusted input: no DTD, no entities, no network, no huge trees."""
+"""Parse untrusted XML and HTML with lxml: no DTD, no entities, no network, no huge trees."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _OWN = (b"amp", b"lt", b"gt", b"quot", b"apos")
 
 
 class MarkupError(Exception):
-    """A part that cannot be read as markup; the message says why."""
+    """Text that cannot be parsed as markup; the message says why."""
 
 
 def xml_root(data: bytes) -> Any:
-    """The root of a tree; MarkupError when it is not well formed, nested too deeply, or declares entities.
+    """The root of a tree; MarkupError when it is not well-formed, nested too deeply, or declares entities.
 
-    Named characters of HTML are understood, as books use them without declaring them.
+    Named characters of HTML are allowed, as books use them without declaring them.
     """
     if b"<!entity" in data.replace(b"\0", b"").lower():
         raise MarkupError("it declares entities of its own, which are never expanded")
@@ -33,7 +33,7 @@ def xml_root(data: bytes) -> Any:
 
 
 def html_root(text: str) -> Any | None:
-    """The root of the tree that a forgiving parser makes of `text`; None when nothing is left.
+    """The root of the tree of a lenient parser; None where `text` has no elements.
 
     MarkupError when it is nested so deeply (2,048 elements) that the parser would leave out the rest.
     """
@@ -64,7 +64,7 @@ def _reason(message: str) -> str:
 
 
 def _character(match: re.Match[bytes]) -> bytes:
-    """A reference that XML knows too: by number, or, where HTML has no such name, as plain text."""
+    """A reference for XML: by number, or as plain text where HTML has no such name."""
     if match[1] in _OWN:
         return match[0]
     found = html.unescape(match[0].decode("ascii"))

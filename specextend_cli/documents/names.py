@@ -1,29 +1,31 @@
-"""File names as messages show them and as shells take them, and numbers as messages put them."""
+"""File names, page labels and numbers as messages show them."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 
-_RUNS = 40  # of pages that a message lists
+from specextend_cli.documents.line import runs
+
+_RANGES = 40  # of pages in a message
 _LABEL = 20  # characters of a page label
-_BRACKETS = str.maketrans("", "", "[](),;")  # what a citation is put together with
+_PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
 STDIN = "standard input"
 
 
 def printable(name: str) -> str:
-    """A file's name as it can be shown: names may hold anything, terminal escapes too."""
+    """A file name without control characters, as names may contain terminal escapes."""
     return "".join(character if character.isprintable() else "�" for character in name)
 
 
 def argument(name: str) -> str:
-    """A file's name as an argument of a command that the user may paste; FILE for stdin."""
+    """A file name as an argument of a command that the user may paste; FILE for stdin."""
     return "FILE" if name == STDIN else shlex.quote(printable(name))
 
 
 def page_label(label: str, number: int) -> str:
-    """A page's label as it can be shown in a citation; "" where it says no more than the page's `number` does."""
-    shown = printable(" ".join(label.translate(_BRACKETS).split()))[:_LABEL]
+    """A page label for citations; "" where it is the page `number`."""
+    shown = printable(" ".join(label.translate(_PUNCTUATION).split()))[:_LABEL]
     return "" if shown == str(number) else shown
 
 
@@ -34,13 +36,8 @@ def count(number: int, noun: str) -> str:
 
 def places(numbers: Sequence[int], unit: str = "page") -> str:
     """ "Page 3" or "Sections 3, 5-7"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][-1] = number
-        else:
-            runs.append([number, number])
-    spans = ", ".join(f"{run[0]}-{run[-1]}" if run[-1] > run[0] else f"{run[0]}" for run in runs[:_RUNS])
-    if len(runs) > _RUNS:
-        spans += f" and {sum(run[-1] - run[0] + 1 for run in runs[_RUNS:]):,} more"
+    ranges = list(runs(sorted(numbers), lambda run, number: number == run[-1] + 1))
+    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in ranges[:_RANGES])
+    if len(ranges) > _RANGES:
+        spans += f" and {sum(map(len, ranges[_RANGES:])):,} more"
     return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"

@@ -1,10 +1,11 @@
-"""The OCR program of this machine: tesseract, or ocrmypdf where only that is there."""
+"""The OCR program of this machine, tesseract or else ocrmypdf, and the options of OCR."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,11 +16,24 @@ LANGUAGE = "eng"
 INSTALL = "apt install tesseract-ocr (Debian, Ubuntu), dnf install tesseract (Fedora) or brew install tesseract (macOS)"
 _LANGUAGES = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{1,40}(?:\+[A-Za-z][A-Za-z0-9_/-]{1,40}){0,9}")
 _SECONDS = 20.0
+SECONDS_A_PAGE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """Which program, where it is, the languages that it reads, and whether it can tell which way up a page is."""
+class Ocr:
+    """Options of OCR: `languages` are tesseract's names, with + between them.
+
+    `progress(done, total)` counts the pages without text. `seconds` is the limit for one page.
+    """
+
+    languages: str = LANGUAGE
+    progress: Callable[[int, int], None] | None = None
+    seconds: float = SECONDS_A_PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class OcrEngine:
+    """A program, its path, the languages to read, and whether it detects the orientation of pages (`turns`)."""
 
     name: Literal["tesseract", "ocrmypdf"]
     path: str
@@ -28,7 +42,7 @@ class Engine:
 
 
 def check_languages(languages: str) -> str:
-    """ "deu+eng" as it came; UsageError where it is no list of languages as tesseract names them."""
+    """The argument; UsageError where it is no list of languages as tesseract names them."""
     if not _LANGUAGES.fullmatch(languages):
         raise UsageError(
             f"--ocr-lang {languages[:40]} names no languages",
@@ -39,12 +53,12 @@ def check_languages(languages: str) -> str:
 
 
 def has_engine() -> bool:
-    """Whether OCR can be offered."""
+    """Whether an OCR program is installed."""
     return bool(_program("tesseract") or _program("ocrmypdf"))
 
 
-def find_engine(languages: str, document: str) -> Engine:
-    """What reads scans here; InputError, with what to install, where nothing does, or not these languages."""
+def find_engine(languages: str, document: str) -> OcrEngine:
+    """The installed program; InputError, with what to install, where there is none or not for these languages."""
     check_languages(languages)
     path = _program("tesseract")
     if path is not None:
@@ -57,10 +71,10 @@ def find_engine(languages: str, document: str) -> Engine:
                 why=f"tesseract has no data for {', '.join(missing)}; it has {', '.join(sorted(installed))}",
                 fix=f"apt install {packages}, or --ocr-lang with one that it has",
             )
-        return Engine("tesseract", path, languages, "osd" in installed)
+        return OcrEngine("tesseract", path, languages, "osd" in installed)
     path = _program("ocrmypdf")
     if path is not None:
-        return Engine("ocrmypdf", path, languages)
+        return OcrEngine("ocrmypdf", path, languages)
     raise InputError(
         f"{document} needs OCR, and there is no program for it",
         why="neither tesseract nor ocrmypdf is installed",
@@ -74,7 +88,7 @@ def _program(name: str) -> str | None:
 
 
 def _installed(path: str) -> frozenset[str]:
-    """The languages that tesseract says it has; none where it says nothing."""
+    """The languages that tesseract lists; none where that fails."""
     try:
         done = subprocess.run(
             [path, "--list-langs"], capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False

@@ -1,8 +1,7 @@
-"""The process that reads scans: it renders pages and runs the OCR program on them, under the limits set for itself.
+"""Renders pages and runs the OCR program on them, inside the sandbox: see `ocr.py`.
 
-Run by `ocr.py` as a separate interpreter. Its first answer is the number of `pages`, or an `error`. It is then told
-pages (1-based), one at a time: [number, whether only if a picture fills it]. For each it answers with `lines` and a
-`confidence` in percent, with `skipped`, or with an `error`.
+The first response is the number of `pages`, or an `error`. Each request is [page (1-based), whether to read it only if
+a picture fills it]; its response has `lines` and a `confidence` in percent, or `skipped`, or an `error`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-from specextend_cli.documents import sandbox_worker
 from specextend_cli.documents.hocr import Recognized, read_hocr
 from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.names import printable
@@ -25,46 +23,29 @@ from specextend_cli.documents.names import printable
 DPI = 300
 _MAX_PIXELS = 40_000_000
 _MAX_FILE = 256 << 20
-_MAX_COMPLAINT = 4096  # bytes of what a failing program says
-_FILLED = 0.5  # of a page, by pictures: its few characters are a stamp on a scan
+_MAX_STDERR = 4096
+_COVERED = 0.5  # of a page covered by pictures: its few characters are a stamp on a scan
 _MAX_TIFF_PAGES = 10_000
 
 
-class Job(TypedDict):
-    """What to read: `kind` is "pdf" or "image". `command` is the OCR program, `seconds` what a page may take there.
-
-    `folder` is for the files of one page at a time, and is removed by whoever started this process.
-    """
-
-    path: str
-    password: str | None
-    kind: str
-    engine: str
-    command: str
-    languages: str
-    turns: bool
-    seconds: float
-    folder: str
-    memory: int
+Job = dict[str, Any]
+"""`path`, `kind` ("pdf" or "image"), `password`; the OCR program: `engine` (its name), `command`, `languages`, `turns`,
+and its limit of `seconds` for a page; `folder` for temporary files, which the parent removes.
+"""
 
 
 class _FailedError(Exception):
     """A page that could not be read; the message says why."""
 
 
-def serve() -> None:
-    """Answer the one job on stdin."""
-    sandbox_worker.serve(answer)
-
-
-def answer(job: Job) -> Iterator[dict[str, Any]]:
-    """The number of pages, then the pages asked for."""
+def respond(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """The number of pages, then one response a request."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    yield from (_pdf if job["kind"] == "pdf" else _image)(job, Path(job["folder"]))
+    return (_pdf if job["kind"] == "pdf" else _image)(job, requests)
 
 
-def _pdf(job: Job, folder: Path) -> Iterator[dict[str, Any]]:
+def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
     import pypdfium2
 
     try:
@@ -73,44 +54,43 @@ def _pdf(job: Job, folder: Path) -> Iterator[dict[str, Any]]:
         yield {"error": str(error)}
         return
     yield {"pages": len(pdf)}
-    picture = folder / "page.png"
-    while (asked := sandbox_worker.heard()) is not None:
-        number, only_if_filled = asked
+    picture = Path(job["folder"], "page.png")
+    for number, only_if_covered in requests:
         try:
             page = pdf[number - 1]
             width, height = page.get_size()
-            if only_if_filled and _filled(page) < _FILLED * width * height:
-                yield {"page": number, "skipped": True}
+            if only_if_covered and _covered(page) < _COVERED * width * height:
+                yield {"skipped": True}
                 continue
             scale = min(DPI / 72, math.sqrt(_MAX_PIXELS / max(width * height, 1)))
             bitmap = page.render(scale=scale, grayscale=True)
             picture.write_bytes(png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride))
             bitmap.close()
             page.close()
-            (found, *_) = _recognize(job, picture, folder, dpi=max(round(72 * scale), 70), points=1 / scale)
-            yield {"page": number, "lines": found.lines, "confidence": found.confidence}
+            found = _recognize(job, picture, number, dpi=max(round(72 * scale), 70), points=1 / scale)
+            yield {"lines": found.lines, "confidence": found.confidence}
         except _FailedError as error:
-            yield {"page": number, "error": str(error)}
+            yield {"error": str(error)}
         except (pypdfium2.PdfiumError, MemoryError, OSError, ValueError) as error:
-            yield {"page": number, "error": str(error) or "out of memory"}
+            yield {"error": str(error) or "out of memory"}
 
 
-def _image(job: Job, folder: Path) -> Iterator[dict[str, Any]]:
+def _image(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
     path = Path(job["path"])
     with path.open("rb") as file:
         count = tiff_pages(file.read(1 << 26))
     yield {"pages": count}
-    while (asked := sandbox_worker.heard()) is not None:
-        number = asked[0]
+    for number, _ in requests:
+        page_of_file = number if count > 1 else 0
         try:
-            found = _recognize(job, path, folder, dpi=None, points=72 / DPI, number=number if count > 1 else None)
-            yield {"page": number, "lines": found[0].lines, "confidence": found[0].confidence}
+            found = _recognize(job, path, number, points=72 / DPI, page_of_file=page_of_file)
+            yield {"lines": found.lines, "confidence": found.confidence}
         except _FailedError as error:
-            yield {"page": number, "error": str(error)}
+            yield {"error": str(error)}
 
 
-def _filled(page: Any) -> float:
-    """How much of a page pictures cover, in square points; what overlaps counts twice."""
+def _covered(page: Any) -> float:
+    """The area of the pictures on a page in square points; overlaps count twice."""
     import pypdfium2
 
     covered = 0.0
@@ -121,62 +101,62 @@ def _filled(page: Any) -> float:
 
 
 def _recognize(
-    job: Job, picture: Path, folder: Path, *, dpi: int | None, points: float, number: int | None = None
-) -> list[Recognized]:
-    """What the OCR program finds on a picture, at least one page."""
-    output = folder / "found"
+    job: Job, picture: Path, number: int, *, points: float, dpi: int = 0, page_of_file: int = 0
+) -> Recognized:
+    """What the OCR program finds on a picture of page `number`, whose pixels are `points` large."""
+    output = Path(job["folder"], "found")
     if job["engine"] == "ocrmypdf":
         made = output.with_suffix(".pdf")
         size = str(dpi or DPI)
         command = [job["command"], "--quiet", "--jobs", "1", "--image-dpi", size, "--output-type", "pdf"]
         _run([*command, "-l", job["languages"], str(picture), str(made)], output, job["seconds"])
-        return [_read_pdf(made)]
+        return _read_pdf(made, number)
     # Arguments, never a shell; the paths are absolute, so that none of them is an option.
     command = [job["command"], str(picture), "stdout", "-l", job["languages"], "--psm", "1" if job["turns"] else "3"]
     command += ["--dpi", str(dpi)] if dpi else []
-    command += ["-c", f"tessedit_page_number={number - 1}"] if number else []
+    command += ["-c", f"tessedit_page_number={page_of_file - 1}"] if page_of_file else []
     _run([*command, "-c", "tessedit_create_hocr=1"], output, job["seconds"])
     try:
-        found = read_hocr(output.read_bytes(), points)
+        found = read_hocr(output.read_bytes(), points, number)
     except MarkupError as error:
         raise _FailedError(f"the OCR program answered what is no hOCR ({error})") from None
     if not found:
         raise _FailedError("the OCR program found no page")
-    return found
+    return found[0]
 
 
 def _run(command: list[str], output: Path, seconds: float) -> None:
-    """Run a program, its output into a file; what it says of a failure is in the error."""
-    complaint = output.with_suffix(".err")
+    """Run a program with its output to a file; the error has the last line of its stderr."""
+    stderr = output.with_suffix(".err")
     try:
-        with output.open("wb") as written, complaint.open("wb") as said:
+        with output.open("wb") as out, stderr.open("wb") as err:
             code = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=written, stderr=said, timeout=seconds, check=False
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=seconds, check=False
             ).returncode
     except subprocess.TimeoutExpired:
         raise _FailedError(f"OCR took more than {seconds:.0f} seconds") from None
     except OSError as error:
         raise _FailedError(f"the OCR program cannot be run ({error.strerror})") from None
     if code:
-        lines = complaint.read_bytes()[-_MAX_COMPLAINT:].decode("utf-8", "replace").split("\n")
+        lines = stderr.read_bytes()[-_MAX_STDERR:].decode("utf-8", "replace").split("\n")
         why = next((line.strip() for line in reversed(lines) if line.strip()), f"exit {code}")
         raise _FailedError(f"the OCR program failed: {printable(why)[:200]}")
 
 
-def _read_pdf(path: Path) -> Recognized:
+def _read_pdf(path: Path, number: int) -> Recognized:
     import pypdfium2
 
     from specextend_cli.documents.pdf_lines import lines_of
 
     try:
         page = pypdfium2.PdfDocument(str(path))[0]
-        return Recognized(lines_of(page.get_textpage(), page.get_cropbox())["lines"], 100.0)
+        return Recognized(lines_of(page.get_textpage(), page.get_cropbox(), number)["lines"], 100.0)
     except (pypdfium2.PdfiumError, IndexError) as error:
         raise _FailedError(f"what ocrmypdf wrote cannot be read ({error})") from None
 
 
 def png(pixels: bytes, width: int, height: int, stride: int) -> bytes:
-    """A picture in shades of grey, a byte a pixel and `stride` bytes a row."""
+    """A PNG of a greyscale picture with a byte a pixel and `stride` bytes a row."""
 
     def part(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -187,7 +167,7 @@ def png(pixels: bytes, width: int, height: int, stride: int) -> bytes:
 
 
 def tiff_pages(data: bytes) -> int:
-    """How many pictures a TIFF has, by its chain of directories; 1 for other files."""
+    """The number of pictures of a TIFF, by its chain of directories; 1 for other files."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(data[:4])
     if order is None:
         return 1

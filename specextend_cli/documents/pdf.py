@@ -1,23 +1,27 @@
-"""PDF to lines: pages are parsed in another process, with limits on time and memory, and a second reader in reserve.
+"""PDF to a document: PDFium reads it in the sandbox, with limits on time and memory, and pypdf as the fallback.
 
-PDFium reads; what makes it hang, crash or give up is read again by pypdf, page by page; what neither can read is
-reported as failed. This module never parses a file itself.
+A page on which PDFium hangs, crashes or fails is read again by pypdf; what neither can read is reported as failed.
+This module never parses a file itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, grid, placed
-from specextend_cli.documents.names import argument, page_label
-from specextend_cli.documents.outline import Outline
-from specextend_cli.documents.pages import PageRange
-from specextend_cli.documents.process import Conversation, StoppedError, worker
+from specextend_cli.documents.cleaning import clean_lines
+from specextend_cli.documents.document import Document, Edit
+from specextend_cli.documents.layout import Outline
+from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
+from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
+from specextend_cli.documents.names import argument, count, page_label, places
+from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize_pdf
+from specextend_cli.documents.read_errors import gibberish, nothing_recognized, scanned, unmapped
+from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox
 from specextend_cli.errors import InputError
 
 SECONDS_A_PAGE = 15.0
@@ -26,7 +30,7 @@ MEMORY = 4 << 30
 MAX_CRASHES = 8
 _CONTEXT_PAGES = 12
 
-_START = "from specextend_cli.documents.pdf_worker import serve; serve()"
+_WORKER = "specextend_cli.documents.pdf_worker:respond"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +43,15 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Scan:
-    """What came out of a PDF: lines by page, and what to say about the rest.
+class PdfLines:
+    """The lines of a PDF by page, and what to report about it.
 
-    `asked` are the pages to be kept. `pages` may hold a few more, read because running heads show only by
-    repetition. `labels` are the numbers that pages go by in a viewer ("iv", "A-1"), where they are others than their
-    places in the file. `unmapped` is the share of each page's characters whose letters are not known. `edits` are what
-    was changed while reading.
+    `requested` are the pages to be kept. `pages` may hold a few more, as running heads are recognized by repetition.
+    `labels` are the page labels ("iv", "A-1") that differ from the page numbers. `unmapped` is the share of each
+    page's characters that its fonts do not map to letters. `edits` are repairs made while reading.
     """
 
-    asked: tuple[int, ...]
+    requested: tuple[int, ...]
     title: str = ""
     outline: Outline = ()
     pages: dict[int, list[Line]] = field(default_factory=dict)
@@ -57,82 +60,151 @@ class Scan:
     unmapped: dict[int, float] = field(default_factory=dict)
     images: int = 0
     failed: dict[int, str] = field(default_factory=dict)
-    second_reader: list[int] = field(default_factory=list)
-    cut_off: bool = False
+    fallback_pages: list[int] = field(default_factory=list)
+    truncated: bool = False
     wanted: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.wanted = frozenset(self.asked)
+        self.wanted = frozenset(self.requested)
+
+    def add(self, number: int, response: dict[str, Any]) -> None:
+        """Keep the response of the sandbox about one page."""
+        if "error" in response:
+            self.failed[number] = str(response["error"])
+        elif "text" in response:
+            self.pages[number] = lines_of_text(response["text"], number)
+        else:
+            self.pages[number] = lines_from_json(response["lines"])
+        if number in self.wanted:
+            self.images += int(response.get("images", 0))
+            if label := page_label(str(response.get("label", "")), number):
+                self.labels[number] = label
+            self.unmapped[number] = float(response.get("unmapped", 0.0))
+            self.edits += [Edit("hidden text", number, text) for text in response.get("hidden", ())]
+            self.edits += [Edit(kind, number, "", text) for kind, text in response.get("added", ())]
+            self.edits += [Edit(kind, number, before, after) for kind, before, after in response.get("repairs", ())]
+
+    def unreadable_pages(self) -> dict[int, float]:
+        """The requested pages whose text cannot be read, with the share of meaningless characters of each."""
+        shares: dict[int, float] = {}
+        for number in sorted(self.wanted & self.pages.keys()):
+            unmapped = self.unmapped.get(number, 0.0)
+            share = unreadable_share([line.text for line in self.pages[number]])
+            if self.pages[number] and (share := max(share, unmapped if unmapped > UNREADABLE else 0.0)):
+                shares[number] = share
+        return shares
 
 
-def scan(
-    path: Path,
-    *,
-    name: str,
-    pages: PageRange | None = None,
-    password: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    limits: Limits | None = None,
-) -> Scan:
-    """Read the lines of `path`. InputError when it is locked, damaged beyond reading, or lacks the pages asked for."""
+def read_pdf(request: ReadRequest) -> Document:
+    """The document; pages without text are recognized with `request.ocr`."""
+    name, ocr = request.name, request.ocr
+    found = read_lines(request)
+    recognized = _recognize(request, found)
+    total = len(found.requested)
+    empty = [number for number in found.requested if not found.pages.get(number) and number not in found.failed]
+    if len(found.failed) == total and not recognized.failed:
+        raise InputError(
+            f"{name}: none of {count(total, 'page')} could be read", why="; ".join(sorted(set(found.failed.values())))
+        )
+    if len(empty) + len(found.failed) == total:
+        if ocr:
+            raise nothing_recognized(name, total, found.failed if recognized.failed else {})
+        raise scanned(name, total, found.images)
+    warnings = recognized.warnings(name)
+    if found.truncated:
+        warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
+    if found.failed:
+        warnings.append(f"{places(tuple(found.failed))} could not be read.")
+    if found.fallback_pages:
+        warnings.append(f"{places(found.fallback_pages)} needed the second reader: the layout there may be poor.")
+    if found.images and len(empty) >= max(3, 0.1 * total) and not ocr:
+        warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
+    pages = [found.pages[number] for number in sorted(found.pages)]
+    cleaned = clean_lines(name, pages, found.outline, found.requested)
+    if found.labels:
+        cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
+    if garbled := found.unreadable_pages():
+        if not cleaned.text.text.strip():
+            raise unmapped(name)
+        warnings.append(gibberish(name, garbled))
+    cleaned.edits[:0] = found.edits
+    return cleaned.document(
+        *(name, "pdf", total, warnings, empty, found.failed), ocr=recognized.pages, title=found.title
+    )
+
+
+def _recognize(request: ReadRequest, found: PdfLines) -> Recognition:
+    """Recognize the pages that need OCR; the results replace those in `found`."""
+    if request.ocr is None:
+        return Recognition()
+    pages = pages_needing_ocr(found.pages, found.requested, found.failed)
+    recognized = recognize_pdf(request, pages)
+    found.pages.update(recognized.pages)
+    found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
+    return recognized
+
+
+def read_lines(request: ReadRequest, limits: Limits | None = None) -> PdfLines:
+    """The lines of a PDF. InputError when it is locked, damaged beyond reading, or lacks the pages asked for."""
     limits = limits or Limits()
+    path, password, progress = request.path, request.password, request.progress
     with ExitStack() as stack:
-        reader, head, conversation = _open(stack, path, name, password, limits)
-        count = int(head["pages"])
-        if count == 0:
-            raise InputError(f"{name} has no pages")
-        asked = pages.numbers(count, name) if pages else tuple(range(1, count + 1))
-        outline = tuple((str(title), page) for title, page in head["outline"])
-        found = Scan(asked, str(head["title"] or ""), outline)
-        wanted = found.wanted
-        found.cut_off = _is_cut_off(path)
-        todo, done = _with_context(asked, count), 0
-        answers = _answers(conversation, tuple(todo))
+        reader, head, process = _open(stack, request, limits)
+        total = int(head["pages"])
+        if total == 0:
+            raise InputError(f"{request.name} has no pages")
+        found = PdfLines(request.numbers(total), str(head["title"] or ""), head["outline"])
+        found.truncated = _is_truncated(path)
+        todo, done = _with_context(found.requested, total), 0
+        responses = _responses(process, tuple(todo))
         crashes = 0
         while True:
-            for answer in answers:
+            for response in responses:
                 number = todo.pop(0)
-                _keep(found, number, answer)
-                done += number in wanted
-                if progress and number in wanted:
-                    progress(done, len(asked))
+                found.add(number, response)
+                done += number in found.wanted
+                if progress and number in found.wanted:
+                    progress(done, len(found.requested))
             if not todo:
                 break
             crashes += 1
             if crashes > MAX_CRASHES:
                 found.failed.update(dict.fromkeys(todo, "given up after too many failures"))
                 break
-            done += todo[0] in wanted
+            done += todo[0] in found.wanted
             found.failed[todo.pop(0)] = "took too long, or too much memory"
-            answers = _read(path, reader, password, tuple(todo), limits)
+            responses = _read_pages(path, reader, password, tuple(todo), limits)
     if reader == "pdfium" and crashes <= MAX_CRASHES:
-        _try_again(found, path, password, limits)
-    found.failed = {number: why for number, why in sorted(found.failed.items()) if number in wanted}
+        for number in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
+            for response in _read_pages(path, "pypdf", password, [number], limits):
+                if "error" not in response:
+                    del found.failed[number]
+                    found.fallback_pages.append(number)
+                    found.add(number, response)
+    found.failed = {number: why for number, why in sorted(found.failed.items()) if number in found.wanted}
     return found
 
 
-def _open(
-    stack: ExitStack, path: Path, name: str, password: str | None, limits: Limits
-) -> tuple[str, dict[str, Any], Conversation]:
-    """The reader that can open the file, what it says of the document, and its worker, which `stack` will end."""
-    detail = ""
+def _open(stack: ExitStack, request: ReadRequest, limits: Limits) -> tuple[str, dict[str, Any], SandboxProcess]:
+    """The reader that can open the file, its response about the document, and its process, which `stack` ends."""
+    name, path, detail = request.name, request.path, ""
     for reader in ("pdfium", "pypdf"):
         try:
             with ExitStack() as opening:
-                conversation = opening.enter_context(_worker(path, reader, password, limits))
-                head = next(conversation)
+                process = opening.enter_context(_process(path, reader, request.password, limits))
+                head = process.receive()
                 if "error" not in head:
                     stack.enter_context(opening.pop_all())
-                    return reader, head, conversation
-        except StoppedError:
+                    return reader, head, process
+        except SandboxError:
             continue
-        if head["error"] != "password":
-            detail = detail or str(head["detail"])
-        elif password:
-            raise InputError(f"{name} is encrypted and the password does not open it", fix=_password_fix(name))
-        else:
-            raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=_password_fix(name))
-    if _is_cut_off(path):
+        if head["error"] == "password":
+            fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument(name)}  (or --password-file FILE)"
+            if request.password:
+                raise InputError(f"{name} is encrypted and the password does not open it", fix=fix)
+            raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)
+        detail = detail or str(head["detail"])
+    if _is_truncated(path):
         why = "the end of the file is missing: it looks cut off"
         raise InputError(f"{name} is a damaged PDF", why=why, fix="download or copy it again")
     raise InputError(
@@ -142,74 +214,40 @@ def _open(
     )
 
 
-def _password_fix(name: str) -> str:
-    return f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument(name)}  (or --password-file FILE)"
-
-
-def _is_cut_off(path: Path) -> bool:
+def _is_truncated(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - 2048, 0))
         return b"%%EOF" not in file.read()
 
 
-def _with_context(asked: Sequence[int], count: int) -> list[int]:
-    """The pages asked for and, where they are few, neighbours enough to tell a running head from a line of text."""
-    wanted = set(asked)
+def _with_context(requested: Sequence[int], total: int) -> list[int]:
+    """The requested pages and, where they are few, enough neighbours to recognize running heads."""
+    pages = set(requested)
     reach = 1
-    while len(wanted) < min(_CONTEXT_PAGES, count):
-        near = {page + step for page in asked for step in (reach, -reach)}
-        wanted.update(page for page in near if 1 <= page <= count)
+    while len(pages) < min(_CONTEXT_PAGES, total):
+        near = {page + step for page in requested for step in (reach, -reach)}
+        pages.update(page for page in near if 1 <= page <= total)
         reach += 1
-    return sorted(wanted)
+    return sorted(pages)
 
 
-def _try_again(found: Scan, path: Path, password: str | None, limits: Limits) -> None:
-    """Read with pypdf the pages that PDFium failed on."""
-    for number in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
-        for answer in _read(path, "pypdf", password, [number], limits):
-            if "error" not in answer:
-                del found.failed[number]
-                found.second_reader.append(number)
-                _keep(found, number, answer)
-
-
-def _keep(found: Scan, number: int, answer: dict[str, Any]) -> None:
-    if "error" in answer:
-        found.failed[number] = str(answer["error"])
-    elif "text" in answer:
-        found.pages[number] = grid(answer["text"], number)
-    else:
-        found.pages[number] = placed(answer["lines"], number)
-    if number in found.wanted:
-        found.images += int(answer.get("images", 0))
-        if label := page_label(str(answer.get("label", "")), number):
-            found.labels[number] = label
-        found.unmapped[number] = float(answer.get("unmapped", 0.0))
-        found.edits += [Edit("hidden text", number, text) for text in answer.get("hidden", ())]
-        found.edits += [Edit(kind, number, "", text) for kind, text in answer.get("added", ())]
-        found.edits += [Edit(kind, number, before, after) for kind, before, after in answer.get("mended", ())]
-
-
-def _read(
+def _read_pages(
     path: Path, reader: str, password: str | None, pages: Sequence[int], limits: Limits
 ) -> Iterator[dict[str, Any]]:
-    """The same of a new worker."""
-    try:
-        with _worker(path, reader, password, limits) as conversation:
-            if "error" not in next(conversation):
-                yield from _answers(conversation, pages)
-    except StoppedError:
-        return
+    """The responses of a new process about pages; fewer where it dies."""
+    with suppress(SandboxError), _process(path, reader, password, limits) as process:
+        if "error" not in process.receive():
+            yield from _responses(process, pages)
 
 
-def _answers(conversation: Conversation, pages: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """One answer a page, in order; fewer where the worker stopped at the next page."""
-    with suppress(StoppedError):
-        conversation.tell(list(pages))
+def _responses(process: SandboxProcess, pages: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """One response a page, in order; fewer where the process dies of the next page."""
+    with suppress(SandboxError):
+        process.send(pages)
         for _ in pages:
-            yield next(conversation)
+            yield process.receive()
 
 
-def _worker(path: Path, reader: str, password: str | None, limits: Limits) -> AbstractContextManager[Conversation]:
+def _process(path: Path, reader: str, password: str | None, limits: Limits) -> AbstractContextManager[SandboxProcess]:
     job = {"path": str(path.resolve()), "password": password, "reader": reader, "memory": limits.memory}
-    return worker(_START, job, first=limits.open_seconds, following=limits.page_seconds)
+    return sandbox(_WORKER, job, first=limits.open_seconds, following=limits.page_seconds)

@@ -1,6 +1,6 @@
-"""What stands on a PDF page without being its text: the values of form fields, text boxes, and notes of reviewers.
+"""Text on a PDF page outside of its content: values of form fields, text boxes, and notes of reviewers.
 
-Runs in the worker that parses, over PDFium.
+Runs in the sandbox, on PDFium.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from specextend_cli.documents.line import Line
+
 MAX_ANNOTATIONS = 1_000
 MAX_TEXT = 100_000
 """Characters of one annotation that are read."""
@@ -18,15 +20,15 @@ _MAX_BUFFER = 16 << 20  # bytes
 
 Kind = Literal["form field", "text box", "note"]
 
-_UNSEEN = 2 | 32  # flags: hidden, and not to be viewed
+_HIDDEN = 2 | 32  # flags: hidden, and not to be viewed
 _PASSWORD = 1 << 13
 _CHECKED = "[x]"
-_LEAST, _USUAL = 4.0, 10.0  # sizes of type, in points
+_MIN_SIZE, _USUAL_SIZE = 4.0, 10.0  # sizes of type, in points
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """`text` and where it stands, in points; `name` is the label that a form gives the field, for readers to hear."""
+    """`text` and its box in points; `name` is the accessible name or the name of a form field."""
 
     kind: Kind
     text: str
@@ -38,7 +40,7 @@ class Annotation:
 
 
 def read_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
-    """Those of an open page that can be seen and have text. `pdf.init_forms()` makes the form fields readable."""
+    """The visible annotations of an open page with their text. Form fields need `pdf.init_forms()`."""
     from pypdfium2 import raw
 
     form = pdf.formenv.raw if pdf.formenv else None
@@ -47,9 +49,9 @@ def read_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
         if not annotation:
             continue
         try:
-            kind, text, name = _said(raw, form, annotation)
+            kind, text, name = _content(raw, form, annotation)
             box = raw.FS_RECTF()
-            seen = not raw.FPDFAnnot_GetFlags(annotation) & _UNSEEN
+            seen = not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
             if text and seen and raw.FPDFAnnot_GetRect(annotation, box):
                 edges = [value if math.isfinite(value) else 0.0 for value in (box.left, box.bottom, box.right, box.top)]
                 left, right = sorted((edges[0], edges[2]))
@@ -59,8 +61,8 @@ def read_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
             raw.FPDFPage_CloseAnnot(annotation)
 
 
-def _said(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
-    """The kind, text and name of an annotation; no text for kinds that are not read."""
+def _content(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
+    """The kind, text and name of an annotation; text "" for kinds that are not read."""
     subtype = raw.FPDFAnnot_GetSubtype(annotation)
     if subtype == raw.FPDF_ANNOT_WIDGET:
         return ("form field", *_field(raw, form, annotation)) if form else ("form field", "", "")
@@ -75,7 +77,7 @@ def _said(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
 
 
 def _field(raw: Any, form: Any, annotation: Any) -> tuple[str, str]:
-    """The value of a form field and its name: "[x]" for a box that is ticked, "" for what is empty or secret."""
+    """The value of a form field and its name: "[x]" for a ticked box, "" for an empty field or a password."""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     name = _value(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation) or _value(
         raw.FPDFAnnot_GetFormFieldName, form, annotation
@@ -88,78 +90,69 @@ def _field(raw: Any, form: Any, annotation: Any) -> tuple[str, str]:
     return _value(raw.FPDFAnnot_GetFormFieldValue, form, annotation), name
 
 
-def _value(ask: Any, *subject: Any) -> str:
-    """What one of PDFium's functions writes into a buffer, in UTF-16, whose size in bytes it says beforehand."""
-    size = ask(*subject, None, 0)
+def _value(function: Any, *subject: Any) -> str:
+    """The UTF-16 text that a PDFium function writes into a buffer after telling its size in bytes."""
+    size = function(*subject, None, 0)
     if not 2 < size <= _MAX_BUFFER:
         return ""
     buffer = ctypes.create_string_buffer(size)
-    ask(*subject, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
+    function(*subject, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
     text = buffer.raw[: 2 * MAX_TEXT].decode("utf-16-le", "replace").partition("\0")[0]
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-def put_in(lines: list[list[Any]], found: list[Annotation]) -> list[list[Any]]:
-    """The lines of a page (see `pdf_lines.Found`) with the annotations where they stand, notes at the end.
+def insert_annotations(lines: list[Line], annotations: list[Annotation], page: int) -> list[Line]:
+    """The lines of a page with the annotations at their positions, notes at the end.
 
-    A form field follows the text to the left of it on one height, and a box precedes the text to its right: then they
-    are one row. A field without text beside it is called by its name.
+    A form field follows the text to the left of it at the same height, and a checkbox precedes the text to its right:
+    then they are one row. A field without text beside it is labelled with its name.
     """
-    before: dict[int, list[list[Any]]] = {}
-    after: dict[int, list[list[Any]]] = {}
-    end: list[list[Any]] = []
-    for one in sorted(found, key=lambda one: (-one.top, one.left)):
-        if one.kind == "note":
-            end += (_line(f"Note: {part}" if at == 0 else part, one, at) for at, part in _parts(one))
+    before: dict[int, list[Line]] = {}
+    after: dict[int, list[Line]] = {}
+    end: list[Line] = []
+    for annotation in sorted(annotations, key=lambda annotation: (-annotation.top, annotation.left)):
+        if annotation.kind == "note":
+            end += _lines(annotation, page, "Note: ")
             continue
-        ticked = one.text == _CHECKED
-        at = _beside(lines, one, right=ticked)
+        ticked = annotation.text == _CHECKED
+        at = _beside(lines, annotation, right=ticked)
         if at is not None:
-            (first, *more), (base, size, bold) = _parts(one), lines[at][3:6]
-            right = max(min(one.right, one.left + 0.5 * size * len(first[1])), one.left + 1)
-            beside = [first[1], one.left, right, base, size, bold, False, [], 0]
-            (before if ticked else after).setdefault(at, []).append(beside)
-            after.setdefault(at, []).extend(_line(part, one, below) for below, part in more)
+            (first, *more), size = _lines(annotation, page), lines[at].size
+            right = max(min(annotation.right, annotation.left + 0.5 * size * len(first.text)), annotation.left + 1)
+            first = first._replace(right=right, base=lines[at].base, size=size, bold=lines[at].bold)
+            (before if ticked else after).setdefault(at, []).append(first)
+            after.setdefault(at, []).extend(more)
             continue
-        label = f"{one.name}: " if one.kind == "form field" and one.name else ""
-        made = [_line(f"{label}{part}" if below == 0 else part, one, below) for below, part in _parts(one)]
-        above = _above(lines, one)
-        if above is None:
-            before.setdefault(0, []).extend(made) if lines else end.extend(made)
+        made = _lines(
+            annotation, page, f"{annotation.name}: " if annotation.kind == "form field" and annotation.name else ""
+        )
+        above = [at for at, line in enumerate(lines) if line.base >= annotation.bottom]
+        if above:
+            after.setdefault(min(above, key=lambda at: lines[at].base), []).extend(made)
         else:
-            after.setdefault(above, []).extend(made)
-    placed: list[list[Any]] = []
+            before.setdefault(0, []).extend(made) if lines else end.extend(made)
+    placed: list[Line] = []
     for at, line in enumerate(lines):
         placed += (*before.get(at, ()), line, *after.get(at, ()))
     return placed + end
 
 
-def _parts(one: Annotation) -> list[tuple[int, str]]:
-    """Its lines that are not blank, numbered."""
-    return list(enumerate(part.strip() for part in one.text.split("\n") if part.strip()))
+def _lines(annotation: Annotation, page: int, label: str = "") -> list[Line]:
+    """The lines of an annotation from its top edge, the first after `label`."""
+    size = min(max(annotation.top - annotation.bottom, _MIN_SIZE), _USUAL_SIZE)
+    texts = [part.strip() for part in (label + annotation.text).split("\n") if part.strip()]
+    left, right = annotation.left, max(annotation.right, annotation.left + 1)
+    return [
+        Line(text, page, left, right, annotation.top - size * (1 + 1.2 * at), size) for at, text in enumerate(texts)
+    ]
 
 
-def _line(text: str, one: Annotation, below: int) -> list[Any]:
-    height = max(one.top - one.bottom, _LEAST)
-    size = min(height, _USUAL)
-    return [text, one.left, max(one.right, one.left + 1), one.top - size * (1 + 1.2 * below), size, False, False, [], 0]
-
-
-def _beside(lines: list[list[Any]], one: Annotation, *, right: bool) -> int | None:
-    """The nearest line at the height of an annotation, to the left of it (or to the right)."""
-    best, least = None, math.inf
-    for at, (_, start, end, base, size, _, slanted, _, turn) in enumerate(lines):
-        gap = start - one.right if right else one.left - end
-        level = not slanted and not turn
-        if level and one.bottom - 0.3 * size < base < one.top and -size < gap < least:
-            best, least = at, gap
-    return best if least < (5 if right else 40) * _USUAL else None
-
-
-def _above(lines: list[list[Any]], one: Annotation) -> int | None:
-    """The lowest line above an annotation: what it follows."""
+def _beside(lines: list[Line], annotation: Annotation, *, right: bool) -> int | None:
+    """The index of the nearest line at the height of an annotation, to the left of it (or to the right)."""
     best, least = None, math.inf
     for at, line in enumerate(lines):
-        if 0 <= line[3] - one.bottom < least:
-            best, least = at, line[3] - one.bottom
-    return best
+        gap = line.left - annotation.right if right else annotation.left - line.right
+        at_height = annotation.bottom - 0.3 * line.size < line.base < annotation.top
+        if at_height and not line.slanted and not line.turn and -line.size < gap < least:
+            best, least = at, gap
+    return best if least < (5 if right else 40) * _USUAL_SIZE else None

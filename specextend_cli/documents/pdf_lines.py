@@ -1,4 +1,4 @@
-"""A PDFium text page to lines: with their places, raised figures as such, and the gaps between cells and columns."""
+"""A PDFium text page to lines: with their positions, superscripts, and tabs in the gaps between cells and columns."""
 
 from __future__ import annotations
 
@@ -9,76 +9,80 @@ from operator import not_
 from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
-from specextend_cli.documents.glyphs import Glyph, Glyphs
-from specextend_cli.documents.line import HYPHEN
-from specextend_cli.documents.printed import Printed
-from specextend_cli.documents.superscripts import is_superscript, superscripts
-from specextend_cli.documents.word_gaps import Mended, mend
+from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
+from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, Line
+from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
+_RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
+# What may be a superscript: digits with their sign, also those of several note marks (commas and dashes between them),
+# and single small letters at the end of a word (not two, as in 1st) or alone at the beginning of a line.
+_SUPERSCRIPT = re.compile(
+    r"(?P<digits>[+\-−–]?\d{1,24}(?:[,–-]\d{1,4}){0,6})|(?<=[^\W_])[a-z](?![\w’'])"
+    r"|(?<=[.,;:)\]%”\"])[a-z](?![\w’'.)])|^[ ]*[a-z](?=\s|[A-Z])",
+    re.MULTILINE,
+)
 
-class Found(TypedDict):
-    """`lines`: [text, left, right, base, size, bold, slanted, gaps, turn] of each line, in the order of the file.
 
-    `hidden`: the texts that lie outside of the page. `mended`: what was changed in texts, of which kind.
-    """
+class PageLines(TypedDict):
+    """The lines in the order of the file, the texts that lie outside of the page, and repairs of spaces."""
 
-    lines: list[list[Any]]
+    lines: list[Line]
     hidden: list[str]
-    mended: list[Mended]
+    repairs: list[SpaceRepair]
 
 
-def lines_of(page: Any, box: Box) -> Found:
-    """What a PDFium text page holds, lines that run up, down or upside down measured as if the page were turned."""
+def lines_of(page: Any, box: Box, number: int) -> PageLines:
+    """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
     glyphs = Glyphs(page)
-    # Replaced one by one, so that a position in the text stays PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
+    # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
-    text = superscripts(glyphs, text)
-    found = list(_printed(glyphs, text))
+    text = _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match), text)
+    found = list(_glyph_lines(glyphs, text))
     find_cells(found)
-    found = _apart(found)
-    mended = mend(found)
-    lines = [_measured(line) for line in found]
+    found = _split_by_size(found)
+    repairs = repair_spaces(found)
+    lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
-    if all(outside):  # then the page is measured wrongly
+    if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
-    hidden = [line[0] for line, beyond in zip(lines, outside, strict=True) if beyond]
-    return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "mended": mended}
+    hidden = [line.text for line in compress(lines, outside)]
+    return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
 
 
-def _printed(glyphs: Glyphs, text: str) -> Iterator[Printed]:
-    """The lines of a page's text."""
+def _glyph_lines(glyphs: Glyphs, text: str) -> Iterator[GlyphLine]:
+    """The lines of the text of a page."""
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
         if body and body != HYPHEN:
-            yield _line(glyphs, body, match.start() + match[0].index(body))
+            yield _glyph_line(glyphs, body, match.start() + match[0].index(body))
 
 
-def _line(glyphs: Glyphs, body: str, first: int) -> Printed:
-    """The line of this text; a raised mark at an end says nothing of how it is set."""
+def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
+    """The line of this text; a superscript at an end says nothing about its type."""
     last = len(body.rstrip(HYPHEN)) - 1
     ends = glyphs.at(first), glyphs.at(first + last)
-    level = [at for at in (0, last) if not is_superscript(body[at])]
+    level = [at for at in (0, last) if not _is_superscript(body[at])]
     if len(level) < 2:
-        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
+        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or _is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
-    return Printed(glyphs, body, first, ends[0].left, ends[1].right, head, tail)
+    return GlyphLine(glyphs, body, first, ends[0].left, ends[1].right, head, tail)
 
 
-def _apart(lines: list[Printed]) -> list[Printed]:
-    """The lines, with those apart that PDFium took for one and that are set in different sizes.
+def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
+    """Split lines that PDFium joined although they are set in different sizes.
 
-    Of two such lines, the one that goes on below the line before comes first.
+    Of the parts, the one that continues the column of the line before comes first.
     """
-    found: list[Printed] = []
+    found: list[GlyphLine] = []
     for line in lines:
         pieces = parts(line)
         if len(pieces) == 1:
             found.append(line)
             continue
-        made = [_line(line.glyphs, line.body[start:end], line.first + start) for start, end in pieces]
+        made = [_glyph_line(line.glyphs, line.body[start:end], line.first + start) for start, end in pieces]
         for piece in made:
             piece.gaps = [gap for gap in line.gaps if piece.left < gap[0] and gap[1] < piece.right]
         if found:
@@ -88,18 +92,58 @@ def _apart(lines: list[Printed]) -> list[Printed]:
     return found
 
 
-def _measured(line: Printed) -> list[Any]:
-    """What is said of a line: see `Found`."""
-    head = line.head
-    return [line.text, line.left, line.right, line.base, line.size, _bold(line), head.slanted, line.gaps, head.turn]
-
-
-def _bold(line: Printed) -> bool:
-    return line.glyphs.bold(line.first) and line.glyphs.bold(line.first + len(line.body.rstrip(HYPHEN)) - 1)
+def _line(line: GlyphLine, page: int) -> Line:
+    last = line.first + len(line.body.rstrip(HYPHEN)) - 1
+    bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
+    measures = (line.left, line.right, line.base, line.size)
+    return Line(line.text, page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
-    """Whether all of a character is beyond the edge of the page."""
+    """Whether a character is completely outside of the page."""
     (x, y), size = glyph.center, glyph.size
     low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
     return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)
+
+
+def _is_superscript(letter: str) -> bool:
+    return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
+
+
+def _superscript(glyphs: Glyphs, match: re.Match[str]) -> str:
+    """A run of characters, with those that are raised against their neighbours as superscripts."""
+    text, (start, end) = match.string, match.span()
+    while text[start] == " ":
+        start += 1
+    # Only a number may be a superscript without a base before it: it is compared with what follows.
+    before, after = _before(text, start), _after(text, start, end)
+    places = (before,) if before is not None and not match["digits"] else (before, after)
+    beside = [at for at in places if at is not None]
+    if glyphs.same_height((start, end - 1, *beside)):
+        return match[0]
+    run = {at: glyphs.at(at) for at in range(start, end)}
+    level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
+    raised = {at for at, glyph in run.items() if _raised(glyph, level)}
+    if not any(text[at].isalnum() for at in raised):
+        return match[0]
+    letters = (text[at].translate(_RAISED) if at in raised else text[at] for at in range(start, end))
+    return text[match.start() : start] + "".join(letters)
+
+
+def _before(text: str, start: int) -> int | None:
+    """The position of the character directly before a run."""
+    return start - 1 if start > 0 and not text[start - 1].isspace() else None
+
+
+def _after(text: str, start: int, end: int) -> int | None:
+    """The position of the character that follows a run; at the beginning of a line after a space or line break."""
+    while start > 0 and text[start - 1] == " ":
+        start -= 1
+    begins = start == 0 or text[start - 1] == "\n"
+    while begins and end < len(text) and text[end] in " \n":
+        end += 1
+    return end if end < len(text) and not text[end].isspace() else None
+
+
+def _raised(mark: Glyph, beside: Glyph) -> bool:
+    return mark.size < 0.85 * beside.size and beside.base + 0.1 * beside.size < mark.base < beside.base + beside.size

@@ -1,4 +1,4 @@
-"""What is said of files that cannot be read: what they are, why, and what helps."""
+"""Error messages for files that cannot be read: what they are, why, and what helps."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from specextend_cli.documents.detect import LABELS, UNREAD
+from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
 from specextend_cli.documents.names import argument, count, places, printable
 from specextend_cli.documents.ocr_engine import INSTALL, has_engine
 from specextend_cli.errors import InputError, UsageError
 
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
-_PROMISES = {".pdf": "pdf", ".docx": "docx", ".epub": "epub", ".txt": "text", ".md": "text"}
 
 
 def unreadable(path: Path, name: str, error: OSError) -> InputError:
-    """For a path that the system does not open."""
+    """For a path that the system cannot open."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         close = _close_names(path)
         fix = f"did you mean {' or '.join(close)}?" if close else ""
@@ -45,27 +44,30 @@ def _close_names(path: Path) -> list[str]:
     return [printable(str(path.with_name(entry))) for entry in list(found)[:2]]
 
 
-def unread(name: str, kind: str) -> InputError:
-    """For a kind of file that is known and not read."""
-    fix = with_ocr(name) if kind == "image" else UNREAD[kind].replace("FILE", argument(name))
-    why = "read are PDF, Word (DOCX), EPUB, HTML, email, Markdown and text"
-    return InputError(f"{name} is {LABELS[kind]}{contradiction(name, kind)}", why=why, fix=fix)
+def not_read(name: str, kind: str) -> InputError:
+    """For a format that is recognized and not read."""
+    fix = with_ocr(name) if kind == "image" else FORMATS[kind].hint.replace("FILE", argument(name))
+    *names, last = format_names()
+    why = f"read are {', '.join(names)} and {last}"
+    return InputError(f"{name} is {FORMATS[kind].label}{contradiction(name, kind)}", why=why, fix=fix)
 
 
 def contradiction(name: str, kind: str) -> str:
-    """ ", not a PDF": where the name of a file promises something else than it is; else ""."""
-    promised = _PROMISES.get(Path(name).suffix.lower(), kind)
-    return f", not {LABELS[promised]}" if promised != kind else ""
+    """ ", not a PDF": where the suffix of a file promises another format than it has; else ""."""
+    promised = kind_by_suffix(Path(name).suffix) or kind
+    return f", not {FORMATS[promised].label}" if promised != kind else ""
 
 
 def no_pages(name: str, kind: str) -> UsageError:
     """For `--pages` with a kind that has sections instead."""
     fix = "leave --pages out, or convert it to PDF first"
-    return UsageError(f"{name} has no pages to choose from", why=f"it is {LABELS[kind]}: it has sections", fix=fix)
+    return UsageError(
+        f"{name} has no pages to choose from", why=f"it is {FORMATS[kind].label}: it has sections", fix=fix
+    )
 
 
 def scanned(name: str, pages: int, images: int) -> InputError:
-    """For a PDF of pictures."""
+    """For a PDF without a text layer."""
     found = f"0 characters on {count(pages, 'page')}, {count(images, 'image')}"
     return InputError(
         f"{name} has no text layer ({found})",
@@ -75,7 +77,7 @@ def scanned(name: str, pages: int, images: int) -> InputError:
 
 
 def with_ocr(name: str) -> str:
-    """The command that reads a scan, after what must be installed for it where that is missing."""
+    """The command that reads a scan, with what must be installed first."""
     command = f"specextend summarize {argument(name)} --ocr"
     return command if has_engine() else f"{INSTALL}; then {command}"
 
@@ -89,7 +91,7 @@ def nothing_recognized(name: str, pages: int, failed: Mapping[int, str]) -> Inpu
 
 
 def gibberish(name: str, pages: Mapping[int, float]) -> str:
-    """A sentence about pages whose text cannot be read, with the share of each that has no meaning."""
+    """A warning about pages whose text cannot be read, by the share of meaningless characters of each."""
     share = sum(pages.values()) / len(pages)
     return (
         f"{places(tuple(pages))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the fonts"
@@ -98,7 +100,7 @@ def gibberish(name: str, pages: Mapping[int, float]) -> str:
 
 
 def unmapped(name: str) -> InputError:
-    """For a PDF whose characters are all without meaning."""
+    """For a PDF whose fonts do not map characters to letters."""
     why = "its fonts lack a text encoding: its characters have no meaning"
     return InputError(f"{name} holds no text", why=why, fix=with_ocr(name))
 

@@ -1,16 +1,17 @@
-"""What readers of structured files produce: sections, each a run of headings, paragraphs and rows.
+"""What parsers of structured formats produce: sections, each a sequence of headings, paragraphs and rows.
 
-A section begins at a heading (several headings in a row begin one together) or where the file itself begins anew, as
-at the files of an EPUB. It is what a page is to a PDF: the place that is cited.
+A section begins at a heading (several headings in a row begin one together) or where a new file begins, as in an
+EPUB. It is to these formats what a page is to a PDF: the place that is cited.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
-Kind = Literal["heading", "paragraph", "row", "plain"]
+ItemKind = Literal["heading", "paragraph", "row", "plain"]
 
 MAX_CHARACTERS = 32_000_000
 MAX_SECTIONS = 20_000
@@ -19,26 +20,35 @@ _SPACE = re.compile(r"[ \r\f\v]+")
 
 
 class TooMuchError(Exception):
-    """More text, or more sections, than a document can have."""
+    """More text, or more sections, than a document may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to be parsed: `name` is for messages; with `full_page`, all of a web page and not only its article."""
+
+    path: Path
+    name: str
+    full_page: bool = False
 
 
 @dataclass(slots=True)
 class Section:
     """One section: (kind, text) items in order, its headings as `title`, and `failed`: why it could not be read.
 
-    A "row" is a list item or a row of a table: rows that follow each other stay together. "plain" is text as typed,
-    with line ends and page ends of its own.
+    A "row" is a list item or a table row: adjacent rows stay together. "plain" is text as typed, with its line and
+    page breaks.
     """
 
     title: str = ""
-    items: list[tuple[Kind, str]] = field(default_factory=list)
+    items: list[tuple[ItemKind, str]] = field(default_factory=list)
     failed: str = ""
-    has_body: bool = False  # whether anything but headings is among the items
+    has_body: bool = False  # whether there are items other than headings
 
 
 @dataclass(slots=True)
 class Parsed:
-    """A structured file: its sections, what was left out as (kind, section, text), and sentences for the user."""
+    """A parsed file: its sections, what was left out as (kind, section, text), and warnings for the user."""
 
     kind: str
     title: str = ""
@@ -46,15 +56,15 @@ class Parsed:
     removed: list[tuple[str, int, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def begin(self) -> None:
-        """A new section, unless the last one is still empty."""
+    def start_section(self) -> None:
+        """Start a new section, unless the last one is still empty."""
         if not self.sections or self.sections[-1].items or self.sections[-1].failed:
             if len(self.sections) >= MAX_SECTIONS:
                 raise TooMuchError(f"more than {MAX_SECTIONS:,} sections are not read")
             self.sections.append(Section())
 
-    def add(self, kind: Kind, text: str) -> None:
-        """An item; blank ones are passed over. Line ends stay, and tabs stand between cells."""
+    def add(self, kind: ItemKind, text: str) -> None:
+        """Append an item; blank ones are skipped. Line breaks are kept, and tabs separate cells."""
         lines = text.split("\n") if kind == "plain" else [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
         text = "\n".join(lines).strip("\n")
         if not text.strip():
@@ -62,9 +72,9 @@ class Parsed:
         if kind == "heading":
             text = text.replace("\n", " ")
             if self.sections and self.sections[-1].has_body:
-                self.begin()
+                self.start_section()
         if not self.sections or self.sections[-1].failed:
-            self.begin()
+            self.start_section()
         section = self.sections[-1]
         section.items.append((kind, text))
         section.has_body = section.has_body or kind != "heading"
@@ -73,37 +83,18 @@ class Parsed:
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
 
     def fail(self, why: str) -> None:
-        """A place whose section could not be read."""
-        self.begin()
+        """Add a section that could not be read."""
+        self.start_section()
         self.sections[-1].failed = why
 
     def remove(self, kind: str, text: str) -> None:
-        """Note that `text` was left out."""
+        """Record that `text` was left out."""
         if text := " ".join(text.split()):
             self.removed.append((kind, max(len(self.sections), 1), text))
 
-    def to_json(self) -> dict[str, Any]:
-        """As the worker answers; TooMuchError when there is more text than can be."""
+    def finish(self) -> Parsed:
+        """Itself without empty sections; TooMuchError when there is more text than a document may have."""
         if sum(len(text) for section in self.sections for _, text in section.items) > MAX_CHARACTERS:
             raise TooMuchError(f"more than {MAX_CHARACTERS:,} characters are not read")
-        return {
-            "kind": self.kind,
-            "title": self.title,
-            "sections": [[section.title, section.items, section.failed] for section in self.sections if _said(section)],
-            "removed": self.removed,
-            "warnings": self.warnings,
-        }
-
-    @classmethod
-    def from_json(cls, answer: dict[str, Any]) -> Parsed:
-        """The inverse of `to_json`."""
-        sections = [
-            Section(title, [(kind, text) for kind, text in items], failed)
-            for title, items, failed in answer["sections"]
-        ]
-        removed = [(kind, number, text) for kind, number, text in answer["removed"]]
-        return cls(answer["kind"], answer["title"], sections, removed, answer["warnings"])
-
-
-def _said(section: Section) -> bool:
-    return bool(section.items or section.failed)
+        self.sections = [section for section in self.sections if section.items or section.failed]
+        return self

@@ -1,104 +1,169 @@
-"""HTML, Word, EPUB and email to sections and to text: another process parses and cleans, within limits."""
+"""Structured formats (HTML, Word, EPUB, email) to a document: the sandbox parses and cleans, within limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from specextend_cli.documents.assembly import Assembly
-from specextend_cli.documents.clean import tidy
-from specextend_cli.documents.cleaning import MAX_ANSWER, Cleaned
-from specextend_cli.documents.document import Block, Edit, Sheet
+from specextend_cli.documents.archive import Archive
+from specextend_cli.documents.cleaning import MAX_RESPONSE, Cleaned
+from specextend_cli.documents.document import Block, Document, Edit, PageDiff, TextBuilder
+from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import grid
-from specextend_cli.documents.process import StoppedError, worker
-from specextend_cli.documents.read_errors import unread
+from specextend_cli.documents.line import lines_of_text
+from specextend_cli.documents.names import count, places
+from specextend_cli.documents.read_errors import contradiction, no_pages, not_read
+from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.footnotes import unmarked
-from specextend_cli.documents.sections import Kind, Parsed, Section
+from specextend_cli.documents.repairs.footnotes import remove_note_marks
+from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.sandbox import SandboxError, load, sandbox
+from specextend_cli.documents.sections import ItemKind, Parsed, Section, Source, TooMuchError
 from specextend_cli.errors import InputError
 
 SECONDS = 60.0
 MEMORY = 3 << 30
 
-_START = "from specextend_cli.documents.structured_worker import serve; serve()"
+_WORKER = "specextend_cli.documents.structured:respond"
 
 
-def parse(
-    path: Path, *, kind: str, name: str, whole: bool = False, seconds: float = SECONDS, memory: int = MEMORY
-) -> tuple[Parsed, Cleaned]:
-    """The sections of a file that `detect` calls `kind`, and their text; InputError when it cannot be read.
-
-    Of a web page those of its article, unless it has none, or is wanted `whole`.
-    """
-    job = {"path": str(path.resolve()), "kind": kind, "name": name, "whole": whole, "memory": memory}
-    to_find_it = seconds / 3 if kind == "html" and not whole else seconds
-    try:
-        with worker(_START, job, first=to_find_it, most=MAX_ANSWER) as answers:
-            answer = next(answers)
-    except StoppedError:
-        if kind == "html" and not whole:  # what took too long may have been to find the article
-            return parse(path, kind=kind, name=name, whole=True, seconds=seconds, memory=memory)
-        why = f"it took more than {seconds:.0f} seconds, or too much memory"
-        raise InputError(f"{name} could not be read", why=why, fix="convert it to PDF or text") from None
-    if "error" in answer:
-        what, why, fix = answer["error"]
+def read_structured(request: ReadRequest, *, seconds: float = SECONDS, memory: int = MEMORY) -> Document:
+    """The document of a format with a `parser`, or of a ZIP that turns out to be one; InputError otherwise."""
+    name = request.name
+    response = _parse_in_sandbox(request, full_page=request.full_page, seconds=seconds, memory=memory)
+    if "error" in response:
+        what, why, fix = response["error"]
         raise InputError(what, why=why, fix=fix)
-    if "unread" in answer:
-        raise unread(name, answer["unread"])
-    return Parsed.from_json(answer), Cleaned.from_json(answer["cleaned"])
+    kind: str = response["kind"]
+    if "cleaned" not in response:
+        raise not_read(name, kind)
+    if request.pages is not None:
+        raise no_pages(name, kind)
+    warnings: list[str] = response["warnings"]
+    if other := contradiction(name, kind):
+        warnings.insert(0, f"{name} is {FORMATS[kind].label}{other}.")
+    failures = {number: why for number, why in enumerate(response["failures"], 1) if why}
+    sections = len(response["failures"])
+    if failures and len(failures) == sections:
+        why = "; ".join(sorted(set(failures.values()))[:3])
+        raise InputError(f"{name}: none of {count(sections, 'section')} could be read", why=why)
+    if failures:
+        warnings.append(f"{places(tuple(failures), 'section')} of {name} could not be read.")
+    cleaned = Cleaned.from_json(response["cleaned"])
+    empty = set(range(1, sections + 1)) - {page.number for page in cleaned.text.pages} - failures.keys()
+    document = cleaned.document(
+        *(name, kind, sections, warnings, empty, failures), title=response["title"], unit="section"
+    )
+    if request.progress:
+        request.progress(sections, sections)
+    return document
+
+
+def _parse_in_sandbox(request: ReadRequest, *, full_page: bool, seconds: float, memory: int) -> dict[str, Any]:
+    """The response of `respond`. A web page whose article is not found within a third of the time is read whole."""
+    extracts_article = request.kind == "html" and not full_page
+    job = {
+        "path": str(request.path.resolve()),
+        "parser": FORMATS[request.kind].parser,
+        "name": request.name,
+        "full_page": full_page,
+        "memory": memory,
+    }
+    try:
+        with sandbox(_WORKER, job, first=seconds / 3 if extracts_article else seconds, most=MAX_RESPONSE) as process:
+            return process.receive()
+    except SandboxError:
+        if extracts_article:
+            return _parse_in_sandbox(request, full_page=True, seconds=seconds, memory=memory)
+        why = f"it took more than {seconds:.0f} seconds, or too much memory"
+        raise InputError(f"{request.name} could not be read", why=why, fix="convert it to PDF or text") from None
+
+
+# ---------------------------------------------------------------------------------------------------------- the sandbox
+
+
+def respond(job: dict[str, Any], requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """In the sandbox: one response about the file at `job["path"]`, by its parser or, without one, as a ZIP.
+
+    It has the `kind`, `title` and `warnings`, the reason why each section failed (or "") as `failures`, and the text
+    as `cleaned`; of a ZIP that is not read the `kind` alone; or an `error`: [what, why, fix].
+    """
+    name = job["name"]
+    try:
+        parsed = parse(Source(Path(job["path"]), name, job["full_page"]), job["parser"])
+        if isinstance(parsed, str):
+            yield {"kind": parsed}
+            return
+        yield {
+            "kind": parsed.finish().kind,
+            "title": parsed.title,
+            "warnings": parsed.warnings,
+            "failures": [section.failed for section in parsed.sections],
+            "cleaned": compose_sections(parsed),
+        }
+    except InputError as error:
+        yield {"error": [error.what, error.why, error.fix]}
+    except TooMuchError as error:
+        yield {"error": [f"{name} has too much text", str(error), "split it and give the parts"]}
+    except RecursionError:
+        yield {"error": [f"{name} cannot be read", "it is nested too deeply", "convert it to PDF or text"]}
+
+
+def parse(source: Source, parser: str = "") -> Parsed | str:
+    """The sections of a file; of a ZIP (no `parser`) that holds none of our formats its kind."""
+    if not parser:
+        kind = Archive(source.path, source.name).kind
+        parser = FORMATS[kind].parser
+        if not parser:
+            return kind
+    parsed: Parsed = load(parser)(source)
+    return parsed
 
 
 def compose_sections(parsed: Parsed) -> Cleaned:
-    """The cleaned text, in which each section is a page, and what was changed on the way."""
+    """The cleaned text, in which each section is a page."""
     edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
-    assembly = Assembly()
-    compared: list[Sheet] = []
+    builder = TextBuilder()
+    diffs: list[PageDiff] = []
     for number, section in enumerate(parsed.sections, 1):
-        parts: list[str] = []
-        cleaned: list[str] = []
-        blocks: list[Block] = []
-        at = 0
-        for text, found, lines in _parts(section, number, edits):
-            cleaned += lines
-            at += 2 * bool(parts)
-            parts.append(text)
-            blocks += (Block(block.kind, at + block.start, at + block.end) for block in found)
-            at += len(text)
+        body = TextBuilder()
+        after: list[str] = []
+        for text, blocks, lines in _cleaned_parts(section, number, edits):
+            after += lines
+            body.add(number, text, blocks)
         before = (line.replace("\t", "  ") for _, text in section.items for line in text.split("\n") if line.strip())
-        gone = (text for _, place, text in parsed.removed if place == number)
-        compared.append(Sheet(number, (*gone, *before), tuple(cleaned)))
-        title = unmarked(plain_characters(section.title, number, []), number, [])
-        assembly.add(number, "\n\n".join(parts), blocks, title.strip())
-    return Cleaned(assembly.text, edits, compared)
+        removed = (text for _, place, text in parsed.removed if place == number)
+        diffs.append(PageDiff(number, (*removed, *before), tuple(after)))
+        title = _clean(section.title, number, [])
+        made = body.text
+        builder.add(number, made.text, made.blocks, title)
+    return Cleaned(builder.text, edits, diffs)
 
 
-def _parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block], list[str]]]:
-    """The texts that blank lines separate, with their blocks and the lines that they were made of."""
-    for kind, text in _together(section):
+def _clean(line: str, number: int, edits: list[Edit]) -> str:
+    return remove_note_marks(plain_characters(line, number, edits), number, edits).strip()
+
+
+def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block], list[str]]]:
+    """The texts that blank lines separate, each with its blocks and its lines."""
+    for kind, text in _joined_rows(section):
         if kind == "plain":
-            pages, made = tidy([grid(sheet, number) for sheet in text.split("\f")])
+            pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
             body = compose([page for page in pages if page])
-            if body.text:
-                yield body.text, body.blocks, [line.text for page in pages for line in page]
+            yield body.text, body.blocks, [line.text for page in pages for line in page]
             continue
-        lines = (unmarked(plain_characters(line, number, edits), number, edits).strip() for line in text.split("\n"))
-        kept = [line for line in lines if line]
-        if cleaned := "\n".join(kept):
-            yield cleaned, [Block("heading" if kind == "heading" else "paragraph", 0, len(cleaned))], kept
+        lines = [line for line in (_clean(line, number, edits) for line in text.split("\n")) if line]
+        cleaned = "\n".join(lines)
+        yield cleaned, [Block("heading" if kind == "heading" else "paragraph", 0, len(cleaned))], lines
 
 
-def _together(section: Section) -> Iterator[tuple[Kind, str]]:
-    """The items, rows that follow each other as one."""
-    rows: list[str] = []
-    for kind, text in section.items:
-        if kind == "row":
-            rows.append(text)
-            continue
-        if rows:
-            yield "row", "\n".join(rows)
-            rows = []
-        yield kind, text
-    if rows:
-        yield "row", "\n".join(rows)
+def _joined_rows(section: Section) -> Iterator[tuple[ItemKind, str]]:
+    """The items, with adjacent rows as one."""
+    for is_row, items in groupby(section.items, key=lambda item: item[0] == "row"):
+        if is_row:
+            yield "row", "\n".join(text for _, text in items)
+        else:
+            yield from items

@@ -1,15 +1,13 @@
-"""Which elements of a page are read: not its scripts, controls, navigation and what it hides.
+"""Which elements of a web page are read: no scripts, controls, navigation or hidden elements.
 
-An element that its author never closed holds the rest of the page, in the tree of a forgiving parser. One that holds
-most of the text of the page is therefore no navigation and no control, whatever it is called.
+In the tree of a lenient parser an element that was never closed contains the rest of the page. An element with most of
+the page's text is therefore read, even if it is a menu or a control by its name.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-
-from lxml import etree
 
 from specextend_cli.documents.markup import name
 
@@ -26,28 +24,28 @@ _CONTENT = frozenset(
 )
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _PAGE = ("html", "body")
-_MOST = 0.5  # of the letters of the page that are not links
-_FEW = 100  # letters; a page with fewer may well be nothing but a notice
+_MOST = 0.5  # of the letters of the page outside of links
+_FEW = 100  # letters; a page with fewer may be nothing but a notice
 
 
-class _Held(NamedTuple):
-    """What an element holds: letters outside of links and in them, and elements that are content."""
+class _Content(NamedTuple):
+    """The letters of an element outside of links and in links, and its number of content elements."""
 
     plain: int
     linked: int
     content: int
 
 
-class Reading:
-    """What to skip on one page, asked for each element in document order."""
+class VisibilityFilter:
+    """Decides what to skip on one page; asked for each element in document order."""
 
     def __init__(self, root: Any) -> None:
-        self._held = _count(root)
-        self._most = max(_MOST * self._held[root].plain, _FEW)
-        self._menu = False  # in a menu that was never closed, until its page begins
+        self._content = _count_content(root)
+        self._most = max(_MOST * self._content[root].plain, _FEW)
+        self._menu = False  # in an unclosed menu, until the content of the page begins
 
-    def unread(self, element: Any, tag: str) -> str | None:
-        """None when the element is read; else what its text is called among the removed, or "" where it has none."""
+    def skip_reason(self, element: Any, tag: str) -> str | None:
+        """None for an element that is read; else the kind of removed text, or "" for none worth recording."""
         if not tag or tag in _RAW:
             return ""
         if self._menu:
@@ -56,21 +54,21 @@ class Reading:
             elif tag in ("a", "ul", "ol", "li") and self._is_links(element):
                 return "navigation"
         why = _reason(element, tag)
-        if why is None or not self._swallows(element, tag, why):
+        if why is None or not self._has_most_of_page(element, tag, why):
             return why
         self._menu = why == "navigation"
         return None
 
     def _is_links(self, element: Any) -> bool:
-        held = self._held[element]
-        return held.plain <= 0.2 * (held.plain + held.linked)
+        content = self._content[element]
+        return content.plain <= 0.2 * (content.plain + content.linked)
 
-    def _swallows(self, element: Any, tag: str, why: str) -> bool:
-        """Whether it holds most of the page, in paragraphs and headings. What is hidden on purpose may be most of it,
-        but the whole page is not: a script shows it when it has loaded.
+    def _has_most_of_page(self, element: Any, tag: str, why: str) -> bool:
+        """Whether it has most of the page, in paragraphs and headings. Hidden elements may have most of a page, but
+        not all of it: then a script shows it after loading.
         """
-        held = self._held[element]
-        return held.plain > self._most and held.content > 0 and (why != "hidden text" or tag in _PAGE)
+        content = self._content[element]
+        return content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
 
 
 def _reason(element: Any, tag: str) -> str | None:
@@ -84,35 +82,28 @@ def _reason(element: Any, tag: str) -> str | None:
 
 
 def _is_formula(element: Any) -> bool:
-    """A formula for those who cannot see the picture of it that stands beside it."""
+    """Whether it is the accessible version of a formula whose picture is next to it."""
     following = element.getnext()
     return len(element) == 1 and name(element[0]) == "math" and following is not None and name(following) == "img"
 
 
-def _count(root: Any) -> dict[Any, _Held]:
-    """By element. The text of scripts and styles does not count."""
-    found: dict[Any, _Held] = {}
-    begun: list[_Held] = []
-    plain = linked = content = links = raw = 0
-
-    def add(text: str | None) -> None:
-        nonlocal plain, linked
-        if text and not raw:
-            letters = len("".join(text.split()))
-            plain, linked = (plain, linked + letters) if links else (plain + letters, linked)
-
-    for event, element in etree.iterwalk(root, events=("start", "end")):
+def _count_content(root: Any) -> dict[Any, _Content]:
+    """The content of each element, without the text of scripts and styles."""
+    found: dict[Any, _Content] = {}
+    for element in reversed(list(root.iter("*"))):  # children before their parents
         tag = name(element).lower()
-        if event == "start":
-            begun.append(_Held(plain, linked, content))
-            links += tag == "a"
-            raw += tag in _RAW
-            content += tag in _CONTENT
-            add(element.text)
-        else:
-            links -= tag == "a"
-            raw -= tag in _RAW
-            before = begun.pop()
-            found[element] = _Held(plain - before.plain, linked - before.linked, content - before.content)
-            add(element.tail)
+        plain, linked, content = _letters(element.text), 0, int(tag in _CONTENT)
+        for child in element.iterchildren("*"):
+            plain += found[child].plain + _letters(child.tail)
+            linked += found[child].linked
+            content += found[child].content
+        if tag in _RAW:
+            plain = linked = 0
+        elif tag == "a":
+            plain, linked = 0, plain + linked
+        found[element] = _Content(plain, linked, content)
     return found
+
+
+def _letters(text: str | None) -> int:
+    return len("".join(text.split())) if text else 0

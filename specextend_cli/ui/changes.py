@@ -24,12 +24,12 @@ def diff(document: Document) -> Iterator[Text]:
     kinds: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for edit in document.extraction.edits:
         kinds[edit.page][edit.kind] += 1
-    numbered = document.unit == "page" or len(document.extraction.sheets) > 1
-    for sheet in document.extraction.sheets:
-        lines = list(_lines(sheet.found, sheet.cleaned))
+    numbered = document.unit == "page" or len(document.extraction.page_diffs) > 1
+    for page in document.extraction.page_diffs:
+        lines = list(_lines(page.before, page.after))
         if not lines:
             continue
-        counted = " · ".join((f"{document.unit} {sheet.number}" if numbered else "text", *account(kinds[sheet.number])))
+        counted = " · ".join((f"{document.unit} {page.number}" if numbered else "text", *account(kinds[page.number])))
         yield Text("\n").join([Text(f"@@ {counted} @@", style=ACCENT), *lines])
 
 

@@ -1,6 +1,6 @@
-"""One worker process for many documents: what costs most, starting Python, is paid once.
+"""One sandbox process for many documents: what costs most, starting Python, is paid once.
 
-The limits on seconds, answers and memory are those of a worker of its own, and are checked by the same code.
+The limits on seconds, responses and memory are those of a process of its own, and are checked by the same code.
 """
 
 from __future__ import annotations
@@ -13,42 +13,24 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.documents import (
-    cleaning,
-    cleaning_worker,
-    pdf,
-    pdf_worker,
-    process,
-    sandbox_worker,
-    structured,
-    structured_worker,
-)
+from specextend_cli.documents import cleaning, pdf, sandbox, structured
 
-_START = "from tests.documents.shared_worker import serve; serve()"
 _SECONDS = 5.0  # to say that a job is done
 _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss
 
 
-def serve() -> None:
-    """In the worker: answer jobs until stdin ends, and after each say so, with the most memory there ever was."""
-    sandbox_worker.serve(_all)
-
-
-def _all(job: Any) -> Iterator[dict[str, Any]]:
+def respond(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """In the sandbox: do jobs until stdin ends, and after each say so, with the most memory there ever was."""
     while job is not None:
         if isinstance(job, dict):
-            sandbox_worker._confine(job["memory"])
-            yield from _reader(job).answer(job)
+            sandbox.limit_memory(job["memory"])
+            yield from sandbox.load(job["target"])(job, requests)
             yield {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK}
-        job = sandbox_worker.heard()
-
-
-def _reader(job: dict[str, Any]) -> Any:
-    return pdf_worker if "reader" in job else cleaning_worker if "form" in job else structured_worker
+        job = next(requests, None)
 
 
 class SharedWorker:
-    """Stands in for `process.worker`.
+    """Stands in for `sandbox.sandbox`.
 
     `peak`: bytes of memory that the process needed at most; `stopped`: how often it died or had to be killed.
     """
@@ -65,31 +47,31 @@ class SharedWorker:
     @contextmanager
     def __call__(
         self,
-        start: str,
+        target: str,
         job: Mapping[str, object],
         *,
         first: float,
         following: float = 0.0,
-        most: int = process.MAX_ANSWER,
-    ) -> Iterator[process.Conversation]:
-        """As `process.worker` does. `start` is left out: the process knows by the job."""
+        most: int = sandbox.MAX_RESPONSE,
+    ) -> Iterator[sandbox.SandboxProcess]:
+        """As `sandbox.sandbox` does."""
         if self._process is None or self._busy or self._jobs == self._lasts:  # busy: with a job that it died of
             self.stopped += self._busy
             self.close()
-            self._process = self._stack.enter_context(process.launched(_START))
+            self._process = self._stack.enter_context(sandbox.launched(f"{__name__}:respond"))
             self._jobs = 0
         self._jobs += 1
         mine, self._busy, finished = self._process, True, False
-        conversation = process.Conversation(mine, first=first, following=following or _SECONDS, most=most)
+        process = sandbox.SandboxProcess(mine, first=first, following=following or _SECONDS, most=most)
         try:
-            conversation.tell(job)
-            yield conversation
+            process.send({**job, "target": target})
+            yield process
         finally:
-            with suppress(process.StoppedError, ValueError):  # closed: it was busy, and another took its place
-                conversation.tell([])  # no pages, where it still waits to hear which
-                while (answer := next(conversation)).keys() != {"done"}:
+            with suppress(sandbox.SandboxError, ValueError):  # closed: it was busy, and another took its place
+                process.send([])  # no pages, where it still waits to hear which
+                while (response := process.receive()).keys() != {"done"}:
                     pass
-                self.peak, finished = max(self.peak, answer["done"]), True
+                self.peak, finished = max(self.peak, response["done"]), True
             if mine is self._process:
                 self._busy = False
                 if not finished:
@@ -103,6 +85,5 @@ class SharedWorker:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Let the readers and the cleaning use it."""
-        patch.setattr(pdf, "worker", self)
-        patch.setattr(structured, "worker", self)
-        patch.setattr(cleaning, "worker", self)
+        for module in (pdf, structured, cleaning):
+            patch.setattr(module, "sandbox", self)

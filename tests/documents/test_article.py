@@ -8,10 +8,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import faulty_workers
 import pytest
 
-from specextend_cli.documents import Document, process, read, read_bytes, structured
+from specextend_cli.documents import Document, read, read_bytes, sandbox, structured
 from specextend_cli.documents.article import OUTSIDE, article_of
+from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sections import Parsed
 from tests.documents.made_files import epub, message, page
 from tests.documents.made_pages import MadePage, made_pages
@@ -110,16 +112,15 @@ def test_a_page_that_trafilatura_cannot_read_stays_whole(
 
 
 def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = "import time; from specextend_cli.documents import article; article._extracted = lambda _: time.sleep(60);"
-    monkeypatch.setattr(structured, "worker", process.worker)
-    monkeypatch.setattr(structured, "_START", slow + structured._START)
+    monkeypatch.setattr(structured, "sandbox", sandbox.sandbox)
+    monkeypatch.setattr(structured, "_WORKER", f"{faulty_workers.__name__}:slow_article")
     path = tmp_path / "a.html"
     path.write_text(NEWS.html)
-    _, cleaned = structured.parse(path, kind="html", name="a.html", seconds=6.0)
-    assert "cookies" in cleaned.text.text
+    document = structured.read_structured(ReadRequest("a.html", kind="html", path=path), seconds=6.0)
+    assert "cookies" in document.text
 
 
-def test_only_the_confined_process_imports_trafilatura(tmp_path: Path) -> None:
+def test_only_the_sandbox_imports_trafilatura(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text(NEWS.html)
     code = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.legibility import meaningless
+from specextend_cli.documents.legibility import unreadable_share
 from specextend_cli.documents.names import page_label
-from specextend_cli.documents.pdf_annotations import Annotation, put_in
+from specextend_cli.documents.pdf_annotations import Annotation, insert_annotations
 from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import mapped
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
@@ -27,7 +27,7 @@ def test_fields_and_annotations_are_read_where_they_stand() -> None:
 
 def test_a_page_of_fields_alone_has_text() -> None:
     field = Annotation("form field", "12,500 EUR", "Sum", 100, 700, 300, 720)
-    assert [line[0] for line in put_in([], [field])] == ["Sum: 12,500 EUR"]
+    assert [line.text for line in insert_annotations([], [field], 1)] == ["Sum: 12,500 EUR"]
 
 
 def test_page_labels_stand_beside_the_numbers() -> None:
@@ -56,14 +56,14 @@ PROSE = (
 
 
 def test_what_cannot_be_read() -> None:
-    assert meaningless([PROSE]) == 0
-    assert meaningless(["ACGT" * 100, "XKRT PLN CZK HRK BGN " * 20]) == 0
-    assert meaningless(["Город стоит на реке. " * 20, "洪水" * 100]) == 0
-    assert meaningless([shifted(PROSE)]) == 1
-    assert meaningless(["\x01\x0f\x11 " * 30]) == 1
-    assert meaningless(["(cid:12)(cid:7)" * 20]) == 1
-    assert meaningless(["/g12/g7" * 20]) == 1
-    assert meaningless(["The level \x01 fell"]) == 0  # damage, not gibberish
+    assert unreadable_share([PROSE]) == 0
+    assert unreadable_share(["ACGT" * 100, "XKRT PLN CZK HRK BGN " * 20]) == 0
+    assert unreadable_share(["Город стоит на реке. " * 20, "洪水" * 100]) == 0
+    assert unreadable_share([shifted(PROSE)]) == 1
+    assert unreadable_share(["\x01\x0f\x11 " * 30]) == 1
+    assert unreadable_share(["(cid:12)(cid:7)" * 20]) == 1
+    assert unreadable_share(["/g12/g7" * 20]) == 1
+    assert unreadable_share(["The level \x01 fell"]) == 0  # damage, not gibberish
 
 
 def gibberish(letters: str) -> bytes:

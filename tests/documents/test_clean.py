@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from specextend_cli.documents.clean import tidy
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import HYPHEN, Line, grid
+from specextend_cli.documents.line import HYPHEN, Line, lines_of_text
+from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.footnotes import note_marks
 from specextend_cli.documents.repairs.headers_footers import KEPT, running_lines
@@ -80,7 +80,7 @@ def test_a_large_title_that_returns_keeps_its_first_place() -> None:
 
 def test_running_lines_in_text_files() -> None:
     texts_of = [f"THE TITLE\n\nThe text {'abcdef'[n]} goes on\nand on with {'uvwxyz'[n]}.\n\n{n + 1}" for n in range(6)]
-    fixed, _ = running_lines([grid(text, n) for n, text in enumerate(texts_of, 1)])
+    fixed, _ = running_lines([lines_of_text(text, n) for n, text in enumerate(texts_of, 1)])
     assert texts(fixed)[2] == ["The text c goes on", "and on with w."]
 
 
@@ -193,7 +193,7 @@ def test_headings_of_a_narrow_column_stay_with_it() -> None:
 
 
 def lay_out(text: str) -> str:
-    return compose(tidy([grid(text, 1)])[0]).text
+    return compose(repair_pages([lines_of_text(text, 1)])[0]).text
 
 
 def test_wrapped_lines_become_paragraphs() -> None:
@@ -243,13 +243,16 @@ def test_long_unwrapped_lines_are_paragraphs() -> None:
 def test_headings() -> None:
     source = "INTRODUCTION\n\nBody text that is quite plain.\n\n2.1 Scope of the Work\n\n"
     source += "More of it here.\n\nFindings and Advice\n\nEnd."
-    result = compose([grid(source, 1)])
+    result = compose([lines_of_text(source, 1)])
     found = [result.text[b.start : b.end] for b in result.blocks if b.kind == "heading"]
     assert found == ["INTRODUCTION", "2.1 Scope of the Work", "Findings and Advice"]
 
 
 def test_paragraphs_go_on_over_the_page() -> None:
-    pages = [grid("A sentence that does not end where the page", 1), grid("ends but on the next.\n\nAnother.", 2)]
+    pages = [
+        lines_of_text("A sentence that does not end where the page", 1),
+        lines_of_text("ends but on the next.\n\nAnother.", 2),
+    ]
     result = compose(pages)
     assert result.text == "A sentence that does not end where the page ends but on the next.\n\nAnother."
     assert [(p.number, result.text[p.start : p.end][:5]) for p in result.pages] == [(1, "A sen"), (2, "ends ")]

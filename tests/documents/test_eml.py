@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.detect import detect
+from specextend_cli.documents.formats import detect
 from specextend_cli.errors import InputError
 from tests.documents.made_files import message
 

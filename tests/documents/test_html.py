@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.documents import Document, parse_pages, read_bytes
-from specextend_cli.documents.structured import parse
+from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.structured import read_structured
 from specextend_cli.errors import InputError, UsageError
 
 
@@ -160,7 +161,7 @@ def test_limits_of_the_worker(tmp_path: Path) -> None:
     path.write_bytes(b"<html><p>words")
     for limits in ({"seconds": 0.001}, {"memory": 1 << 20}):
         with pytest.raises(InputError, match=r"a\.html could not be read"):
-            parse(path, kind="html", name="a.html", **limits)
+            read_structured(ReadRequest("a.html", kind="html", path=path), **limits)
 
 
 def test_too_much_text_is_refused() -> None:

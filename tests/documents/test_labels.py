@@ -7,7 +7,7 @@ from email.message import EmailMessage
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.labels import codec
+from specextend_cli.documents.decode import codec
 from tests.documents.made_files import epub, page
 
 pytestmark = pytest.mark.usefixtures("one_process")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.detect import HEAD, detect
-from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.structured import compose_sections
-from specextend_cli.documents.structured_worker import Job, _parse
+from specextend_cli.documents.decode import HEAD
+from specextend_cli.documents.formats import FORMATS, detect
+from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.structured import compose_sections, parse
 from specextend_cli.errors import InputError
 from tests.documents.made_files import docx, epub, item, message, p, page, table
 
@@ -71,15 +70,14 @@ def test_mutated_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
     for _ in range(ROUNDS):
         data = MADE[kind](lambda part: mutated(chance, part))
         path.write_bytes(data)
-        found = detect(data[:HEAD])
-        job = Job(
-            path=str(path), kind=found if found in ("html", "email") else "zip", name="file", whole=False, memory=0
-        )
+        kind_found = detect(data[:HEAD])
+        if kind_found not in ("html", "email"):
+            kind_found = "zip"
         parsed: Parsed | str = ""
         with suppress(InputError):
-            parsed = _parse(job)
+            parsed = parse(Source(path, "file"), FORMATS[kind_found].parser)
         if isinstance(parsed, Parsed):
-            text = compose_sections(Parsed.from_json(json.loads(json.dumps(parsed.to_json())))).text
+            text = compose_sections(parsed.finish()).text
             assert not any(character in text.text for character in "\x00\x1b\x7f")
             assert all(a.end == b.start for a, b in zip(text.pages, text.pages[1:], strict=False))
             assert all(0 <= block.start < block.end <= len(text.text) for block in text.blocks)

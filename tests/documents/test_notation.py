@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.notation import lowered, raised
+from specextend_cli.documents.formulas import subscript, superscript
 from tests.documents.made_files import docx, epub, page, word
 
 pytestmark = pytest.mark.usefixtures("one_process")
@@ -40,14 +40,14 @@ pytestmark = pytest.mark.usefixtures("one_process")
     ],
 )
 def test_superscripts(before: str, text: str, wanted: str) -> None:
-    assert raised(before, text) == wanted
+    assert superscript(before, text) == wanted
 
 
 @pytest.mark.parametrize(
     ("before", "text", "wanted"), [("H", "2", "2"), ("101", "2", "₂"), ("x", "i+1", "i+1"), ("5", "10", "₁₀")]
 )
 def test_subscripts(before: str, text: str, wanted: str) -> None:
-    assert lowered(before, text) == wanted
+    assert subscript(before, text) == wanted
 
 
 def web(body: str) -> str:

@@ -19,7 +19,7 @@ from reportlab.lib.utils import ImageReader
 from specextend_cli.documents import ocr, parse_pages, read_bytes
 from specextend_cli.documents.hocr import read_hocr
 from specextend_cli.documents.line import Line
-from specextend_cli.documents.ocr import Ocr, needed
+from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
 from specextend_cli.documents.ocr_engine import check_languages
 from specextend_cli.documents.ocr_worker import png, tiff_pages
 from specextend_cli.errors import Exit, InputError, UsageError
@@ -113,7 +113,13 @@ def test_pages_asked_for(program: StandIn, sheets: Sheets) -> None:
 def test_pages_without_text_or_with_gibberish_need_ocr() -> None:
     words = "The river rises slowly at first. " * 3
     pages = {n: [Line(text, n, 0, 9, 0)] for n, text in enumerate((words * 9, "\x01\x02" * 40, "stamp", words), 1)}
-    assert needed({**pages, 5: []}, range(1, 8), {6: "damaged"}) == {2: False, 3: True, 4: True, 5: False, 7: False}
+    assert pages_needing_ocr({**pages, 5: []}, range(1, 8), {6: "damaged"}) == {
+        2: False,
+        3: True,
+        4: True,
+        5: False,
+        7: False,
+    }
 
 
 def test_without_a_program_the_error_says_what_to_install(program: StandIn, sheets: Sheets) -> None:
@@ -245,13 +251,13 @@ def test_places_of_lines_and_cells() -> None:
     head = 'title="bbox 100 100 600 140; baseline 0.001 -8; x_size 40; x_descenders 8"'
     (page,) = read_hocr(hocr(f'<span class="ocr_line" {head}>{row}</span>'), 0.24)
     assert page.confidence == 90
-    text, left, right, base, size, bold, slanted, gaps = page.lines[0]
+    text, _, left, right, base, size, bold, slanted, gaps, _ = page.lines[0]
     assert (text, left, right, size) == ("Rain in\t812", 24, 144, 9.6)
     assert base == pytest.approx((2000 - 140 + 8) * 0.24)
     assert (bold, slanted, gaps) == (False, False, [(62.4, 120.0)])
     turned = head.replace('"bbox', '"textangle 90; bbox').replace("100 100 600 140", "100 100 140 600")
     (page,) = read_hocr(hocr(f'<span class="ocr_line" {turned}>{word.format(100, 140, "up")}</span>'), 1.0)
-    assert page.lines[0][1:4] == [1400, 1900, -140]
+    assert page.lines[0][2:5] == (1400, 1900, -140)
     assert read_hocr(hocr('<span class="ocr_line" title="nonsense"/>'), 1.0)[0].lines == []
 
 

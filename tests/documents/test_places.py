@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from specextend_cli.documents.clean import tidy
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
+from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.captions import captions
-from specextend_cli.documents.repairs.empty_cells import empty_cells
-from specextend_cli.documents.repairs.footnotes import unmarked
+from specextend_cli.documents.repairs.footnotes import remove_note_marks
 from specextend_cli.documents.repairs.headers_footers import running_lines
 from specextend_cli.documents.repairs.reading_order import reading_order
+from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.word_gaps import missing_spaces
 
 
@@ -89,7 +89,7 @@ def test_no_repair_by_position_loses_a_line(seed: int) -> None:
     ]
     for repair in (reading_order, captions, empty_cells):
         assert sorted(texts(repair([page, page])[0])) == sorted(texts([page, page]))
-    assert tidy([page])
+    assert repair_pages([page])
 
 
 # -------------------------------------------------------------------------------------------------------- captions
@@ -185,7 +185,7 @@ def test_writing_without_spaces_gets_none() -> None:
     ],
 )
 def test_marks_of_notes_and_powers(text: str, plain: str) -> None:
-    assert unmarked(text, 1, []) == plain
+    assert remove_note_marks(text, 1, []) == plain
 
 
 def test_a_year_at_the_head_of_a_line_begins_no_note() -> None:

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import faulty_workers
 import pytest
 from pypdf import PdfReader, PdfWriter
 
 from specextend_cli.documents import pdf, read, read_bytes
 from specextend_cli.documents.pages import parse_pages
+from specextend_cli.documents.request import ReadRequest
 from specextend_cli.errors import Exit, InputError
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
@@ -123,38 +125,20 @@ def test_truncated_pdf() -> None:
 
 
 def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = pdf._START.replace(
-        "serve()",
-        "from specextend_cli.documents import pdf_worker; import time;"
-        "pdf_worker.lines_of = pdf_worker.second_reader.answer = lambda *_: time.sleep(60);"
-        "serve()",
-    )
-    monkeypatch.setattr(pdf, "_START", slow)
-    found = pdf.scan(report(2), name="slow.pdf", limits=pdf.Limits(open_seconds=0.8, page_seconds=0.1))
+    monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
+    found = pdf.read_lines(ReadRequest("slow.pdf", path=report(2)), pdf.Limits(open_seconds=0.8, page_seconds=0.1))
     assert found.failed == dict.fromkeys((1, 2), "took too long, or too much memory")
 
 
 def test_a_page_that_kills_its_reader_is_skipped(
     report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deadly = pdf._START.replace(
-        "serve()",
-        "from specextend_cli.documents import pdf_worker; import os;"
-        "old = pdf_worker.lines_of;\n"
-        "def lines(page, box):\n"
-        "    found = old(page, box)\n"
-        "    if any('page 2 of' in f[0] for f in found['lines']): os.abort()\n"
-        "    return found\n"
-        "pdf_worker.lines_of = lines\n"
-        "serve()",
-    )
-    monkeypatch.setattr(pdf, "_START", deadly)
+    monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
     document = read(report(3))
     assert document.extraction.failed == ()
     assert "Page 2 needed the second reader" in document.extraction.warnings[0]
     assert "page 2 of the story" in document.text
-    both = "pdf_worker.second_reader.answer = lambda path, *_: pdf_worker._pdfium({'path': path, 'password': None})\n"
-    monkeypatch.setattr(pdf, "_START", deadly.replace("serve()", both + "serve()"))
+    monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:deadlier_pdf")
     document = read(report(3))
     assert document.extraction.failed == (2,)
     assert document.extraction.warnings == ("Page 2 could not be read.",)
@@ -162,7 +146,7 @@ def test_a_page_that_kills_its_reader_is_skipped(
 
 
 def test_memory_is_limited(report: Callable[[int], Path]) -> None:
-    error = refusal(lambda: pdf.scan(report(2), name="big.pdf", limits=pdf.Limits(memory=1 << 20)))
+    error = refusal(lambda: pdf.read_lines(ReadRequest("big.pdf", path=report(2)), pdf.Limits(memory=1 << 20)))
     assert "big.pdf" in error.what
 
 

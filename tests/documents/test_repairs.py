@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from specextend_cli.documents.layout import outline_headings
 from specextend_cli.documents.line import Line
-from specextend_cli.documents.outline import listed
 from specextend_cli.documents.repairs.columns import columns
-from specextend_cli.documents.repairs.line_numbers import line_numbers
+from specextend_cli.documents.repairs.margins import line_numbers
 from specextend_cli.documents.repairs.watermarks import watermarks
 
 
@@ -85,7 +85,7 @@ def test_the_outline_finds_headings_over_lines_and_near_their_page() -> None:
         [at("The River", 700, page=2), at("Ferries", 650, page=2)],
         [at("Ferries", 700, page=3), at("Notes", 650, page=3)],
     ]
-    found = listed(
+    found = outline_headings(
         pages, [("The River and its Bridges", 1), ("Ferries", 1), ("The River", 9), ("Notes", None), ("", 1)]
     )
     texts = [line.text for page in pages for line in page if id(line) in found]

@@ -1,1 +1,37 @@
-"""Repairs of text as files hold it, one a module: see `clean.py`, which puts them in order."""
+"""Repairs of the lines of a document: each a function from pages to repaired pages and the list of its edits.
+
+None changes what a page says: they remove what is printed around the text, rejoin what line and page breaks divide,
+and replace characters that only a printer needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.line import Line, Pages
+from specextend_cli.documents.repairs.captions import captions
+from specextend_cli.documents.repairs.characters import characters
+from specextend_cli.documents.repairs.columns import columns
+from specextend_cli.documents.repairs.footnotes import note_marks
+from specextend_cli.documents.repairs.headers_footers import running_lines
+from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
+from specextend_cli.documents.repairs.margins import line_numbers, side_headings
+from specextend_cli.documents.repairs.reading_order import reading_order
+from specextend_cli.documents.repairs.rows import empty_cells, rows
+from specextend_cli.documents.repairs.watermarks import watermarks
+
+_ORDER: tuple[Callable[[Pages], tuple[list[list[Line]], list[Edit]]], ...] = (
+    *(watermarks, line_numbers, columns, characters, drop_caps, rows, empty_cells, running_lines, side_headings),
+    *(reading_order, captions, note_marks, hyphens),
+)
+"""Each repair relies on those before it."""
+
+
+def repair_pages(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """The repaired pages, and all edits."""
+    edits: list[Edit] = []
+    for repair in _ORDER:
+        pages, made = repair(pages)
+        edits += made
+    return [list(page) for page in pages], edits

@@ -1,20 +1,17 @@
-"""Sentences that a figure or a table interrupts go on above it."""
+"""Rejoin sentences that a figure or a table interrupts."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import Line, Pages, body_size
 
-_MOST = 1_000  # lines on a page: with more it is a list
-_LONGEST = 60  # lines of a figure or a table
+_MAX_LINES = 1_000  # on a page: with more it is a list
+_MAX_FIGURE = 60  # lines of a figure or a table
 _PROSE = 24  # characters of a line of text
-_CLOSE = 1.6  # sizes from line to line of a paragraph
+_CLOSE = 1.6  # sizes: line spacing within a paragraph
 _CAPTION = re.compile(
     r"(?-i:(?=[A-ZÄ-Ü]))(?:figure|fig|table|chart|exhibit|box|map|graph|diagram|illustration|plate|photo|abbildung|abb|tabelle|tableau"
     r"|graphique|figura|tabla|cuadro|gráfico|tabela|tabella|grafico)\b[ .]*(?:\d|[IVX]+\b|[A-Z][.-]?\d)",
@@ -23,23 +20,19 @@ _CAPTION = re.compile(
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
 
 
-def captions(pages: Pages) -> Repaired:
-    """Where a figure or table stands between a line without an end and one that goes on in small letters, it follows.
+def captions(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Move a figure or table between an unfinished sentence and its continuation in lower case behind the paragraph.
 
-    The rest of the paragraph moves above it, on its own page: the figure may stand at the head of a page whose first
+    The rest of the paragraph moves above it and stays on its page: the figure may be at the top of a page whose first
     sentence began on the page before.
     """
     edits: list[Edit] = []
-    sizes = Counter[float]()
-    for page in pages:
-        for line in page:
-            sizes[line.size] += len(line.text)
-    body = sizes.most_common(1)[0][0] if sizes else 1.0
+    body = body_size(line for page in pages for line in page)
     fixed: list[list[Line]] = []
-    open_line: Line | None = None  # the last line of text, where its sentence goes on
+    open_line: Line | None = None  # the last line of text, if its sentence is unfinished
     for page in pages:
         lines = list(page)
-        if body != 1 and len(lines) <= _MOST:
+        if body != 1 and len(lines) <= _MAX_LINES:
             at = 0
             while at < len(lines):
                 if open_line and (found := _rest(lines, at, open_line, body)):
@@ -56,20 +49,20 @@ def captions(pages: Pages) -> Repaired:
 
 
 def _below(line: Line, rest: Sequence[Line]) -> list[Line]:
-    """The rest of its paragraph, set closely below a line of the same page."""
+    """The rest of a paragraph, positioned closely below a line of the same page."""
     if rest[0].page != line.page:
         return list(rest)
     step = rest[0].base - rest[1].base if len(rest) > 1 else 1.2 * line.size
     up = line.base - step - rest[0].base
-    return [replace(other, base=other.base + up) for other in rest]
+    return [other._replace(base=other.base + up) for other in rest]
 
 
 def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple[int, int] | None:
-    """Which lines go on from an open one behind the figure or table that begins here; None where none do."""
+    """The lines (start, end) that continue `open_line` after a figure or table that begins at `at`, or None."""
     captioned = False
     if _follows(open_line, lines[at]):
         return None
-    for first in range(at, min(at + _LONGEST, len(lines))):
+    for first in range(at, min(at + _MAX_FIGURE, len(lines))):
         line = lines[first]
         captioned = captioned or _CAPTION.match(line.text) is not None
         if not _is_prose(line, body):
@@ -86,12 +79,12 @@ def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple
 
 
 def _is_prose(line: Line, body: float) -> bool:
-    """Whether it is a line of running text: in the usual type, and no row of a table."""
+    """Whether it is a line of running text: in body type, and no table row."""
     usual = abs(line.size - body) < 0.04 * body and not line.bold and not line.gaps
     return usual and len(line.text) >= _PROSE and "  " not in line.text and not _CAPTION.match(line.text)
 
 
 def _follows(a: Line, b: Line) -> bool:
-    """Whether `b` is set closely below `a`, and alike."""
+    """Whether `b` is closely below `a` in the same type."""
     alike = a.page == b.page and abs(a.size - b.size) < 0.04 * a.size and a.bold == b.bold and not b.gaps
     return alike and abs(a.left - b.left) < 2 and 0 < a.base - b.base < _CLOSE * b.size

@@ -1,16 +1,14 @@
-"""Characters that only a printer or a terminal needs go; ligatures become letters."""
+"""Remove characters that only a printer or a terminal needs; replace ligatures by letters."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import HYPHEN, Line, Pages
 
 _LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
-# Runs of spaces and of dots are tried from their beginning only, so that a line of a million dots takes no longer.
+# Runs of spaces and dots match from their beginning only, so that the time is linear in their length.
 _LEADER = re.compile(
     r"(?<!\s)\s*(?:[.·…_]{5,}[\s.·…_]*"
     r"|(?<![.·…])(?<![.·…]\s)(?:(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$))"
@@ -29,8 +27,8 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("control character", re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]"), ""),
     ("soft hyphen", re.compile("\u00ad"), ""),
     (
-        # Marks of direction and tags can make a terminal show other text than the model sees. Joiners stay inside
-        # words of the scripts (and in the emoji) that need them.
+        # Direction marks and tags can make a terminal show other text than the model sees. Joiners stay within words
+        # of scripts, and emoji, that need them.
         "invisible character",
         re.compile(
             "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -43,27 +41,27 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("dot leader", _LEADER, " … "),
     ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),
     ("white space", re.compile("(?<![ \t])  (?![ \t])"), " "),
-    ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # columns of a table stay apart
+    ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # separates the cells of a table
 )
 _SUSPECT = re.compile("[^ -~‘’“”–—•]|  |[._]{5}|[.] [.]")
 
 
-def characters(pages: Pages) -> Repaired:
-    """Controls, escape sequences, invisible characters, ligatures, dot leaders and runs of white space."""
+def characters(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Remove controls, invisible characters and escape sequences; replace ligatures, dot leaders, runs of space."""
     edits: list[Edit] = []
 
     def repaired(line: Line) -> Line:
         end = HYPHEN if line.text.endswith(HYPHEN) else ""
         body = line.text.removesuffix(HYPHEN)
         text = plain_characters(body, line.page, edits)
-        return line if text == body else replace(line, text=text.strip() + end if text.strip() else "")
+        return line if text == body else line._replace(text=text.strip() + end if text.strip() else "")
 
     fixed = [[repaired(line) for line in page] for page in pages]
     return [[line for line in page if line.text] for page in fixed], edits
 
 
 def plain_characters(text: str, page: int, edits: list[Edit]) -> str:
-    """One line without controls, invisible characters, ligatures and runs of spaces; what changed goes to `edits`."""
+    """One line repaired like that; its repairs are added to `edits`."""
     if not _SUSPECT.search(text):
         return text
     for kind, pattern, substitute in _CHARACTERS:

@@ -1,25 +1,23 @@
-"""Columns whose lines a file holds row by row are put one after the other."""
+"""Put the columns of a page that a file holds row by row one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import Line, Pages, runs
 
-_MOST = 500  # lines on a page: with more it is no page of prose
-_MOST_GAPS = 2_000  # on a page: each of them is compared with all lines
+_MAX_LINES = 500  # on a page: with more it is no page of prose
+_MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
-_GUTTER = 0.8  # its least width, in sizes of the type
-_CHARACTERS = 16  # in the average line of a column; tables have shorter cells
+_GUTTER = 0.8  # its least width, in sizes
+_CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What stands on one height: the lines as they were, and their pieces from left to right."""
+    """A row of the page: its lines in the order of the file, and their pieces from left to right."""
 
     lines: tuple[Line, ...]
     pieces: tuple[Line, ...]
@@ -34,29 +32,22 @@ class _Row:
         return _Row(tuple(pieces), tuple(pieces))
 
 
-def columns(pages: Pages) -> Repaired:
-    """Prose on both sides of a gap that runs down over several rows is read one side after the other."""
+def columns(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Read prose on both sides of a vertical gap over several rows one side after the other."""
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for page in pages:
-        if len(page) > _MOST or sum(len(line.gaps) for line in page) > _MOST_GAPS:
+        if len(page) > _MAX_LINES or sum(len(line.gaps) for line in page) > _MAX_GAPS:
             fixed.append(list(page))
             continue
-        grouped = groupby(_numbered_rows(page), key=lambda found: found[0])
-        made = _arranged([_row([line for _, line in row]) for _, row in grouped], edits)
+        made = _arranged([_row(lines) for lines in runs(page, _in_row)], edits)
         fixed.append([line for row in made for line in row.lines])
     return fixed, edits
 
 
-def _numbered_rows(page: Sequence[Line]) -> list[tuple[int, Line]]:
-    """Each line with the number of its row: lines in a row follow each other on one height."""
-    found: list[tuple[int, Line]] = []
-    for line in page:
-        number = found[-1][0] if found else 0
-        if found and not (line.size != 1 and abs(line.base - found[-1][1].base) < 0.3 * line.size):
-            number += 1
-        found.append((number, line))
-    return found
+def _in_row(row: list[Line], line: Line) -> bool:
+    """Whether a line is at the same height as the one before it; in a text file each line is a row."""
+    return line.size != 1 and abs(line.base - row[-1].base) < 0.3 * line.size
 
 
 def _row(lines: Sequence[Line]) -> _Row:
@@ -68,13 +59,13 @@ def _row(lines: Sequence[Line]) -> _Row:
             pieces.append(line)
             continue
         for text, (right, following) in zip(parts, (*line.gaps, (line.right, 0.0)), strict=True):
-            pieces.append(replace(line, text=text.strip(), left=left, right=right, gaps=()))
+            pieces.append(line._replace(text=text.strip(), left=left, right=right, gaps=()))
             left = following
     return _Row(tuple(lines), tuple(sorted(pieces, key=lambda piece: piece.left)))
 
 
 def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
-    """The rows with those of columns split and put in the order in which they are read."""
+    """The rows in reading order, with those of columns split."""
     result: list[_Row] = []
     at = 0
     while at < len(rows):
@@ -93,7 +84,7 @@ def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
 
 
 def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
-    """Where the rows end that leave one gutter free, which begins in the gap of row `start`; and its middle."""
+    """The end of the rows around the gutter that begins in `gap` of row `start`, and the middle of the gutter."""
     low, high = gap
     end, both, middle = start, 0, 0.0
     size = rows[start].pieces[0].size
@@ -107,7 +98,7 @@ def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[in
         two = 0 < len(left) < len(row.pieces)
         last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
         if not two and (abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5):
-            continue  # belongs to the columns only where another row of them follows
+            continue  # it belongs to the columns only if another row of them follows
         if two or end == at:
             both += two
             end, middle = at + 1, (low + high) / 2
@@ -121,7 +112,7 @@ def _sides(rows: Sequence[_Row], gutter: float) -> tuple[list[_Row], list[_Row]]
 
 
 def _is_prose(rows: Sequence[_Row]) -> bool:
-    """Whether lines go on from one to the next, as cells of a table do not."""
+    """Whether lines continue in the next line, which table cells do not."""
     texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
     going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
     pieces = sum(len(row.pieces) for row in rows)

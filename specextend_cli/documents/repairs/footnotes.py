@@ -1,17 +1,15 @@
-"""Marks of notes go; powers stay."""
+"""Remove the marks of footnotes, and keep powers."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, Pages
 
 _DIGITS = "⁰¹²³⁴-⁹"
 _MARK = f"[{_DIGITS}]+(?:[,–-][{_DIGITS}]+)*|[{SUPERSCRIPT_LETTERS}](?![^\\W_])"
-# Behind a word, punctuation, a year, or a figure with its thousands apart: none of them is the base of a power.
+# After a word, punctuation, a year, or a figure with a thousands separator: none of these is the base of a power.
 _NOTE_MARK = re.compile(
     "(?:(?<=[^\\W\\d_]{3})|(?<=[.,;:)\\]”’\"'?!%])"
     "|(?<=(?<![\\d.,])1[5-9]\\d\\d)|(?<=(?<![\\d.,])20\\d\\d)|(?<=\\d,\\d{3}))"
@@ -27,22 +25,22 @@ NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s
 _PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 
 
-def note_marks(pages: Pages) -> Repaired:
-    """Raised numbers and letters after words go: "grants⁶" would be read as a name or a figure.
+def note_marks(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Remove superscripts after words: "grants⁶" would be read as a name or a figure.
 
-    A note keeps its own number. A raised letter that marks no note is plain (19e) or an exponent (x^n).
+    A note keeps its own number. A raised letter that is no note mark becomes plain (19e) or an exponent (x^n).
     """
     edits: list[Edit] = []
 
     def repaired(line: Line) -> Line:
-        text = unmarked(line.text, line.page, edits)
-        return line if text == line.text else replace(line, text=text)
+        text = remove_note_marks(line.text, line.page, edits)
+        return line if text == line.text else line._replace(text=text)
 
     return [[repaired(line) for line in page] for page in pages], edits
 
 
-def unmarked(text: str, page: int, edits: list[Edit]) -> str:
-    """One line without marks of notes; what went goes to `edits`."""
+def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
+    """One line without note marks; the removed ones are added to `edits`."""
     text = NOTE_NUMBER.sub(lambda match: match[1].translate(_PLAIN) + " ", text)
 
     def removed(match: re.Match[str]) -> str:
@@ -59,7 +57,7 @@ def unmarked(text: str, page: int, edits: list[Edit]) -> str:
 
 
 def _letter(match: re.Match[str], page: int, edits: list[Edit]) -> str:
-    """What a raised letter is that no punctuation and no word of three letters stands before."""
+    """A raised letter that follows neither punctuation nor a word of three letters."""
     before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
     if _OF_A_FIGURE.search(before):
         edits.append(Edit("note mark", page, match[0]))

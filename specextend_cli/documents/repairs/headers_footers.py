@@ -1,4 +1,4 @@
-"""Running heads and feet and page numbers go."""
+"""Remove running heads, running feet and page numbers."""
 
 from __future__ import annotations
 
@@ -6,122 +6,117 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
+from specextend_cli.documents.line import Line, Pages, body_size
 from specextend_cli.documents.repairs.page_numbers import is_alone, modulo_digits, numbered
-from specextend_cli.documents.repairs.repair import Pages, Repaired, weight
 
 KEPT = "running head kept"
-"""The kind of an edit that changes nothing: a line that returns and is too large a part of its pages to be a head."""
+"""Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
 _EDGE = 4
-_SMALL = 0.3  # of the letters and digits of a page: running heads, page numbers aside, hardly ever have more
-_SAMPLE = 200  # pages that are enough to tell where running heads stand
-_FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a head names chapters, and no amounts
+_MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
+_SAMPLE = 200  # pages that are enough to find the position of running heads
+_FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
 _PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
 
 Edges = Sequence[Sequence[tuple[str, list[Line]]]]
-"""For each page its "top" and "bottom": see `_edges`."""
+"""The lines at the "top" and "bottom" of each page: see `_edges`."""
 
 
-def running_lines(pages: Pages) -> Repaired:
-    """Running heads and feet and page numbers: lines that return at the edge of several pages.
+def running_lines(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Remove lines that recur at the edge of several pages and differ in nothing but their page numbers.
 
-    They may differ in their page numbers and in no other digit. Where heads are more than a small share of the pages
-    that they stand on, they are the text: they stay, and are listed as `KEPT`.
+    Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
-    heights = _Heights(pages)
+    statistics = _Statistics(pages)
     edges: Edges = [list(_edges(page)) for page in pages]
-    groups, titles = _running(edges, heights)
-    gone = _gone(edges, groups, titles, heights)
-    taken = gone
-    shares = _shares(edges, pages, gone, groups)
-    small = [group for group in groups if group.alone or median(shares[line.page] for line in group.lines) <= _SMALL]
+    groups, titles = _running(edges, statistics)
+    removed = _lines_to_remove(edges, groups, titles, statistics)
+    before = removed
+    shares = _shares(edges, pages, removed, groups)
+    small = [
+        group for group in groups if group.alone or median(shares[line.page] for line in group.lines) <= _MAX_SHARE
+    ]
     if len(small) < len(groups):
-        gone = _gone(edges, small, titles, heights)
-    if all(line.size == 1 and id(line) in gone for page in pages for line in page):
-        gone = set()  # a text file of numbers: in a PDF they are the page numbers of a scan
+        removed = _lines_to_remove(edges, small, titles, statistics)
+    if all(line.size == 1 and id(line) in removed for page in pages for line in page):
+        removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
     for page in pages:
         for line in page:
-            if id(line) in gone:
+            if id(line) in removed:
                 edits.append(Edit(_running_kind(line, page), line.page, line.text))
-            elif id(line) in taken:
+            elif id(line) in before:
                 edits.append(Edit(KEPT, line.page, line.text, line.text))
-        fixed.append([line for line in page if id(line) not in gone])
+        fixed.append([line for line in page if id(line) not in removed])
     return fixed, edits
 
 
-class _Group:
-    """Lines that return: at which edge, and whether they are page numbers and nothing else."""
+class _Group(NamedTuple):
+    """Lines that recur at one edge; `alone`: they are page numbers and nothing else."""
 
-    def __init__(self, where: str, lines: list[Line], *, alone: bool) -> None:
-        self.where, self.lines, self.alone = where, lines, alone
+    where: str
+    lines: list[Line]
+    alone: bool
 
 
-class _Heights:
-    """How many pages there are, the size of their body text, and what counts as often."""
+class _Statistics:
+    """The number of pages, their body size, and the thresholds that follow."""
 
     def __init__(self, pages: Pages) -> None:
         numbers = [page[0].page for page in pages if page]
         self.pages = len(numbers)
         self.sample = frozenset(numbers[:: -(-len(numbers) // _SAMPLE) or 1])
-        sizes = Counter[float]()
-        for page in pages:
-            for line in page:
-                sizes[line.size] += len(line.text)
-        self.body = sizes.most_common(1)[0][0] if sizes else 1.0
+        self.body = body_size(line for page in pages for line in page)
 
     def enough(self, lines: Sequence[Line]) -> float:
-        # On a grid of characters a line has no height on paper to prove itself by: it must return more often.
+        """On how many pages lines must recur; more in a text file, where they have no position on paper."""
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        """Whether it is a title by its size; with a page number apart from its words it is none."""
+        """Whether it is a title by its size, unless a page number stands apart in it."""
         if line.size <= 1.2 * self.body:
             return False
         pieces = _PIECE.split(line.text)
         return len(pieces) == 1 or not any(is_alone(modulo_digits(pieces[at])) for at in (0, -1))
 
     def key(self, line: Line) -> str:
-        """What must return: the line but for its digits, which in a title ("Chapter 3") make a difference."""
+        """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
         return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
 
     def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
-        """Whether `line` stands where most pages have a running line: then it is one, unless it has figures.
-
-        `removed` are the running lines of the sample.
-        """
+        """Whether `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
         if line.size == 1 or len(line.text) > 120 or _FIGURE.search(line.text):
             return False
         near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]
         return len({other.page for other in near}) > 0.6 * len(self.sample)
 
 
-def _running(edges: Edges, heights: _Heights) -> tuple[list[_Group], set[int]]:
-    """The groups of lines that return, and the ids of titles that later pages repeat."""
+def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
+    """The groups of recurring lines, and the ids of titles that later pages repeat."""
     returning: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
     for page in edges:
         for where, lines in page:
             for line in lines:
-                returning[where, heights.key(line)].append(line)
+                returning[where, statistics.key(line)].append(line)
     groups: list[_Group] = []
     titles: set[int] = set()
     for (where, key), found in returning.items():
-        for lines in _same(_steady(found), key, heights):
-            if heights.is_large(lines[0]):
+        for lines in _same(_steady(found), key, statistics):
+            if statistics.is_large(lines[0]):
                 titles.add(id(lines.pop(0)))
-            groups.append(_Group(where, lines, alone=is_alone(key)))
+            groups.append(_Group(where, lines, is_alone(key)))
     return groups, titles
 
 
-def _same(lines: Sequence[Line], key: str, heights: _Heights) -> Iterator[list[Line]]:
-    """Those of the lines, which are alike but for digits, that differ in page numbers at most, and are enough."""
-    if len({line.page for line in lines}) < heights.enough(lines):
+def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
+    """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
+    if len({line.page for line in lines}) < statistics.enough(lines):
         return
     marked = numbered(lines)
     in_step = [line for line, text in zip(lines, marked, strict=True) if text is not None]
-    counted = len({line.page for line in in_step}) >= heights.enough(lines)
+    counted = len({line.page for line in in_step}) >= statistics.enough(lines)
     if is_alone(key):
         if counted:
             yield in_step
@@ -133,45 +128,46 @@ def _same(lines: Sequence[Line], key: str, heights: _Heights) -> Iterator[list[L
         counts = counted and text is not None
         texts[counts, " ".join((text if counts and text else line.text).split())].append(line)
     for (counts, _), found in texts.items():
-        # A line that counts the pages proves itself on fewer of them: the head of a chapter, say.
-        if len({line.page for line in found}) >= (3 if counts else heights.enough(lines)):
+        # A line with page numbers needs fewer pages: the running head of a chapter, for example.
+        if len({line.page for line in found}) >= (3 if counts else statistics.enough(lines)):
             yield found
 
 
-def _gone(edges: Edges, groups: Iterable[_Group], titles: set[int], heights: _Heights) -> set[int]:
-    """The ids of the lines to be removed: running lines from the edge inward."""
+def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], statistics: _Statistics) -> set[int]:
+    """The ids of the lines to be removed: running lines, from the edge inward."""
     running: set[int] = set()
     bands: defaultdict[str, list[Line]] = defaultdict(list)
     for group in groups:
         running.update(map(id, group.lines))
-        bands[group.where] += (line for line in group.lines if line.page in heights.sample)
-    gone: set[int] = set()
+        bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
+    removed: set[int] = set()
     for page in edges:
         for where, lines in page:
             inward: list[Line] = []
             for line in lines[:_EDGE]:
-                if id(line) in titles or not (id(line) in running or heights.in_band(line, bands[where])):
+                if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
                     break
                 inward.append(line)
-            gone.update(id(line) for line in _apart(inward, lines))
-    return gone
+            removed.update(id(line) for line in _apart(inward, lines))
+    return removed
 
 
-def _shares(edges: Edges, pages: Pages, gone: set[int], groups: Iterable[_Group]) -> dict[int, float]:
-    """What share of its letters and digits each page loses, by the number of the page; page numbers do not count."""
+def _shares(edges: Edges, pages: Pages, removed: set[int], groups: Iterable[_Group]) -> dict[int, float]:
+    """The share of letters and digits that each page loses, by its number; page numbers do not count."""
     counts = {id(line) for group in groups if group.alone for line in group.lines}
+    removed = removed - counts
     lost = Counter[int]()
     for page in edges:
-        removed = {id(line): line for _, lines in page for line in lines if id(line) in gone and id(line) not in counts}
-        for line in removed.values():
-            lost[line.page] += weight(line)
-    return {page[0].page: lost[page[0].page] / max(sum(map(weight, page)), 1) for page in pages if page}
+        lines = {id(line): line for _, edge in page for line in edge if id(line) in removed}
+        for line in lines.values():
+            lost[line.page] += line.weight
+    return {page[0].page: lost[page[0].page] / max(sum(line.weight for line in page), 1) for page in pages if page}
 
 
 def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
-    """The highest and the lowest lines of a page, from the edge inward; the last is only to compare with.
+    """The highest and the lowest lines of a page, from the edge inward; the last one is for comparison only.
 
-    They are sorted by height because the order in the file is any: a foot often comes first.
+    They are sorted by height, as a running foot often comes first in the file.
     """
     highest = sorted(page, key=lambda line: -line.base)
     yield "top", highest[: _EDGE + 1]
@@ -179,7 +175,7 @@ def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
 
 
 def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
-    """Those of the first `lines` that stand apart from the text behind them: a text may begin or end alike too."""
+    """Those of the first `lines` that are set apart from the text, which may begin or end alike too."""
     while found and len(found) < len(lines):
         line, behind = found[-1], lines[len(found)]
         if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
@@ -189,7 +185,7 @@ def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
 
 
 def _steady(lines: Sequence[Line]) -> list[Line]:
-    """Those of the lines that stand at one height (left and right pages may differ a little)."""
+    """Those of the lines that are at one height (left and right pages may differ a little)."""
     if not lines or lines[0].size == 1:
         return list(lines)
     middle = median(line.base for line in lines)

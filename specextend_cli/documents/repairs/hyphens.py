@@ -1,22 +1,21 @@
-"""Words cut at the end of a line become whole."""
+"""Rejoin words: those divided at the end of a line, and those that begin with a drop cap."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import HYPHEN, Line, Pages
 
+_LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
-_LAST = re.compile(rf"[-\N{{HYPHEN}}{HYPHEN}]([^\W\d_]+(?:-[^\W\d_]+)*)")  # of a line read backwards
+_LAST = re.compile(rf"[-\N{{HYPHEN}}{HYPHEN}]([^\W\d_]+(?:-[^\W\d_]+)*)")  # of a reversed line
 _HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
 _NUMBER = re.compile(r"\d[-–]$")
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
-# Ends of words that are words themselves: "account" and "able" stand alone too, and yet make "accountable".
+# Word endings that are words themselves: "account" and "able" are words, and "accountable" is one.
 _ENDINGS = frozenset(
     (
         *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
@@ -25,8 +24,8 @@ _ENDINGS = frozenset(
 )
 
 
-def hyphens(pages: Pages) -> Repaired:
-    """Words cut at the end of a line become whole; the document's own words tell "third-party" from "govern-ment"."""
+def hyphens(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Rejoin words divided at line ends; the words of the document distinguish "third-party" from "govern-ment"."""
     words = vocabulary(pages)
     edits: list[Edit] = []
     fixed = [list(page) for page in pages]
@@ -35,8 +34,8 @@ def hyphens(pages: Pages) -> Repaired:
         here, there = fixed[p][i], fixed[q][j]
         if _NUMBER.search(here.text) and (number := re.match(r"(\d\S*)\s*", there.text)):
             edits.append(Edit("hyphen joined", here.page, f"{here.text[-2:]}\n{number[1]}", here.text[-2:] + number[1]))
-            fixed[p][i] = replace(here, text=here.text + number[1])
-            fixed[q][j] = replace(there, text=there.text[number.end() :])
+            fixed[p][i] = here._replace(text=here.text + number[1])
+            fixed[q][j] = there._replace(text=there.text[number.end() :])
             continue
         last = _last_word(here.text)
         first = _NEXT.match(there.text) if last else None
@@ -45,28 +44,28 @@ def hyphens(pages: Pages) -> Repaired:
         whole = _whole(last, first[1], words)
         moved = there.text[first.start() : first.end()].rstrip()
         edits.append(Edit("hyphen joined", here.page, f"{last}-\n{first[1]}", whole))
-        fixed[p][i] = replace(here, text=here.text[: -len(last) - 1] + whole + moved[len(first[1]) :])
-        fixed[q][j] = replace(there, text=there.text[first.end() :])
-    return [[replace(line, text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
+        fixed[p][i] = here._replace(text=here.text[: -len(last) - 1] + whole + moved[len(first[1]) :])
+        fixed[q][j] = there._replace(text=there.text[first.end() :])
+    return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
 
 
 def vocabulary(pages: Pages) -> Counter[str]:
-    """The words of the document, lower case, without the halves around line ends."""
+    """The words of the document in lower case, without those divided at line ends."""
     words = Counter[str]()
     cut = False
     for page in pages:
         for line in page:
             found = [match[0].lower() for match in _WORD.finditer(line.text)]
-            now_cut = bool(_last_word(line.text))
-            words.update(found[1 if cut else 0 : len(found) - 1 if now_cut else len(found)])
-            cut = now_cut
+            ends_cut = bool(_last_word(line.text))
+            words.update(found[1 if cut else 0 : len(found) - 1 if ends_cut else len(found)])
+            cut = ends_cut
     return words
 
 
 def _last_word(text: str) -> str:
     """The word before the hyphen that ends a line, or "".
 
-    The line is read backwards. A search for the end of a line would try every letter of a long word as the first one.
+    The line is matched backwards; a forward search would try every letter of a long word as the first one.
     """
     match = _LAST.match(text[::-1]) if text.endswith(_HYPHENS) else None
     return match[1][::-1] if match else ""
@@ -83,3 +82,35 @@ def _whole(head: str, tail: str, words: Counter[str]) -> str:
         return hyphened
     both = min(len(head), len(tail)) > 2 and words[head.lower()] and words[tail.lower()]
     return hyphened if both and tail.lower() not in _ENDINGS else joined
+
+
+def drop_caps(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line."""
+    if not any(_is_drop_cap(line) for page in pages for line in page):
+        return [list(page) for page in pages], []
+    words = vocabulary(pages)
+    edits: list[Edit] = []
+    fixed: list[list[Line]] = []
+    for page in pages:
+        kept: list[Line] = []
+        for line in page:
+            if kept and _is_drop_cap(kept[-1]) and _begins(kept[-1], line):
+                letter = kept.pop()
+                word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
+                apart = letter.text in _LETTER_WORDS and words[word] > words[letter.text.lower() + word]
+                joined = f"{letter.text}{' ' if apart else ''}{line.text}"
+                edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", joined))
+                line = line._replace(text=joined)
+            kept.append(line)
+        fixed.append(kept)
+    return fixed, edits
+
+
+def _is_drop_cap(line: Line) -> bool:
+    return line.size != 1 and len(line.text) == 1 and line.text.isupper()
+
+
+def _begins(letter: Line, line: Line) -> bool:
+    large = letter.size > 1.6 * line.size
+    beside = letter.base < line.base < letter.base + letter.size and line.left >= letter.right - 0.2 * letter.size
+    return large and beside and line.left < letter.right + letter.size and line.text[0].isalpha()

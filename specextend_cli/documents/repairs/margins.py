@@ -1,31 +1,85 @@
-"""Headings in the margin go where they stand."""
+"""Margins: remove line numbers, and put headings set in the margin above their text."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import Line, Pages, body_size, runs
 
-_LARGER = 1.05  # times the size of the text: a heading
-_CLOSE = 1.5  # sizes from line to line of a paragraph
-_MOST = 1_000  # lines on a page: with more it is a list
+_NUMBERED = re.compile(r"(\d{1,4})(?:\t\s*(?=\S)|$)")
+_MIN_NUMBERS, _MAX_NUMBERS = 8, 200  # on a page
+_NEAR = 3  # pages
+_LARGER = 1.05  # times the body size: a heading
+_CLOSE = 1.5  # sizes: line spacing within a paragraph
+_MAX_LINES = 1_000  # on a page: with more it is a list
 
 
-def side_headings(pages: Pages) -> Repaired:
-    """Headings set in the margin, which files often hold at the end of the page, go above the text they stand by."""
+def line_numbers(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Remove numbers that count up down the left of prose at the same heights on several pages (pleadings, bills)."""
+    found = [_longest(page) for page in pages]
+    heights = [{round(line.base) for line in run} for run in found]
+    edits: list[Edit] = []
+    fixed: list[list[Line]] = []
+    for place, (page, run) in enumerate(zip(pages, found, strict=True)):
+        around = (heights[at] for at in range(max(place - _NEAR, 0), min(place + _NEAR + 1, len(pages))) if at != place)
+        enough = _MIN_NUMBERS <= len(run) <= _MAX_NUMBERS and any(
+            len(heights[place] & other) >= 0.8 * len(run) for other in around
+        )
+        fixed.append(_without(page, run, edits) if enough and _beside_prose(page, run) else list(page))
+    return fixed, edits
+
+
+def _longest(page: Sequence[Line]) -> list[Line]:
+    """The longest run of lines that begin with consecutive numbers."""
+    numbered = [line for line in page if line.size != 1 and _NUMBERED.match(line.text)]
+    return max(runs(sorted(numbered, key=lambda line: -line.base), _counts_up), key=len, default=[])
+
+
+def _counts_up(run: list[Line], line: Line) -> bool:
+    return abs(line.left - run[-1].left) < 2 * line.size and _number(line) == _number(run[-1]) + 1
+
+
+def _number(line: Line) -> int:
+    return int(line.text.split("\t")[0])
+
+
+def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
+    """Whether most numbers have text beside them that is no table row."""
+    edge = max(line.left for line in run)
+    bases = [line.base for line in page if line.left > edge and "\t" not in line.text]
+    joined = sum(line.text.count("\t") == 1 for line in run)
+    return joined + sum(any(abs(base - line.base) < line.size for base in bases) for line in run) >= 0.6 * len(run)
+
+
+def _without(page: Sequence[Line], run: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    numbers = {id(line) for line in run}
+    kept: list[Line] = []
+    for line in page:
+        if id(line) not in numbers:
+            kept.append(line)
+            continue
+        number, _, rest = line.text.partition("\t")
+        edits.append(Edit("line number", line.page, number))
+        if rest:
+            kept.append(line._replace(text=rest.strip(), left=line.right - len(rest) * line.em))
+    return kept
+
+
+def side_headings(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Move headings in the margin, which files often hold at the end of the page, above the text beside them."""
     edits: list[Edit] = []
     fixed = []
     for page in pages:
-        side = _side_lines(page) if len(page) <= _MOST else []
+        side = _side_lines(page) if len(page) <= _MAX_LINES else []
         beside = {id(line) for line in side}
         body = [line for line in page if id(line) not in beside]
         if len(body) < 2 or not side:
             fixed.append(list(page))
             continue
-        for group in _stacks(side):
+        for group in runs(sorted(side, key=lambda line: -line.base), _is_close):
             below = [line for line in body if line.base <= group[0].base + 0.6 * group[0].size]
             place = body.index(max(below, key=lambda line: line.base)) if below else len(body)
             place = _start(body, place)
@@ -37,14 +91,13 @@ def side_headings(pages: Pages) -> Repaired:
 
 
 def _side_lines(page: Sequence[Line]) -> list[Line]:
-    """Lines in bold or large type that end left of where most text begins."""
-    lefts, sizes = Counter[float](), Counter[float]()
+    """Lines in bold or large type that end left of the text."""
+    lefts = Counter[float]()
     for line in page:
         lefts[round(line.left / 4) * 4.0] += len(line.text)
-        sizes[line.size] += len(line.text)
     if not lefts:
         return []
-    margin, body = lefts.most_common(1)[0][0] - 2, sizes.most_common(1)[0][0]
+    margin, body = lefts.most_common(1)[0][0] - 2, body_size(page)
     beside = [line for line in page if line.right < margin]
     headings = [
         line for line in beside if (line.bold or line.size > _LARGER * body) and sum(map(str.isalpha, line.text)) > 2
@@ -53,27 +106,19 @@ def _side_lines(page: Sequence[Line]) -> list[Line]:
 
 
 def _start(body: Sequence[Line], place: int) -> int:
-    """Where the paragraph begins that has the line at `place` as its second or third; else `place`."""
+    """The start of the paragraph whose second or third line is at `place`; else `place`."""
     first = place
-    while 0 < first < len(body) and _goes_on(body[first - 1], body[first]):
+    while 0 < first < len(body) and _continues(body[first - 1], body[first]):
         first -= 1
         if place - first > 2:
             return place
     return first
 
 
-def _goes_on(a: Line, b: Line) -> bool:
-    """Whether `b` follows `a` in one paragraph."""
+def _continues(a: Line, b: Line) -> bool:
+    """Whether `b` follows `a` in a paragraph."""
     return abs(a.left - b.left) < 2 and a.size == b.size and a.bold == b.bold and 0 < a.base - b.base < _CLOSE * b.size
 
 
-def _stacks(lines: Sequence[Line]) -> Iterable[list[Line]]:
-    """Lines that stand closely one below the other, together."""
-    stack: list[Line] = []
-    for line in sorted(lines, key=lambda line: -line.base):
-        if stack and stack[-1].base - line.base > 1.6 * line.size:
-            yield stack
-            stack = []
-        stack.append(line)
-    if stack:
-        yield stack
+def _is_close(group: list[Line], line: Line) -> bool:
+    return group[-1].base - line.base <= 1.6 * line.size

@@ -1,4 +1,4 @@
-"""Which numbers at the edge of a page are page numbers: those that keep step with the pages, and are not labelled."""
+"""Recognize page numbers at the edge of pages: numbers that increase with the pages, and have no other label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIGITS = 9  # a longer number is no page number
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
 _ALONE = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
 _PAGE = re.compile(r"\b(?:pages?|pp?|pg|seite|página|pagina|sida|side|sivu|str|стр)\b\W*(?:no|nr|number)?\W*$", re.I)
-# What is numbered one by one as pages are: a bundle of invoices has one a page.
+# What is numbered like pages: a bundle of invoices may have one a page.
 _LABEL = re.compile(
     r"(?:[#№]|\b(?:no|nr|nos|num|number|id|ref|reference|inv|invoice|bill|receipt|order|po|case|claim|account|acct"
     r"|customer|client|ticket|contract|policy|exhibit|lot|item|serial|batch|rechnung|kunde|auftrag|vertrag|beleg"
@@ -24,20 +24,20 @@ _LABEL = re.compile(
 
 
 def modulo_digits(text: str) -> str:
-    """A line without case, its digits and what is put around a page number."""
+    """A line without case, digits, and the punctuation around a page number."""
     plain = " ".join(text.split()).strip("-–—•|[]() ")
     return _NUMBER.sub("#", _ROMAN.sub(r"\1#", plain)).casefold()
 
 
 def is_alone(key: str) -> bool:
-    """Whether a line is nothing but a page number, by what `modulo_digits` makes of it."""
+    """Whether a line is nothing but a page number, by its `modulo_digits`."""
     return _ALONE.fullmatch(key) is not None
 
 
 def numbered(lines: Sequence[Line]) -> list[str | None]:
-    """Lines that are the same but for digits, each with "#" for its page number; None where it has none.
+    """Lines that are equal but for digits, each with "#" for its page number; None where it has none.
 
-    A page number keeps step with the pages in half of the lines or more; roman numerals need not prove it.
+    At least half of the page numbers must increase with the pages, roman numerals excepted.
     """
     best: Counter[int] = Counter()
     place = -1
@@ -65,7 +65,7 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
 
 
 def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
-    """The number in place `k` where it may be a page number."""
+    """Number `k` of a line where it may be a page number."""
     if k >= len(numbers) or len(numbers[k][0]) > _DIGITS:
         return None
     before = line.text[max(numbers[k].start() - 40, 0) : numbers[k].start()]

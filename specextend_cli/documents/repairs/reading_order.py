@@ -1,4 +1,4 @@
-"""Blocks that a file holds out of order go where they stand on the page."""
+"""Put blocks that a file holds out of order in the order of their positions on the page."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from dataclasses import dataclass, field
 from math import inf
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired
+from specextend_cli.documents.line import Line, Pages
 
-_WORD = re.compile(r"[^\W\d_]{3}")  # figures and letters at a diagram have no order
-_MOST = 1_000  # lines on a page: with more it is a list
-_MOST_BLOCKS = 250
-_STEP = 2.2  # sizes from line to line of a block
+_WORD = re.compile(r"[^\W\d_]{3}")  # numbers and letters in a diagram have no order
+_MAX_LINES = 1_000  # on a page: with more it is a list
+_MAX_BLOCKS = 250
+_STEP = 2.2  # sizes: line spacing within a block
 _ALIKE = 0.08  # difference of sizes within a block
-_SHARED = 0.3  # of the narrower of two blocks: as much of it stands above or below the other
-_BLOCK = 100  # characters that a block counts for beside its own: few are moved, rather than short ones
-_MOVED = 0.4  # of the characters of a page: where more would have to move, its order is not one of columns
+_SHARED = 0.3  # of the width of the narrower of two blocks: least overlap in one column
+_BLOCK = 100  # added to the characters of a block, so that few blocks move rather than short ones
+_MOVED = 0.4  # of the characters of a page: where more would move, it is not in columns
 
 
 @dataclass(slots=True)
 class _Block:
-    """Lines that follow closely below each other, and where they stand; some may stand elsewhere."""
+    """Lines closely below each other, and their bounding box."""
 
     lines: list[Line] = field(default_factory=list)
     last: Line | None = None
@@ -36,18 +35,18 @@ class _Block:
     weight: int = 0
     has_words: bool = False
 
-    def add(self, line: Line, stands: bool) -> None:
-        """One more line; `stands`: where it does counts."""
+    def add(self, line: Line, positioned: bool) -> None:
+        """Append a line; `positioned`: its position counts."""
         self.lines.append(line)
         self.weight += len(line.text)
         self.has_words = self.has_words or _WORD.search(line.text) is not None
-        if stands:
+        if positioned:
             self.last = line
             self.left, self.right = min(self.left, line.left), max(self.right, line.right)
             self.top, self.foot = max(self.top, line.base + 0.7 * line.size), min(self.foot, line.base)
 
-    def takes(self, line: Line) -> bool:
-        """Whether a line goes on below."""
+    def continues_with(self, line: Line) -> bool:
+        """Whether a line continues the block."""
         if self.last is None:
             return False
         alike = abs(self.last.size - line.size) <= _ALIKE * line.size and self.last.bold == line.bold
@@ -55,23 +54,23 @@ class _Block:
         return alike and near and min(self.right, line.right) > max(self.left, line.left)
 
     def is_above(self, other: _Block) -> bool:
-        """Whether it stands above the other, in the same column."""
+        """Whether it is above the other in the same column."""
         shared = min(self.right, other.right) - max(self.left, other.left)
         narrower = min(self.right - self.left, other.right - other.left)
         return self.foot >= other.top and shared > 0 and shared >= _SHARED * narrower
 
 
-def reading_order(pages: Pages) -> Repaired:
-    """In a column, what stands above comes first: headings, captions and feet that a file holds elsewhere are moved.
+def reading_order(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Move headings, captions and footers that a file holds elsewhere to their positions in their column.
 
-    The fewest and shortest blocks are moved, each to the next one below it in its column, or behind the last above it.
-    The order of columns stays that of the file.
+    The fewest and shortest blocks are moved, each before the next one below it in its column, or behind the last one
+    above it. The order of columns stays that of the file.
     """
     edits: list[Edit] = []
     fixed = []
     for page in pages:
-        blocks = _blocks(page) if len(page) <= _MOST else []
-        moved = _moved(blocks) if len(blocks) <= _MOST_BLOCKS else []
+        blocks = _blocks(page) if len(page) <= _MAX_LINES else []
+        moved = _moved(blocks) if len(blocks) <= _MAX_BLOCKS else []
         weights = [block.weight for block in blocks]
         if not moved or sum(weights[at] for at in moved) > _MOVED * sum(weights):
             fixed.append(list(page))
@@ -86,18 +85,18 @@ def reading_order(pages: Pages) -> Repaired:
 
 
 def _blocks(page: Sequence[Line]) -> list[_Block]:
-    """The blocks of a page in its order; lines that are turned stay behind the one before, wherever they stand."""
+    """The blocks of a page in the order of the file; turned lines stay with the block before."""
     found: list[_Block] = []
     for line in page:
         level = line.size != 1 and not line.slanted and line.turn == page[0].turn
-        if not found or (level and not found[-1].takes(line)):
+        if not found or (level and not found[-1].continues_with(line)):
             found.append(_Block())
         found[-1].add(line, level)
     return found
 
 
 def _moved(blocks: Sequence[_Block]) -> list[int]:
-    """The blocks to be moved: without them, no block comes before one that stands above it in its column."""
+    """The blocks to be moved: without them, no block precedes one above it in its column."""
     against: defaultdict[int, set[int]] = defaultdict(set)
     for at, block in enumerate(blocks):
         for other in range(at + 1, len(blocks) if block.has_words else 0):
@@ -120,7 +119,7 @@ def _moved(blocks: Sequence[_Block]) -> list[int]:
 
 
 def _place(blocks: Sequence[_Block], order: Sequence[int], at: int) -> int:
-    """Where in the order a block goes."""
+    """The index in `order` at which a block is inserted."""
     below = [place for place, other in enumerate(order) if blocks[at].is_above(blocks[other])]
     above = [place for place, other in enumerate(order) if blocks[other].is_above(blocks[at])]
     nearest = min(below, key=lambda place: blocks[at].foot - blocks[order[place]].top, default=None)

@@ -1,31 +1,36 @@
-"""Pieces of one printed line become one line."""
+"""Rows: join the pieces of one printed line, and mark empty table cells by a dash so that columns do not shift."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line
+from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, Pages, runs
 from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
-from specextend_cli.documents.repairs.repair import Pages, Repaired
 
-CELLS = "  "
-"""What stands between two cells of a row, once its characters are repaired."""
+_NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
+_NUMBER_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
+_NUMBER_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
+_MIN_ROWS, _MAX_ROWS = 3, 400  # of a table
+_MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
+_NEAR = 3.5  # sizes from row to row; a cell may have several lines
+_AGREE = 0.6  # of the rows: at least so many have their cells in the columns
+_NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
-_BETWEEN_FIGURES = 0.4  # sizes: a wider gap between two figures is more than a space
-_FIGURE_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
-_FIGURE_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
+Span = tuple[float, float]
 
 
-def rows(pages: Pages) -> Repaired:
-    """Pieces of one printed line (words after a raised note mark, a bullet and its item, cells) become one line."""
+def rows(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Join the pieces of one printed line: words after a raised note mark, a bullet and its item, cells."""
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for page in pages:
         kept: list[Line] = []
-        texts: list[str] = []  # of the last row: its pieces and what joins them, put together once
-        gaps: list[tuple[float, float]] = []  # and the gaps between its cells
+        texts: list[str] = []  # the pieces of the last row and their separators, joined once
+        gaps: list[tuple[float, float]] = []  # between its cells
         for line in page:
             gap = _beside(kept[-1], line, alone=len(texts) == 1) if kept else None
             if gap is None:
@@ -37,7 +42,7 @@ def rows(pages: Pages) -> Repaired:
             joint = _joint(left, line, gap)
             edits.append(Edit("row joined", line.page, f"{texts[-1]}\n{line.text}", f"{texts[-1]}{joint}{line.text}"))
             texts += (joint, line.text)
-            if joint == CELLS:
+            if joint == CELL_SEPARATOR:
                 gaps.append((left.right, line.left))
             gaps += line.gaps
             kept[-1] = _side_by_side(left, line)
@@ -47,15 +52,15 @@ def rows(pages: Pages) -> Repaired:
 
 
 def _close(kept: list[Line], texts: list[str], gaps: list[tuple[float, float]]) -> None:
-    """Give the last row, if it has several pieces, their text and the gaps between their cells."""
+    """Give the last row its text and gaps, if it has several pieces."""
     if len(texts) > 1:
-        kept[-1] = replace(kept[-1], text="".join(texts), gaps=tuple(gaps))
+        kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
 
 
 def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
-    """The space between `a` and `b` when b goes on to the right of a on the same baseline, else None.
+    """The gap between `a` and `b` when `b` is to the right of `a` on the same baseline, else None.
 
-    `a` is the last piece of its row, measured as the row; `alone`: the only one.
+    `a` is the last piece of its row, with the measures of the row; `alone`: the only one.
     """
     gap = b.left - a.right
     if gap < -0.3 * a.size or a.text.endswith(HYPHEN):
@@ -67,15 +72,116 @@ def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
 
 
 def _joint(a: Line, b: Line, gap: float) -> str:
-    """What stands between two pieces: cells are told apart by two spaces, figures already by a narrow gap."""
-    figures = _FIGURE_ENDS.search(a.text) and _FIGURE_BEGINS.match(b.text)
-    if gap > (_BETWEEN_FIGURES if figures else 1.5) * a.size:
-        return CELLS
+    """The separator of two pieces: two spaces between cells; between numbers a narrow gap is enough."""
+    numbers = _NUMBER_ENDS.search(a.text) and _NUMBER_BEGINS.match(b.text)
+    if gap > (_NUMBER_GAP if numbers else 1.5) * a.size:
+        return CELL_SEPARATOR
     one_word = gap < (0.1 if b.text[0] in ").,;:" else 0.05) * a.size  # H₂O
-    return "" if one_word and not figures and not NOTE_NUMBER.fullmatch(a.text) else " "
+    return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
 def _side_by_side(row: Line, piece: Line) -> Line:
-    """The row with one more piece: its measures, and the text of that piece."""
+    """The row with the measures of one more piece, and the text of that piece."""
     size, base = max((row.size, row.base), (piece.size, piece.base))
-    return replace(row, text=piece.text, right=piece.right, size=size, base=base, bold=row.bold and piece.bold)
+    return row._replace(text=piece.text, right=piece.right, size=size, base=base, bold=row.bold and piece.bold)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of several cells, with the left and right end of each."""
+
+    line: Line
+    cells: tuple[str, ...]
+    spans: tuple[Span, ...]
+
+
+def empty_cells(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Insert a dash for each cell that is missing before the last cell of a row.
+
+    The columns are those of the rows with most cells. A row with a cell that spans two of them stays as it is, and so
+    does one that may be a continuation of the cells above it.
+    """
+    edits: list[Edit] = []
+    filled: dict[int, Line] = {}  # by the id of the line it replaces
+    for page in pages:
+        for table in _tables(page):
+            for row, line in _filled(table):
+                filled[id(row.line)] = line
+                edits.append(Edit("empty cell", line.page, row.line.text, line.text))
+    return [[filled.get(id(line), line) for line in page] for page in pages], edits
+
+
+def _tables(page: Sequence[Line]) -> Iterable[list[_Row]]:
+    """Runs of rows closely below each other; lines of one cell may be between them."""
+
+    def continues(table: list[_Row], row: _Row) -> bool:
+        return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size and len(table) < _MAX_ROWS
+
+    return runs(filter(None, map(_row, page)), continues)
+
+
+def _row(line: Line) -> _Row | None:
+    cells = tuple(line.text.split(CELL_SEPARATOR))
+    if not (line.gaps and len(cells) == len(line.gaps) + 1 <= _MAX_COLUMNS):
+        return None
+    edges = [line.left, *(edge for gap in line.gaps for edge in gap), line.right]
+    return _Row(line, cells, tuple(zip(edges[::2], edges[1::2], strict=True)))
+
+
+def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
+    """The rows of a table with missing cells, and their repaired lines."""
+    most = max((len(row.cells) for row in table), default=0)
+    if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
+        return
+    columns = _columns(table, most)
+    placed = [(row, _places(row, columns)) for row in table]
+    if sum(bool(places) for _, places in placed) < _AGREE * len(table):
+        return
+    for row, places in placed:
+        at = dict(zip(places, row.cells, strict=False))
+        cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
+        if len(cells) > len(row.cells) and _is_whole(row, cells):
+            yield row, row.line._replace(text=CELL_SEPARATOR.join(cells), gaps=())
+
+
+def _has_numbers_inside(table: Sequence[_Row]) -> bool:
+    """Whether it is no table of contents, which has figures in the last column only."""
+    inner = [cell for row in table for cell in row.cells[1:-1]]
+    last = [row.cells[-1] for row in table]
+    listed = sum(bool(_NUMBER.match(cell)) for cell in last) > 0.5 * len(last)
+    return not listed or any(map(_NUMBER.match, inner))
+
+
+def _is_whole(row: _Row, cells: Sequence[str]) -> bool:
+    """Whether a row is no continuation of the cells above it."""
+    if any(map(_NUMBER.match, row.cells)):
+        return True
+    return cells[0] != EMPTY_CELL and not any(cell[:1].islower() for cell in row.cells)
+
+
+def _columns(table: Sequence[_Row], most: int) -> list[Span]:
+    """The columns of a table: those of the rows with most cells, as wide as the cells in them."""
+    rows = sorted(table, key=lambda row: -len(row.cells))
+    columns = list(rows[0].spans)
+    for row in rows[1:]:
+        places = _places(row, columns)
+        for place, (left, right) in zip(places, row.spans, strict=False):
+            low = columns[place - 1][1] if place else float("-inf")
+            high = columns[place + 1][0] if place + 1 < most else float("inf")
+            if low < left and right < high:
+                columns[place] = min(columns[place][0], left), max(columns[place][1], right)
+    return columns
+
+
+def _places(row: _Row, columns: Sequence[Span]) -> list[int]:
+    """The columns of a row's cells; [] where a cell is in two columns, or two cells in one."""
+    found = [_place(span, columns) for span in row.spans]
+    places = [place for place in found if place is not None]
+    return places if len(places) == len(found) and all(a < b for a, b in pairwise(places)) else []
+
+
+def _place(span: Span, columns: Sequence[Span]) -> int | None:
+    """The only column that a cell overlaps, or without one the column that is much nearer than the others."""
+    apart = sorted((max(left - span[1], span[0] - right), at) for at, (left, right) in enumerate(columns))
+    (nearest, place), (other, _) = apart[:2]
+    return place if nearest < 0 <= other or 0 <= 2 * nearest < other else None

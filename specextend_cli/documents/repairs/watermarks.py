@@ -1,4 +1,4 @@
-"""Stamps across a page (DRAFT, CONFIDENTIAL) go."""
+"""Remove watermarks (DRAFT, CONFIDENTIAL)."""
 
 from __future__ import annotations
 
@@ -6,39 +6,35 @@ from collections import Counter
 from statistics import median
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.repairs.repair import Pages, Repaired, weight
+from specextend_cli.documents.line import Line, Pages, body_size
 
 KEPT_MARK = "watermark kept"
-"""The kind of an edit that changes nothing: slanted text that is too much of its pages to be a watermark."""
-_SMALL = 0.6  # of the letters and digits of a page
+"""Kind of an edit without effect: slanted text that is too much of its pages to be a watermark."""
+_MAX_SHARE = 0.6  # of the letters and digits of a page
 
 
-def watermarks(pages: Pages) -> Repaired:
-    """Slanted words that return in one place on other pages, or are much larger than the text."""
+def watermarks(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    """Remove slanted words that recur at one position on other pages, or are much larger than the text."""
     slanted = [line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2]
     if not slanted:
         return [list(page) for page in pages], []
-    sizes = Counter[float]()
-    for page in pages:
-        for line in page:
-            sizes[line.size] += len(line.text) * (not line.slanted)
-    body = sizes.most_common(1)[0][0]
+    upright = [line for page in pages for line in page if not line.slanted]
+    body = body_size(upright or slanted)
     returning = Counter(map(_place, slanted))
-    gone = {id(line) for line in slanted if returning[_place(line)] > 1 or line.size > 1.5 * body}
-    if _share(pages, gone) > _SMALL:
+    removed = {id(line) for line in slanted if returning[_place(line)] > 1 or line.size > 1.5 * body}
+    if _share(pages, removed) > _MAX_SHARE:
         return [list(page) for page in pages], [
-            Edit(KEPT_MARK, line.page, line.text, line.text) for line in slanted if id(line) in gone
+            Edit(KEPT_MARK, line.page, line.text, line.text) for line in slanted if id(line) in removed
         ]
-    edits = [Edit("watermark", line.page, line.text) for line in slanted if id(line) in gone]
-    return [[line for line in page if id(line) not in gone] for page in pages], edits
+    edits = [Edit("watermark", line.page, line.text) for line in slanted if id(line) in removed]
+    return [[line for line in page if id(line) not in removed] for page in pages], edits
 
 
-def _share(pages: Pages, gone: set[int]) -> float:
-    """The share of their letters and digits that pages with removed lines lose: the median."""
+def _share(pages: Pages, removed: set[int]) -> float:
+    """The median share of letters and digits that pages with removed lines lose."""
     shares = []
     for page in pages:
-        whole, lost = sum(map(weight, page)), sum(weight(line) for line in page if id(line) in gone)
+        whole, lost = sum(line.weight for line in page), sum(line.weight for line in page if id(line) in removed)
         if lost:
             shares.append(lost / whole)
     return median(shares) if shares else 0.0

@@ -1,0 +1,180 @@
+"""The registry of document formats: each is one entry of `FORMATS`. Detection, messages and readers derive from it.
+
+To add a format, write a module with `parse(source: Source) -> Parsed` and add an entry here that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from specextend_cli.documents.decode import encoding
+
+_HTML = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.I | re.DOTALL,
+)
+_FIELD = re.compile(rb"([!-9;-~]{1,76}):")
+_ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
+_MACHINE = frozenset((b"message-id", b"mime-version", b"received", b"return-path", b"content-type", b"delivered-to"))
+LOCKED = "EncryptedPackage".encode("utf-16-le")
+"""Part of an Office file that is encrypted with a password."""
+
+_PACKAGE = "specextend_cli.documents."
+_OFFICE = "soffice --headless --convert-to pdf FILE"
+_PANDOC = "pandoc --from=rtf --to=plain --wrap=none FILE"
+_PIPE = " | specextend summarize -"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that is read, or one that is recognized and refused with a hint.
+
+    `kind` is its key; `label` names it in sentences ("an EPUB book") and `name` in lists ("EPUB"; "" where it is not
+    read). Files with one of `suffixes` are documents of a directory whatever their content.
+    A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by a `member`
+    (a folder ends in "/"; `archive` formats have no signature of their own).
+    `parser` is "module:function": Source -> Parsed, run in the sandbox. `reader` is "module:function": ReadRequest ->
+    Document, for formats that are not parsed into sections; `needs_ocr` where it needs `--ocr`.
+    `hint` says what makes a refused format readable (FILE stands for the file); `empty` why a document may have no
+    text.
+    """
+
+    kind: str
+    label: str
+    name: str = ""
+    suffixes: tuple[str, ...] = ()
+    signatures: tuple[bytes, ...] = ()
+    matches: Callable[[bytes], bool] | None = None
+    member: str = ""
+    parser: str = ""
+    reader: str = _PACKAGE + "structured:read_structured"
+    needs_ocr: bool = False
+    hint: str = ""
+    empty: str = ""
+
+
+def _is_html(head: bytes) -> bool:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        head = head.decode("utf-16", "ignore").encode("utf-8", "ignore")
+    return _HTML.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def _is_pdf(head: bytes) -> bool:
+    return b"%PDF-" in head[:1024] and not _is_html(head)
+
+
+def _is_email(head: bytes) -> bool:
+    """Whether it begins with the header of a message: header fields from the very first line on."""
+    fields = set()
+    for line in head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n"):
+        field = _FIELD.match(line)
+        if field is not None:
+            fields.add(field[1].lower())
+        elif not (fields and line[:1] in b" \t") and not (not fields and line.startswith((b"From ", b">From "))):
+            break
+    # A memo begins with From and Subject too; only mail programs write the other fields.
+    return bool(fields & _ADDRESSED) and bool(fields & _MACHINE)
+
+
+def _registry(*formats: Format) -> dict[str, Format]:
+    return {entry.kind: entry for entry in formats}
+
+
+FORMATS = _registry(
+    Format(
+        *("pdf", "a PDF", "PDF", (".pdf",)),
+        matches=_is_pdf,
+        reader=_PACKAGE + "pdf:read_pdf",
+        empty="what it has is running heads and page numbers; the rest may be scanned: try --ocr",
+    ),
+    Format(
+        *("docx", "a Word document (DOCX)", "Word (DOCX)", (".docx",)),
+        member="word/",
+        parser=_PACKAGE + "docx:parse",
+        empty="it may hold only pictures",
+    ),
+    Format(
+        *("epub", "an EPUB book", "EPUB", (".epub",)),
+        member="META-INF/container.xml",
+        parser=_PACKAGE + "epub:parse",
+        empty="it may hold only pictures",
+    ),
+    Format(
+        *("html", "an HTML page", "HTML", (".html", ".htm", ".xhtml")),
+        matches=_is_html,
+        parser=_PACKAGE + "html:parse",
+        empty="what it shows may be made by scripts, which are not run",
+    ),
+    Format(
+        *("email", "an email", "email", (".eml",)),
+        matches=_is_email,
+        parser=_PACKAGE + "eml:parse",
+        empty="it may be only attachments",
+    ),
+    Format("markdown", "a Markdown text", "Markdown", (".md", ".markdown"), reader=_PACKAGE + "text:read_text"),
+    Format(
+        *("text", "a text", "text", (".rst", ".txt", ".text")),
+        reader=_PACKAGE + "text:read_text",
+        empty="what it has is control characters or page furniture only",
+    ),
+    Format(
+        *("image", "an image"),
+        signatures=(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
+        reader=_PACKAGE + "ocr:read_image",
+        needs_ocr=True,
+    ),
+    Format(
+        "zip",
+        "a ZIP archive",
+        signatures=(b"PK\x03\x04", b"PK\x05\x06"),
+        hint="unzip FILE, then name the documents in it",
+    ),
+    Format("pptx", "a PowerPoint presentation", member="ppt/", hint=_OFFICE),
+    Format("xlsx", "an Excel workbook", member="xl/", hint=_OFFICE),
+    Format("odt", "an OpenDocument file", member="content.xml", hint=_OFFICE),
+    Format("doc", "an old Microsoft Office file", signatures=(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), hint=_OFFICE),
+    Format("locked", "a Microsoft Office file with a password", hint="save it again without a password"),
+    Format("rtf", "an RTF document", signatures=(b"{\\rtf",), hint=_PANDOC + _PIPE),
+    Format("postscript", "a PostScript file", signatures=(b"%!PS",), hint="ps2pdf FILE -" + _PIPE),
+    Format("djvu", "a DjVu document", signatures=(b"AT&TFORM",), hint="djvutxt FILE" + _PIPE),
+    Format("gzip", "a gzip archive", signatures=(b"\x1f\x8b",), hint="gunzip -c FILE" + _PIPE),
+    Format("bzip2", "a bzip2 archive", signatures=(b"BZh",), hint="bunzip2 -c FILE" + _PIPE),
+    Format("xz", "an xz archive", signatures=(b"\xfd7zXZ\x00",), hint="xz -dc FILE" + _PIPE),
+    Format("zstd", "a zstd archive", signatures=(b"(\xb5/\xfd",), hint="zstd -dc FILE" + _PIPE),
+    Format("binary", "a binary file, not a document", hint="give a PDF, a Word document, a book, a page or a text"),
+)
+"""All formats by kind, those that are read first."""
+
+
+def detect(head: bytes) -> str:
+    """The kind of a file by its first `HEAD` bytes, or all of them: a key of `FORMATS`.
+
+    Every ZIP is a "zip" here; the sandbox looks inside.
+    """
+    for entry in FORMATS.values():
+        if head.startswith(entry.signatures) or (entry.matches is not None and entry.matches(head)):
+            return entry.kind
+    return "text" if encoding(head) else "binary"
+
+
+def kind_by_member(contains: Callable[[str], bool]) -> str:
+    """The kind of a ZIP by what it contains, a file before a folder; else "zip"."""
+    inside = sorted((entry for entry in FORMATS.values() if entry.member), key=lambda entry: entry.member.endswith("/"))
+    return next((entry.kind for entry in inside if contains(entry.member)), "zip")
+
+
+def kind_by_suffix(suffix: str) -> str | None:
+    """The kind that a file's suffix promises, if any."""
+    return next((entry.kind for entry in FORMATS.values() if suffix.lower() in entry.suffixes), None)
+
+
+def is_read(kind: str) -> bool:
+    """Whether documents of this kind are read without OCR."""
+    return bool(FORMATS[kind].name)
+
+
+def format_names() -> list[str]:
+    """The formats that are read, for lists in messages: "PDF", "Word (DOCX)", ..."""
+    return [entry.name for entry in FORMATS.values() if entry.name]

@@ -1,0 +1,49 @@
+"""Plain text and Markdown to a document."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from specextend_cli.documents.cleaning import clean_markdown, clean_text
+from specextend_cli.documents.decode import HEAD, decode
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.markdown import markdown_sections
+from specextend_cli.documents.read_errors import no_pages
+from specextend_cli.documents.request import ReadRequest
+
+_MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
+_TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
+_HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
+
+
+def read_text(request: ReadRequest) -> Document:
+    """The document; its pages end at form feeds. A Markdown text without form feeds has sections."""
+    name = request.name
+    text, warnings = decode(name, request.data)
+    pages = text.rstrip("\f\n").split("\f")
+    markdown = _is_markdown(name, text)
+    sections = markdown and len(pages) == 1
+    if sections and request.pages is not None:
+        raise no_pages(name, "markdown")
+    numbers = request.numbers(len(pages))
+    if markdown:
+        cleaned = clean_markdown(name, [(number, pages[number - 1]) for number in numbers])
+        empty = set(numbers) - {page.number for page in cleaned.text.pages}
+    else:
+        cleaned = clean_text(name, pages, numbers)
+        empty = {number for number in numbers if not pages[number - 1].strip()}
+    if sections:
+        cleaned.text.pages = markdown_sections(cleaned.text)
+        document = cleaned.document(name, "markdown", len(cleaned.text.pages), warnings, unit="section")
+    else:
+        document = cleaned.document(name, "markdown" if markdown else "text", len(numbers), warnings, empty)
+    if request.progress:
+        request.progress(document.extraction.pages, document.extraction.pages)
+    return document
+
+
+def _is_markdown(name: str, text: str) -> bool:
+    """Whether a text is Markdown: by its suffix, or without one (or .txt) by headings that stand alone."""
+    suffix = PurePath(name).suffix.lower()
+    return suffix in _MARKDOWN_SUFFIXES or (suffix in _TEXT_SUFFIXES and len(_HEADING.findall(text[:HEAD])) >= 2)

@@ -1,0 +1,42 @@
+"""Sandbox targets that hang or crash, to be put in place of the real ones."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from specextend_cli.documents import article, pdf_worker, structured
+
+
+def slow_pdf(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """Neither reader finishes a page."""
+    pdf_worker.lines_of = pdf_worker.read_with_pypdf = lambda *_: time.sleep(60)
+    return pdf_worker.respond(job, requests)
+
+
+def deadly_pdf(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """PDFium crashes on page 2 of a report."""
+    lines_of = pdf_worker.lines_of
+
+    def lines(page: Any, box: Any, number: int) -> Any:
+        found = lines_of(page, box, number)
+        if any("page 2 of" in line.text for line in found["lines"]):
+            os.abort()
+        return found
+
+    pdf_worker.lines_of = lines
+    return pdf_worker.respond(job, requests)
+
+
+def deadlier_pdf(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """So does the second reader."""
+    pdf_worker.read_with_pypdf = pdf_worker.read_with_pdfium
+    return deadly_pdf(job, requests)
+
+
+def slow_article(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """The article of a web page is never found."""
+    article._extracted = lambda _: time.sleep(60)
+    return structured.respond(job, requests)

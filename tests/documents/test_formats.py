@@ -1,0 +1,68 @@
+"""The registry of formats: an entry is all that detection, reading, directories and messages need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import toy_format
+
+from specextend_cli.documents import parse_pages, read, read_bytes
+from specextend_cli.documents.find import find
+from specextend_cli.documents.formats import FORMATS, Format, detect, format_names
+from specextend_cli.documents.sandbox import load
+from specextend_cli.errors import InputError, UsageError
+
+TOY = b"TOY1\n= Rivers\nThe river rises.\n= Bridges\nThe bridge holds.\n"
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = f"{toy_format.__name__}:parse"
+    entry = Format("toy", "a toy text", "toy", (".toy",), (b"TOY1\n",), parser=parser, empty="toys are often empty")
+    monkeypatch.setitem(FORMATS, "toy", entry)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_format_added_to_the_registry_is_read_end_to_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.toy"
+    path.write_bytes(TOY)
+    (tmp_path / "empty.toy").write_bytes(b"TOY1\n")
+    assert detect(TOY) == "toy"
+    assert [found.name for found in find(tmp_path).documents] == ["a.toy", "empty.toy"]
+    document = read(path)
+    assert (document.kind, document.unit, document.text) == (
+        *("toy", "section"),
+        "Rivers\n\nThe river rises.\n\nBridges\n\nThe bridge holds.",
+    )
+    assert [page.title for page in document.pages] == ["Rivers", "Bridges"]
+    assert read_bytes("a.pdf", TOY).extraction.warnings == ("a.pdf is a toy text, not a PDF.",)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "empty.toy")
+    assert caught.value.why == "toys are often empty"
+    with pytest.raises(UsageError) as no_pages:
+        read(path, pages=parse_pages("1"))
+    assert no_pages.value.why == "it is a toy text: it has sections"
+    with pytest.raises(InputError) as refused:
+        read_bytes("a.rtf", b"{\\rtf1")
+    assert refused.value.why.endswith("and toy")
+
+
+def test_the_order_of_formats_in_messages() -> None:
+    assert format_names() == ["PDF", "Word (DOCX)", "EPUB", "HTML", "email", "Markdown", "text"]
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=FORMATS)
+def test_every_format_is_read_or_refused_with_a_hint(entry: Format) -> None:
+    assert bool(entry.name or entry.needs_ocr) != bool(entry.hint)
+    for target in filter(None, (entry.parser, entry.reader)):
+        assert callable(load(target))
+
+
+def test_the_help_names_every_format_that_is_read() -> None:
+    from specextend_cli.cli.options import File, Files
+
+    for option in (File, Files):
+        text = get_args(option)[1].help
+        assert [name for name in format_names() if name.split()[0] not in text] == []
