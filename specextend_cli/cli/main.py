@@ -17,11 +17,11 @@ import typer
 from specextend_cli import __version__
 from specextend_cli.cli import (
     bench,
-    chunks,
     compare,
     doctor,
     extract,
     models,
+    options,
     plan,
     presets,
     runs,
@@ -30,7 +30,7 @@ from specextend_cli.cli import (
     tokens,
     train_draft,
 )
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Command, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
 
 EXAMPLES = """
@@ -51,7 +51,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": FLAGS,
+        "max_content_width": MAX_WIDTH,
+        "token_normalize_func": options.renamed,
+    },
 )
 
 
@@ -76,7 +80,7 @@ app.command("compare", cls=Command)(compare.compare)
 app.command("bench", cls=Command)(bench.bench)
 app.command("plan", cls=Command)(plan.plan)
 app.command("extract", cls=Command)(extract.extract)
-app.command("chunks", cls=Command)(chunks.chunks)
+app.command("chunks", cls=Command)(tokens.chunks)
 app.command("tokens", cls=Command)(tokens.tokens)
 app.command("train-draft", cls=Command)(train_draft.train_draft)
 app.command("show", cls=Command)(runs.show)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specextend_cli.cli.ray_worker import Done, Notes, Task, Worker
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 
 if TYPE_CHECKING:
@@ -155,16 +155,7 @@ class Fleet:
             return
         try:
             place = self.destination
-            task = Task(
-                source.name,
-                source.data(),
-                source.pages,
-                source.password,
-                place.format,
-                place.marks,
-                source.ocr,
-                source.full_page,
-            )
+            task = Task(source.name, source.data(), source.options, source.password, place.format, place.marks)
         except SpecextendError as error:
             self._fail(source, error)
             return

@@ -14,9 +14,10 @@ from specextend_cli.errors import SpecextendError
 from specextend_cli.summarize.generation_cache import GenerationCache
 
 if TYPE_CHECKING:
+    from specextend_cli.cli.options import ReadOptions
     from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.ui import Format
     from specextend_cli.ui.annotations import Annotations
-    from specextend_cli.ui.writers import Format
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,10 @@ class Task:
 
     name: str
     data: bytes
-    pages: str | None
+    options: ReadOptions
     password: str | None
     format: Format
     marks: Annotations
-    ocr: str | None = None
-    full_page: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,24 +108,18 @@ class Worker:
 
     def work(self, task: Task) -> Done:
         """Read, summarize and write one document."""
-        from specextend_cli.cli.summarize import incomplete
-        from specextend_cli.documents.ocr import Ocr
-        from specextend_cli.documents.pages import parse_pages
+        from specextend_cli.cli.source import read_settings
         from specextend_cli.documents.read import read_bytes
         from specextend_cli.summarize.events import Summarized, Warned
         from specextend_cli.ui.annotations import format_unsupported
-        from specextend_cli.ui.progress import format_done
+        from specextend_cli.ui.progress import format_done, incomplete
         from specextend_cli.ui.writers import WRITERS
 
         pieces: list[str] = []
         warnings: list[str] = []
         writer = WRITERS[task.format](pieces.append, task.marks, task.name)
         try:
-            pages = None if task.pages is None else parse_pages(task.pages)
-            ocr = None if task.ocr is None else Ocr(task.ocr)
-            document = read_bytes(
-                task.name, task.data, pages=pages, password=task.password, ocr=ocr, full_page=task.full_page
-            )
+            document = read_bytes(task.name, task.data, **read_settings(task.options, task.password))
             for message in document.extraction.warnings:
                 writer.add(Warned(message))
                 warnings.append(message)

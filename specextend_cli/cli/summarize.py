@@ -5,18 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.inputs import all_inputs, parse_shard
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.inputs import parse_shard, sources
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Summary
     from specextend_cli.summarize.summarizer import Summarizer
+    from specextend_cli.ui import Format
     from specextend_cli.ui.destination import Destination
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.view import View
@@ -25,56 +26,45 @@ if TYPE_CHECKING:
 EXAMPLE = "specextend summarize FILES…"
 
 
+@options.grouped
 def summarize(
+    *,
     files: options.Files = None,
-    pages: options.Pages = None,
-    password_file: options.PasswordFile = None,
-    ocr: options.OcrOption = False,
-    ocr_lang: options.OcrLanguages = None,
-    full_page: options.FullPage = False,
-    allow_url: options.AllowUrl = False,
+    length: options.Length = None,
+    style: options.StyleOption = "paragraph",
+    mode: options.ModeOption = None,
+    focus: options.Focus = None,
+    cite: options.Cite = False,
+    flag_unsupported: options.FlagUnsupported = False,
+    model: options.Model = None,
+    output: options.OutputPath = None,
+    format: options.FormatOption = None,
+    json: options.Json = False,
+    force: options.Force = False,
+    dry_run: options.DryRun = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    reading: options.ReadOptions,
     files_from: options.FilesFrom = None,
     shard: options.ShardOption = None,
     strict: options.Strict = False,
-    length: options.Length = None,
-    style: options.StyleOption = options.Style.paragraph,
-    focus: options.Focus = None,
     language: options.Language = None,
     template: options.Template = None,
-    sentences: options.SentencesOption = None,
     max_tokens: options.MaxTokens = None,
-    temperature: options.Temperature = None,
-    seed: options.Seed = None,
-    model: options.Model = None,
-    device: options.Device = "auto",
-    dtype: options.DtypeOption = options.Dtype.auto,
-    offline: options.Offline = False,
-    draft: options.DraftOption = None,
-    head: options.HeadOption = None,
-    policy: options.PolicyOption = None,
+    engine: options.ModelOptions,
     no_spec: options.NoSpec = False,
-    compile: options.Compile = True,
     batch: options.Batch = None,
     ray: options.RayOption = None,
     workers: options.Workers = None,
     timeout: options.Timeout = None,
     no_cache: options.NoCache = False,
-    output: options.OutputPath = None,
-    format: options.FormatOption = None,
-    json: options.Json = False,
-    cite: options.Cite = False,
-    check: options.Check = False,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
     debug: options.Debug = False,
 ) -> None:
     """Summarize documents.
 
     Examples:
       specextend summarize report.pdf
-      specextend summarize report.pdf --cite --check
+      specextend summarize report.pdf --cite --flag-unsupported
       specextend summarize *.pdf --output summaries/ --format md
       curl -s https://www.rfc-editor.org/rfc/rfc2324.txt | specextend summarize
     """
@@ -82,51 +72,38 @@ def summarize(
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
     kind = _format(format, json, output)
-    options.go_offline(offline)
+    engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
+    options.go_offline(engine.offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
     from specextend_cli.ui.streams import Output
 
-    settings = Options(
-        **options.given(
-            preset=model,
-            length=options.length(length),
-            style=style,
-            focus=focus,
-            language=language,
-            template=options.template(template),
-            sentences=sentences,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            seed=seed,
-            device=device,
-            dtype=dtype,
-            compile=compile,
-            offline=offline,
-            draft=options.drafter(draft, no_spec),
-            head=None if head is None else str(head.absolute()),
-            policy=policy,
-            batch=batch,
-            strict=strict,
-            cache=not no_cache,
-        )
+    wanted = options.given(
+        length=options.length(length),
+        style=style,
+        focus=focus,
+        language=language,
+        template=options.template(template),
+        sentences=options.SENTENCES.get(mode),
+        max_tokens=max_tokens,
+        batch=batch,
+        strict=strict,
+        cache=not no_cache,
+        preset=model,
+        **engine.settings,
     )
     terminal = Output()
-    with closing(Summarizer(settings)) as summarizer:
+    with closing(Summarizer(Options(**wanted))) as summarizer:
         if not dry_run and ray is None:
-            options.usable(device)
-        inputs = all_inputs(
+            options.usable(engine.device)
+        inputs = sources(
             files,
+            reading,
             example=EXAMPLE,
             listed=files_from,
-            pages=pages,
-            password_file=password_file,
-            allow_url=allow_url,
-            offline=offline,
-            ocr=options.ocr(ocr, ocr_lang),
-            full_page=full_page,
+            offline=engine.offline,
             results=None if output is None else Path(output),
         )
         if dry_run:
@@ -134,11 +111,11 @@ def summarize(
 
             print_plans(terminal, summarizer, inputs, as_json=json)
             return
-        # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
+        # A list or a directory counts as many documents, even if it holds one.
         many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-        place = destination(output, kind, many=many, force=force, marks=Annotations(cite, check))
-        reading = options.files(*(source.file for source in inputs), template, password_file, files_from, model)
-        place.check([source.name for source in inputs], reading)
+        place = destination(output, kind, many=many, force=force, marks=Annotations(cite, flag_unsupported))
+        read = options.files(*(source.file for source in inputs), template, reading.password_file, files_from, model)
+        place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
         job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
@@ -207,6 +184,7 @@ class Job:
         return None
 
     def _one(self, source: Source, title: str, *, heading: str = "") -> None:
+        from specextend_cli.ui.progress import incomplete
         from specextend_cli.ui.view import open_view
 
         path = self.destination.path(source.name)
@@ -272,20 +250,7 @@ def _alone(error: SpecextendError) -> SpecextendError:
     return error.with_traceback(None)
 
 
-def _format(format: options.Format | None, json: bool, output: str | None) -> str:
+def _format(format: Format | None, json: bool, output: str | None) -> str:
     """`--format`, else what the output's name says, else text."""
     by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
     return options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
-
-
-def incomplete(name: str, summary: Summary) -> PartialError | None:
-    """What is to be said of a summary that does not cover its whole document."""
-    from specextend_cli.ui.progress import format_coverage
-
-    if summary.coverage.complete:
-        return None
-    return PartialError(
-        f"{name} was not read completely",
-        why=format_coverage(summary.coverage),
-        fix="the summary covers the rest; --strict fails instead",
-    )

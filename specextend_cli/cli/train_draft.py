@@ -98,7 +98,7 @@ def train_draft(
     ] = "not stated",
     seed: options.Seed = None,
     device: options.Device = "auto",
-    dtype: options.DtypeOption = options.Dtype.auto,
+    dtype: options.DtypeOption = "auto",
     compile: options.Compile = True,
     offline: options.Offline = False,
     timeout: options.Timeout = None,
@@ -157,7 +157,7 @@ def train_draft(
         fit_threads()
         if compile:
             _say(console, kernels(directory, place), quiet=quiet)
-        wanted = preset.target.dtype if dtype is options.Dtype.auto else dtype.value
+        wanted = preset.target.dtype if dtype == "auto" else dtype
         lm = LanguageModel(
             load_model(
                 directory,

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import cast
 
 from specextend_cli.errors import UsageError
+from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.overwriting import exists_already, refuse_existing, refuse_inputs
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, JsonArray, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, JsonArray, Write, Writer
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
+from specextend_cli.errors import PartialError
 from specextend_cli.humanize import (
     format_amount,
     format_count,
@@ -253,3 +254,14 @@ def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
     run = (f"run {summary.run}",) if summary.run else ()
     told = (reused, tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run)
     return " · ".join(filter(None, told))
+
+
+def incomplete(name: str, summary: Summary) -> PartialError | None:
+    """The error for a summary that does not cover its whole document; None for one that does."""
+    if summary.coverage.complete:
+        return None
+    return PartialError(
+        f"{name} was not read completely",
+        why=format_coverage(summary.coverage),
+        fix="the summary covers the rest; --strict fails instead",
+    )

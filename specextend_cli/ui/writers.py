@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from specextend_cli.summarize.events import Event, Part, Plan, Sentence, Summarized, Text
+from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.jsonl import format_event, format_json, named, summary_record
 from specextend_cli.ui.markdown import format_footer
 from specextend_cli.ui.streams import Sanitizer
 
-Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
 Write: TypeAlias = Callable[[str], object]
 NO_MARKS = Annotations()
 """JSON needs none: it always says what a sentence rests on."""

@@ -13,8 +13,9 @@ import tiny_preset
 from shell import REAL, command, environment, run
 from tiny_preset import text
 
-from specextend_cli.cli.inputs import Shard, all_inputs, parse_shard
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.inputs import Shard, parse_shard, sources
+from specextend_cli.cli.options import ReadOptions
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import UsageError
 
 DOCUMENTS, CORRUPT = 200, 10
@@ -97,7 +98,7 @@ def test_directories_and_lists(tmp_path):
     (tmp_path / "in" / "deep" / ".git").mkdir(parents=True)
     for name in ("a.txt", "b.png", ".c.txt", "deep/a.txt", "deep/.git/d.txt"):
         (tmp_path / "in" / name).write_bytes(b"\x89PNG\r\n\x1a\n" if name == "b.png" else b"Some words.\n")
-    found = all_inputs([str(tmp_path / "in")], example="")
+    found = sources([str(tmp_path / "in")], ReadOptions(), example="")
     assert [source.name for source in found] == ["a.txt", "deep/a.txt"]
     done = run("summarize", tmp_path / "in", "-o", tmp_path / "out", "-q")
     assert done.returncode == 0

@@ -17,9 +17,10 @@ from fake_ray import FakeRay, RayError, RayTaskError
 from shell import REAL, environment, run
 from tiny_preset import text
 
+from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.ray_fleet import TRIES, Crew, Fleet, Item, crew
 from specextend_cli.cli.ray_worker import Done, Notes, SharedNotes, Worker
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.annotations import Annotations
@@ -196,7 +197,7 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
     source = tmp_path / "a.txt"
     source.write_text(text(30))
-    task = Task("a.txt", source.read_bytes(), None, None, "jsonl", Annotations())
+    task = Task("a.txt", source.read_bytes(), ReadOptions(), None, "jsonl", Annotations())
     first, second = (Worker(Options(preset=str(presets["one"])), handle).work(task) for _ in range(2))
     assert first.error is second.error is None
     assert first.text.count('"reused": false') == 4
@@ -205,11 +206,11 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     plain = cli("summarize", source, "-m", presets["one"], "--no-cache")
     assert (
         Worker(Options(preset=str(presets["one"])), handle)
-        .work(Task("a.txt", source.read_bytes(), None, None, "text", Annotations()))
+        .work(Task("a.txt", source.read_bytes(), ReadOptions(), None, "text", Annotations()))
         .text
         == plain.stdout
     )
-    bad = Task("b.pdf", b"%PDF-1.7", None, None, "text", Annotations())
+    bad = Task("b.pdf", b"%PDF-1.7", ReadOptions(), None, "text", Annotations())
     assert isinstance(Worker(Options(preset=str(presets["one"])), None).work(bad).error, InputError)
 
 
