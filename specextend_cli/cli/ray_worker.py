@@ -1,6 +1,6 @@
-"""One worker of a Ray cluster: a summarizer that takes documents one after the other, and the notes all of them share.
+"""The two Ray actors of `--ray`: a worker that summarizes one document after another, and the cache they share.
 
-Nothing here imports ray: the driver makes actors of these two classes.
+The module does not import ray on the driver; `ray_pool` turns the classes into actors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """A document as its file's bytes, and how it is to be read and written."""
+    """A document as the bytes of its file, and how to read it and write its summary."""
 
     name: str
     data: bytes
@@ -33,10 +33,10 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Done:
-    """What became of a task: the result as the format has it, one line about it, warnings, or what went wrong.
+class Result:
+    """The result of a task: the formatted text, one line about it, warnings, and an error.
 
-    With an `error` there may still be a text: that of a document which could not be read completely.
+    A document that could not be read completely has both a text and an error.
     """
 
     text: str = ""
@@ -45,8 +45,8 @@ class Done:
     error: SpecextendError | None = None
 
 
-class Notes:
-    """The notes of the machine on which the command runs, for workers anywhere."""
+class SharedCache:
+    """The generation cache of the machine that runs the command, for workers on any machine."""
 
     def __init__(self, path: Path | None) -> None:
         self._store = GenerationCache(path)
@@ -65,48 +65,48 @@ class Notes:
         return self._store.problem
 
 
-class SharedNotes(GenerationCache):
-    """A worker's view of `Notes`: an actor's handle in place of a file."""
+class RemoteCache(GenerationCache):
+    """A worker's client of `SharedCache`, whose actor handle takes the place of a file."""
 
-    def __init__(self, notes: Any) -> None:
+    def __init__(self, cache: Any) -> None:
         super().__init__(None)
-        self._notes = notes
+        self._cache = cache
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
         import ray
 
-        found: str | None = ray.get(self._notes.get.remote(key))
+        found: str | None = ray.get(self._cache.get.remote(key))
         return found
 
     def looks(self, key: str) -> str:
         """What was stored with the text about where the target looked, or ""."""
         import ray
 
-        found: str = ray.get(self._notes.looks.remote(key))
+        found: str = ray.get(self._cache.looks.remote(key))
         return found
 
     def put(self, key: str, text: str, looks: str = "") -> None:
         """Keep a text and its looks. They are on the disk of the command's machine when this returns."""
         import ray
 
-        self.problem = ray.get(self._notes.put.remote(key, text, looks))
+        self.problem = ray.get(self._cache.put.remote(key, text, looks))
 
 
 class Worker:
-    """Summarizes what it is given. Models are loaded with the first document and stay."""
+    """Summarizes documents. Models are loaded with the first document and stay loaded."""
 
-    def __init__(self, options: Options, notes: Any) -> None:
+    def __init__(self, options: Options, cache: Any) -> None:
         from specextend_cli.cli.options import go_offline
         from specextend_cli.summarize.summarizer import Summarizer
 
         go_offline(options.offline)
-        self._summarizer = Summarizer(options, store=None if notes is None else SharedNotes(notes))
+        self._summarizer = Summarizer(options, store=None if cache is None else RemoteCache(cache))
 
     def ready(self) -> None:
-        """Answers when the worker runs."""
+        """Return once the worker runs."""
 
-    def work(self, task: Task) -> Done:
+    def work(self, task: Task) -> Result:
         """Read, summarize and write one document."""
         from specextend_cli.cli.source import read_settings
         from specextend_cli.documents.read import read_bytes
@@ -130,7 +130,7 @@ class Worker:
                 elif isinstance(event, Summarized):
                     summary = event.summary
         except SpecextendError as error:
-            return Done(warnings=warnings, error=error.with_traceback(None))
+            return Result(warnings=warnings, error=error.with_traceback(None))
         if unsupported := format_unsupported(summary.unsupported):
             warnings.append(unsupported)
-        return Done("".join(pieces), format_done(summary), warnings, incomplete(task.name, summary))
+        return Result("".join(pieces), format_done(summary), warnings, incomplete(task.name, summary))

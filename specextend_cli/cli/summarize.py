@@ -152,18 +152,18 @@ class Job:
 
     def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
         """The same over the workers of a Ray cluster."""
-        from specextend_cli.cli import ray_fleet
+        from specextend_cli.cli import ray_pool
 
         if not inputs:
             return
         with self.destination.all(self.output.write):
-            failures = ray_fleet.run(
+            failures = ray_pool.run(
                 address,
                 inputs,
                 output=self.output,
                 destination=self.destination,
                 options=self.summarizer.options,
-                notes=self.summarizer.notes,
+                cache=self.summarizer.notes,
                 workers=workers,
                 quiet=self.quiet,
             )

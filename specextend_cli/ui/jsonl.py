@@ -1,4 +1,4 @@
-"""Events and results as JSON: one line an event, or one object a document.
+"""Events and results as JSON: one line per event, or one object per document.
 
 Keys are stable: new ones may be added, none changes its meaning.
 """
@@ -12,6 +12,14 @@ from typing import Any
 from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
+
+# The keys "method", "notes" and "sentences" of a request, with their values, are those of version 0.1: they will go.
+_MODES: dict[str | None, str] = {
+    "quoted": "extractive",
+    "written": "abstractive",
+    "lead": "lead",
+    "whole": "verbatim",
+}
 
 
 def format_event(event: Event, document: str = "") -> str:
@@ -36,13 +44,15 @@ def summary_record(summary: Summary) -> dict[str, Any]:
     return {
         "document": summary.document,
         "text": summary.text,
+        "mode": _MODES[summary.method],
         "method": summary.method,
         "warnings": list(summary.warnings),
         "coverage": {**_record(summary.coverage), "complete": summary.coverage.complete},
         "plan": plan_record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
+        "chunk_summaries": list(summary.notes),
         "notes": list(summary.notes),
-        "request": _record(summary.request),
+        "request": {**_record(summary.request), "mode": _MODES.get(summary.request.sentences)},
         "sentences": [_record(sentence) for sentence in summary.sentences],
         "unsupported": [_record(one) for one in summary.unsupported],
         "retried": [_record(one) for one in summary.retried],

@@ -83,12 +83,13 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
 
 def short_record(run: Run) -> dict[str, Any]:
     """A run without what it wrote."""
-    return {key: value for key, value in run_record(run).items() if key not in ("text", "notes", "sentences")}
+    left_out = ("text", "chunk_summaries", "notes", "sentences")
+    return {key: value for key, value in run_record(run).items() if key not in left_out}
 
 
 def run_record(run: Run) -> dict[str, Any]:
     """A run with every sentence and every passage."""
-    record = asdict(run)
+    record = {**asdict(run), "chunk_summaries": run.notes}
     record.pop("quotes")
     return {**record, "sentences": [sentence_record(run, sentence) for sentence in run.sentences]}
 
