@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from specextend_cli.bench.comparison import Comparison
     from specextend_cli.documents.document import Document
     from specextend_cli.summarize.summarizer import Options
-    from specextend_cli.ui.view import View
+    from specextend_cli.ui.views import View
 
 
 @options.grouped
@@ -43,7 +43,7 @@ def compare(
     from specextend_cli.ui.compared import comparison, comparison_record
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.view import open_view
+    from specextend_cli.ui.views import open_view
 
     settings = Options(
         **options.given(

@@ -25,9 +25,8 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
     from rich.text import Text
 
     from specextend_cli.cli.doctor_checks import examine
-    from specextend_cli.ui.colours import GOOD, QUIET
     from specextend_cli.ui.jsonl import format_json
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.streams import GOOD, QUIET, Output
     from specextend_cli.ui.tables import format_checks, worst
 
     output = Output()

@@ -211,8 +211,7 @@ def _disk_full(error: OSError, debug: bool) -> int:
 
 
 def _failed(error: SpecextendError, debug: bool) -> int:
-    from specextend_cli.ui.errors import print_error
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.streams import Output, print_error
 
     if debug:
         traceback.print_exception(error)
@@ -221,11 +220,10 @@ def _failed(error: SpecextendError, debug: bool) -> int:
 
 
 def _surprised(error: Exception, debug: bool) -> int:
-    from specextend_cli.ui.errors import print_surprise
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.streams import Output, print_defect
 
     if debug:
         traceback.print_exception(error)
     else:
-        print_surprise(Output(), error)
+        print_defect(Output(), error)
     return Exit.INTERNAL

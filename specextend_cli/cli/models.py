@@ -30,8 +30,8 @@ def pull(
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.views import fetching
 
     options.go_offline(offline)
     output = Output()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from specextend_cli.ui import Format
     from specextend_cli.ui.destination import Destination
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.view import View
+    from specextend_cli.ui.views import View
     from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"
@@ -185,7 +185,7 @@ class Job:
 
     def _one(self, source: Source, title: str, *, heading: str = "") -> None:
         from specextend_cli.ui.progress import incomplete
-        from specextend_cli.ui.view import open_view
+        from specextend_cli.ui.views import open_view
 
         path = self.destination.path(source.name)
         if path is not None and self.destination.keeps(path):

@@ -88,8 +88,8 @@ def _read(
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.views import fetching
 
     source = one_source(file, reading, example=example, offline=offline)
     options.go_offline(offline)

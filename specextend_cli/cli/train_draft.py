@@ -139,9 +139,9 @@ def train_draft(
     from specextend_cli.train.distill import Distillation, distill
     from specextend_cli.train.samples import Frame, read_corpus
     from specextend_cli.train.trainer import Schedule
-    from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.training import TrainingView
+    from specextend_cli.ui.views import fetching
 
     sizes = parse_lengths(lengths)
     preset = load_preset(model or DEFAULT)

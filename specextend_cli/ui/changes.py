@@ -11,8 +11,7 @@ from rich.text import Text
 
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count
-from specextend_cli.ui.colours import ACCENT, ADDED, REMOVED
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import ACCENT, ADDED, REMOVED, sanitize
 
 _Tag = Literal["replace", "delete", "insert", "equal"]
 _AROUND = 1  # unchanged lines shown beside changed ones

@@ -1,7 +1,6 @@
-"""The characters that bars, boxes and separators are drawn with, and what stands for them where there are none.
+"""Small charts of block characters, and replacements for characters that a stream's encoding or locale lacks.
 
-A stream's encoding may lack them; or its locale does (`LC_ALL=C`), while Python, which takes that for a mistake, would
-write them in UTF-8.
+With `LC_ALL=C` Python would write UTF-8 although the locale is ASCII; `fit` follows the locale.
 """
 
 from __future__ import annotations
@@ -9,7 +8,12 @@ from __future__ import annotations
 import codecs
 import locale
 import os
+from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import TextIO
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+BINS = 6
 
 PLAIN = dict(
     zip("▁▂▃▄▅▆▇█━─│╭╮╰╯┌┐└┘├┤╴╶╸╺·×…–—✓✗→", "_.:-=+*#=-|++++++++||-----x.--+x>", strict=True)  # one cell for one
@@ -54,6 +58,32 @@ def _both(error: UnicodeError) -> tuple[bytes, int]:
         raise error
     text = "".join(PLAIN.get(one, one) for one in error.object[error.start : error.end])
     return text.encode("utf-8", "replace"), error.end
+
+
+def block(share: float) -> str:
+    """The block character whose height shows `share` of one."""
+    return BLOCKS[min(int(share * len(BLOCKS)), len(BLOCKS) - 1)]
+
+
+def histogram(lengths: Mapping[int, int]) -> list[tuple[str, float]]:
+    """Accepted lengths in the bins "1" ... "6+", each with its share of all steps."""
+    total = sum(lengths.values()) or 1
+    counts = [0] * BINS
+    for length, count in lengths.items():
+        counts[min(length, BINS) - 1] += count
+    return [(f"{size}+" if size == BINS else str(size), count / total) for size, count in enumerate(counts, start=1)]
+
+
+def density(spans: Sequence[tuple[int, int]], length: int, cells: int) -> list[float]:
+    """How much of each of `cells` equal parts of `length` positions the sorted half-open `spans` cover, 0 to 1."""
+    covered = [0.0] * cells
+    if not length:
+        return covered
+    width = length / cells
+    for start, end in spans:
+        for cell in range(int(start / width), min(ceil(end / width), cells)):
+            covered[cell] += max(min(end, (cell + 1) * width) - max(start, cell * width), 0.0)
+    return [min(amount / width, 1.0) for amount in covered]
 
 
 codecs.register_error(LACKING, _lacking)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+from dataclasses import dataclass
 
+import psutil
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.humanize import format_clock, format_count, format_percent, format_speedup, is_slower
-from specextend_cli.ui.blocks import block, density, histogram
-from specextend_cli.ui.colours import ACCENT, AMBER, GOOD, QUIET
-from specextend_cli.ui.memory import Memory
+from specextend_cli.humanize import format_bytes, format_clock, format_count, format_percent, format_speedup, is_slower
+from specextend_cli.ui.characters import block, density, histogram
 from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import ACCENT, AMBER, GOOD, QUIET, sanitize
 
 LABEL = 10
 VALUE = 8
@@ -24,6 +26,29 @@ COMPACT = 56  # cells inside the frame; below, only what matters most is said
 WIDEST = 80  # cells; beyond, a bar only gets longer
 SHORT, LOW = 12, 6  # rows; a terminal lower than that gets three lines, or only the one that moves
 _LABELS = {"chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of main memory and, where a GPU is in use, of its memory."""
+
+    resident: int
+    gpu: int = 0
+
+    def __str__(self) -> str:
+        """ "1.3 GB", or "1.3 GB + 4.0 GB gpu"."""
+        main = format_bytes(self.resident)
+        return f"{main} + {format_bytes(self.gpu)} gpu" if self.gpu else main
+
+
+def memory() -> Memory:
+    """What this process holds now. Asks torch only if someone else has already imported it."""
+    resident = psutil.Process(os.getpid()).memory_info().rss
+    # The panel asks from its own thread, perhaps in the middle of `import torch`: `cuda` comes last.
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return Memory(resident)
+    return Memory(resident, cuda.memory_reserved())
 
 
 class Dashboard:

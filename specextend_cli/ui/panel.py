@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
 from rich.control import Control
 from rich.live import Live
@@ -24,15 +25,11 @@ from rich.segment import ControlType, Segment
 from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Warned
-from specextend_cli.ui import keys
 from specextend_cli.ui.annotations import warn_unsupported
-from specextend_cli.ui.colours import QUIET
-from specextend_cli.ui.dashboard import Dashboard, collapsed
-from specextend_cli.ui.foreign_output import held_back
-from specextend_cli.ui.memory import memory
+from specextend_cli.ui.dashboard import Dashboard, collapsed, memory
 from specextend_cli.ui.progress import Progress
-from specextend_cli.ui.streams import Output, sanitize, warning
-from specextend_cli.ui.wrap import Lines
+from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
+from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
 
 PROSE = 96  # cells; longer lines are hard to read
 
@@ -81,8 +78,10 @@ class Panel:
         self._print(lines)
 
     def __enter__(self) -> Panel:
-        self._held.enter_context(held_back(self.output, lambda line: self._beside(Text(sanitize(line), style=QUIET))))
-        keys.hush(self.output.stderr)
+        self._held.enter_context(
+            captured_stderr(self.output, lambda line: self._beside(Text(sanitize(line), style=QUIET)))
+        )
+        disable_echo(self.output.stderr)
         self._live.start(refresh=True)
         return self
 
@@ -92,7 +91,7 @@ class Panel:
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
-        keys.restore()
+        restore_echo()
         self._held.close()
         self._print(lines)
         if self._wrote:
@@ -115,6 +114,9 @@ class Panel:
             with self._live.still:
                 self.output.console.print(Text(line), soft_wrap=True)
 
+    def _foreign(self, line: str) -> None:
+        self._beside(Text(sanitize(line), style=QUIET))
+
     def _beside(self, message: Text) -> None:
         # A warning in the middle of the summary would read as part of it: it waits until the end.
         if self._wrote or self._lines.tail:
@@ -122,6 +124,41 @@ class Panel:
         else:
             with self._live.still:
                 self.output.note(message)
+
+
+class Lines:
+    """Feed it text, take complete lines of at most `width` cells; the unfinished one is `tail`."""
+
+    def __init__(self) -> None:
+        self.tail = ""
+
+    def feed(self, text: str, width: int) -> list[str]:
+        """The lines that `text` completed."""
+        *paragraphs, self.tail = (self.tail + text).expandtabs(4).split("\n")
+        done = []
+        for paragraph in paragraphs:
+            *full, last = fold(paragraph, width)
+            done += [*full, last.rstrip()]
+        *full, self.tail = fold(self.tail, width)
+        return done + full
+
+    def close(self) -> list[str]:
+        """The unfinished line, if there is one."""
+        tail, self.tail = self.tail.rstrip(), ""
+        return [tail] if tail else []
+
+
+def fold(paragraph: str, width: int) -> list[str]:
+    """Lines of at most `width` cells, broken at spaces where there are any. The last one keeps its trailing space."""
+    lines = []
+    while cell_len(paragraph.rstrip()) > width:
+        fits = set_cell_size(paragraph, width + 1)
+        space = fits.rfind(" ", 1)
+        cut = space if space > 0 and paragraph[:space].strip() else len(set_cell_size(paragraph, width).rstrip())
+        cut = max(cut, 1)
+        lines.append(paragraph[:cut].rstrip())
+        paragraph = paragraph[cut:].lstrip(" ")
+    return [*lines, paragraph]
 
 
 class _Live(Live):

@@ -14,8 +14,7 @@ from specextend_cli.humanize import format_count, format_many, format_percent, f
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.runs import Run
 from specextend_cli.ui.annotations import Annotations, format_page
-from specextend_cli.ui.colours import QUIET
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import QUIET, sanitize
 from specextend_cli.ui.tables import cell, table
 
 _COLUMNS = ("run", "made", "document", "pages", "words", "preset", "begins")

@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 from weakref import WeakSet
 
-from rich.console import Console, ConsoleDimensions, RenderableType
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.ui.characters import fit
-from specextend_cli.ui.colours import AMBER
-from specextend_cli.ui.separated import lines
 from specextend_cli.ui.standard_streams import are_one, is_writable
 
+# Colours only repeat what words and figures say.
+ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
+GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200
 """Columns that a pipe or a file has room for."""
 _unfinished: WeakSet[TextIO] = WeakSet()
@@ -36,6 +39,7 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(
     r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,256}\x1b?|\x1b[ -/]*)\Z"
 )
+_BREAK = re.compile(r"\s*[\t\n\r]+\s*")
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
@@ -120,7 +124,7 @@ class Output:
         if self.stderr.isatty():
             self.console.print(renderable)
         else:
-            for line in lines(renderable):
+            for line in tab_separated(renderable):
                 self.stderr.write(f"{line}\n")
 
     def _begin_line(self) -> None:
@@ -138,7 +142,33 @@ class Output:
         if self.stdout_is_terminal:
             self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
         else:
-            self.write("".join(f"{line}\n" for line in lines(renderable)))
+            self.write("".join(f"{line}\n" for line in tab_separated(renderable)))
+
+
+def format_error(error: SpecextendError) -> Text:
+    """`error: …`, `why:   …`, `try:   …`, without empty lines."""
+    text = Text.assemble(("error: ", "bold red"), sanitize(error.what))
+    for label, value in (("why:   ", error.why), ("try:   ", error.fix)):
+        if value:
+            text.append(f"\n{label}", style="bold")
+            text.append(sanitize(value).replace("\n", "\n       "))
+    return text
+
+
+def print_error(output: Output, error: SpecextendError) -> None:
+    """Write an error to stderr."""
+    output.note(format_error(error))
+
+
+def print_defect(output: Output, error: BaseException) -> None:
+    """Write an unexpected exception to stderr, with what to do about it."""
+    detail = sanitize(f"{type(error).__name__}: {error}").splitlines()
+    text = Text.assemble(("error: ", "bold red"), f"something unexpected went wrong ({detail[0][:300]})")
+    text.append("\nwhy:   ", style="bold").append("this is a defect in specextend, not in your document")
+    text.append("\ntry:   ", style="bold").append(
+        "run again with --debug, and report the traceback with the output of: specextend doctor"
+    )
+    output.note(text)
 
 
 def warning(message: str) -> Text:
@@ -155,6 +185,28 @@ def silence(stream: TextIO) -> None:
     """Point a broken stream at nowhere, so that the interpreter's last flush does not complain."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def tab_separated(renderable: RenderableType) -> Iterator[str]:
+    """A result made for people as lines for programs: rows of tables with tabs between cells; texts as they are."""
+    if isinstance(renderable, Group):
+        for part in renderable.renderables:
+            yield from tab_separated(part)
+    elif isinstance(renderable, Table):
+        yield "\t".join(_one_line(column.header) for column in renderable.columns)
+        for row in zip(*(column.cells for column in renderable.columns), strict=True):
+            yield "\t".join(map(_one_line, row))
+    else:
+        yield _plain(renderable)
+
+
+def _one_line(content: RenderableType) -> str:
+    """The text of a cell without line breaks and tabs."""
+    return _BREAK.sub(" ", _plain(content)).strip()
+
+
+def _plain(content: RenderableType) -> str:
+    return content.plain if isinstance(content, Text) else str(content)
 
 
 class _Console(Console):

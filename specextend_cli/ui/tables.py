@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.humanize import format_bytes, format_count, format_percent, format_seconds, format_speedup
-from specextend_cli.ui.blocks import block, histogram
-from specextend_cli.ui.colours import AMBER, GOOD, QUIET
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.characters import block, histogram
+from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
     from specextend_cli.engine.meter import Meter

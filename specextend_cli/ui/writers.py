@@ -5,20 +5,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from specextend_cli.summarize.events import Event, Part, Plan, Sentence, Summarized, Text
+from specextend_cli import __version__
+from specextend_cli.humanize import format_count
+from specextend_cli.summarize.events import Event, Method, Part, Plan, Sentence, Summarized, Summary, Text
 from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.jsonl import format_event, format_json, named, summary_record
-from specextend_cli.ui.markdown import format_footer
-from specextend_cli.ui.streams import Sanitizer
+from specextend_cli.ui.progress import format_coverage
+from specextend_cli.ui.streams import Sanitizer, sanitize
 
 Write: TypeAlias = Callable[[str], object]
 NO_MARKS = Annotations()
 """JSON needs none: it always says what a sentence rests on."""
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
+
+_MADE: dict[Method, str] = {
+    "quoted": "Sentences of the source, chosen by {} (drafter: {})",
+    "written": "Written by {} (drafter: {})",
+    "lead": "The first sentences of the source, taken by {} (drafter: {})",
+    "whole": "The source as it is, which is no longer than a summary: read",
+}
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 class Writer(Protocol):
@@ -91,6 +102,22 @@ class MarkdownWriter:
                 self.write(format_footer(event.summary, self._span))
             case _:
                 pass
+
+
+def format_footer(summary: Summary, span: tuple[int, int] | None = None) -> str:
+    """A rule and two lines: the source with its coverage, and the preset with its drafter."""
+    coverage = format_coverage(summary.coverage, span)
+    made = _MADE[summary.method].format(escape(summary.preset), escape(summary.drafter))
+    return (
+        "\n---\n\n"
+        f"*Source: {escape(summary.document)}, {format_count(summary.coverage.tokens)} tokens; {coverage}.*\n"
+        f"*{made} with specextend {__version__}.*\n"
+    )
+
+
+def escape(text: str) -> str:
+    """`text` as Markdown that shows exactly it."""
+    return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
 
 
 class JsonWriter:

@@ -16,7 +16,7 @@ from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
-from specextend_cli.ui.markdown import format_footer
+from specextend_cli.ui.writers import format_footer
 
 INVENTED = "In 2024, Queen Ingeborg opened the Olympic Games in Haiyang. She was cheered by 120,000 people."
 CHINESE = """\

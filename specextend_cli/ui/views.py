@@ -1,15 +1,18 @@
-"""Progress without a terminal: one line on stderr a stage, and one every ten seconds at most in between."""
+"""Views of a run: the panel on a terminal; elsewhere a line per stage and at most one every ten seconds; or silence."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
+from typing import Protocol
 
 from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.humanize import format_many, format_percent
 from specextend_cli.summarize.events import Event, Level, Plan, Retried, Stage, Warned
 from specextend_cli.ui.annotations import warn_unsupported
+from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.progress import (
     Progress,
     format_doing,
@@ -24,6 +27,24 @@ from specextend_cli.ui.progress import (
 from specextend_cli.ui.streams import Output
 
 EVERY = 10.0
+
+
+class View(Protocol):
+    """Consumes a document's events and shows them on stderr; `write` takes what belongs on stdout."""
+
+    progress: Progress
+
+    def add(self, event: Event) -> None:
+        """Take one event in."""
+
+    def write(self, text: str) -> None:
+        """Put text of the result on stdout, in accord with whatever else the terminal shows."""
+
+    def __enter__(self) -> View: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
 
 
 class Plain:
@@ -117,3 +138,24 @@ class Silent:
         """Say what a summary has that its source has not."""
         if self.progress.summary is not None:
             warn_unsupported(self.output, self.progress.summary)
+
+
+def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool = False) -> View:
+    """The view that fits. `raw` results are for programs: no line of them is folded."""
+    if quiet:
+        return Silent(output, document)
+    return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
+
+
+@contextmanager
+def fetching(output: Output, name: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A callback `progress(step, done, total)` in bytes. Nothing is shown until it is called."""
+    shown: list[View] = []
+    with ExitStack() as stack:
+
+        def progress(step: str, done: int, total: int) -> None:
+            if not shown:
+                shown.append(stack.enter_context(open_view(output, name, quiet=quiet)))
+            shown[0].add(Stage(step, done, total, "bytes"))
+
+        yield progress
