@@ -1,4 +1,4 @@
-"""`specextend compare FILE`: one document decoded plainly and accelerated, with the same model in the same process."""
+"""`specextend compare FILE`: plain and accelerated decoding of one document, with the same model in one process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def compare(
     timeout: options.Timeout = None,
     debug: options.Debug = False,
 ) -> None:
-    """Decode one document plainly and accelerated: speeds side by side, and whether the tokens are identical.
+    """Compare plain and accelerated decoding of one document: speed and tokens.
 
-    Every text is decoded both ways, in turns, until the speedup is known within a few percent, for two minutes at most
-    beyond the first pass over the document.
+    Both decode every text in turns, with the same model in the same process, until the speedup is known within a few
+    percent, or two minutes after the first pass over the document.
 
     Example:
       specextend compare report.pdf --max-tokens 200
@@ -65,7 +65,7 @@ def compare(
 
 
 def _compared(document: Document, options: Options, view: View) -> Comparison:
-    """The result; the view is shown how far the comparison is, not the runs that it consists of."""
+    """The result. The view shows the progress of the comparison, not of its single runs."""
     from specextend_cli.bench.comparison import Comparison, compare
     from specextend_cli.engine.events import Prefilling, Step
     from specextend_cli.summarize.events import Plan, Stage, Warned
@@ -79,5 +79,5 @@ def _compared(document: Document, options: Options, view: View) -> Comparison:
         if isinstance(event, (Stage, Plan, Warned)):
             view.add(event)
         elif stage is not None and isinstance(event, (Prefilling, Step)):
-            view.add(stage)  # time passes
+            view.add(stage)  # the clock moves on
     raise AssertionError("the comparison ended without a result")

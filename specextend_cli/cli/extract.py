@@ -1,4 +1,4 @@
-"""`specextend extract FILE`: exactly the text that the model would see, and what was done to get it."""
+"""`specextend extract FILE`: the text that the model reads, and the repairs made to it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def extract(
     file: options.File = None,
     output: options.OutputPath = None,
     json: options.Json = False,
-    diff: Annotated[bool, options.option("--diff", help="Print what cleaning changed, not the text.")] = False,
-    changes: Annotated[bool, options.option("--changes", help="List every repair on stderr.")] = False,
+    diff: Annotated[bool, options.option("--diff", "Print what cleaning changed, not the text.")] = False,
+    changes: Annotated[bool, options.option("--changes", "List every repair on stderr.")] = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
     reading: options.ReadOptions,
     debug: options.Debug = False,
 ) -> None:
-    """Print the text of a document as the model would see it; what was removed or joined is counted on stderr.
+    """Print a document's text as the model reads it; repairs are counted on stderr.
 
     Examples:
       specextend extract report.pdf --pages 1-3 | less
@@ -59,11 +59,11 @@ def extract(
     if changes:
         for edit in document.extraction.edits:
             terminal.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
-    terminal.note(_account(document))
+    terminal.note(_counts(document))
 
 
 def _text(document: Document, *, diff: bool, json: bool) -> str:
-    """What is written: the text, the changes, or all of it as JSON."""
+    """The output: the text, a diff of what cleaning changed, or everything as JSON."""
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import sanitize
@@ -93,7 +93,7 @@ def _record(document: Document) -> dict[str, object]:
     }
 
 
-def _account(document: Document) -> str:
+def _counts(document: Document) -> str:
     """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
     from specextend_cli.humanize import format_many, format_numbers
     from specextend_cli.ui.changes import account

@@ -21,7 +21,7 @@ _SHOWN = 3
 
 
 class Shard(NamedTuple):
-    """Share `number` of `of` equal ones, from 1."""
+    """Share `number` of `of` equal shares, counted from 1."""
 
     number: int
     of: int
@@ -30,9 +30,9 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.of}"
 
     def take(self, inputs: Sequence[Source]) -> list[Source]:
-        """Every input is in exactly one share, whatever order they are given in; none has two more than another."""
+        """The inputs of this share. Shares are disjoint in any order of arguments; sizes differ by one at most."""
         if any(source.path == STDIN for source in inputs):
-            raise UsageError("--shard takes files, not stdin", why="every share would need all of it")
+            raise UsageError("--shard takes files, not stdin", why="every share would read all of it")
         return sorted(inputs, key=lambda source: source.path)[self.number - 1 :: self.of]
 
 
@@ -43,7 +43,7 @@ def parse_shard(text: str | None) -> Shard | None:
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise UsageError(
-            f"--shard {text[:40]} is no share", why="it is i/N, from 1/N to N/N", fix="for example --shard 3/8"
+            f"--shard {text[:40]} is not a share", why="it is i/N, from 1/N to N/N", fix="for example --shard 3/8"
         )
     return Shard(int(found[1]), int(found[2]))
 
@@ -82,7 +82,7 @@ def sources(
         del found[path]
     if not found:
         raise InputError("there is no document", why="every file found is named as a result of an earlier run")
-    inputs = _told_apart([Source(path, within, options) for path, within in found.items()])
+    inputs = _with_distinct_names([Source(path, within, options) for path, within in found.items()])
     refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
     return inputs
 
@@ -137,10 +137,10 @@ def _lines(listed: str) -> list[str]:
 
 
 def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
-    """Which of `paths`, except those that were `named` themselves, are called as the result on another: a.pdf.txt.
+    """Those of `paths`, except the `named` ones, whose name is that of a result for another: a.pdf.txt for a.pdf.
 
-    In the directory `results`, where it is below another, the other need not be there any more. They are said on
-    stderr: summaries of an earlier run lie in a directory of documents, and are no documents of it.
+    Summaries of an earlier run may lie in the directory of their documents. In the directory `results` below another,
+    the document itself need not exist any more. What is left out is listed on stderr.
     """
     from specextend_cli.documents.find import NAMES
     from specextend_cli.documents.names import printable
@@ -165,8 +165,8 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     return found
 
 
-def _told_apart(found: Sequence[Source]) -> list[Source]:
-    """Files of one name are called by their paths below the innermost directory that has them all."""
+def _with_distinct_names(found: Sequence[Source]) -> list[Source]:
+    """Files with the same name are named by their paths below their innermost common directory."""
     folders: dict[str, list[Path]] = {}
     for source in found:
         if source.path != STDIN and not is_url(source.path):
@@ -186,7 +186,7 @@ def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
     from specextend_cli.documents.names import argument, printable
 
     if not url.lower().startswith(("http://", "https://")):
-        raise UsageError(f"{printable(url)} is no web address that can be fetched", why="only http and https are")
+        raise UsageError(f"{printable(url)} cannot be fetched", why="only http and https are")
     if offline:
         raise UsageError(f"{printable(url)} cannot be fetched offline", fix="leave --offline out, or give a file")
     if not allowed:
@@ -206,9 +206,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _paths(file: str) -> Iterator[tuple[str, str]]:
-    """The documents that an argument means: itself, those in a directory, or what a quoted pattern matches.
+    """The documents of an argument: a file, those in a directory, or the matches of a quoted pattern.
 
-    Each with its path in the directory that was named, if one was.
+    Each comes with its path below the directory that was named, else "".
     """
     path = Path(file)
     if file == STDIN or is_url(file):
@@ -218,11 +218,11 @@ def _paths(file: str) -> Iterator[tuple[str, str]]:
     elif glob.has_magic(file) and not path.exists():
         matches = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - patterns may be absolute
         if not matches:
-            raise InputError(f"nothing matches {file}", why="** stands for any directories, one below the other")
+            raise InputError(f"nothing matches {file}", why="** matches any number of directories")
         for match in map(Path, matches):
             if not match.is_dir():
                 yield str(match), ""
-            elif "**" not in file:  # there its files match too
+            elif "**" not in file:  # with ** its files match, too
                 yield from _in_directory(match)
     else:
         yield file, ""

@@ -87,9 +87,9 @@ def preset_names(incomplete: str) -> list[str]:
     return [name for name in preset_files() if name.startswith(incomplete)]
 
 
-def option(*names: str, help: str, panel: str | None = None, **settings: Any) -> Any:
-    """An option of a command; `panel` is its heading in `--help`, `Rare(panel)` for one that `--help-all` lists."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
+def option(names: str, help: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> Any:
+    """An option of a command. `panel` is its heading in `--help`; with `Rare(panel)`, only `--help-all` lists it."""
+    return typer.Option(*names.split(), help=help, metavar=metavar, rich_help_panel=panel, **settings)
 
 
 _DOCUMENT = "PDF, Word, EPUB, HTML, email, Markdown or text"
@@ -102,112 +102,69 @@ File: TypeAlias = Annotated[
 ]
 
 # Documents
-Pages: TypeAlias = Annotated[
-    str | None, option("--pages", help="Read only these pages (PDF, text).", metavar="3-10,20", panel=INPUT)
-]
+Pages: TypeAlias = Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20", INPUT)]
 PasswordFile: TypeAlias = Annotated[
     Path | None,
     option(
         "--password-file",
-        help="File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
-        metavar="PATH",
-        panel=Rare(INPUT),
+        "File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
+        "PATH",
+        Rare(INPUT),
     ),
 ]
-Ocr: TypeAlias = Annotated[
-    bool, option("--ocr", help="Recognize scanned pages and images (needs tesseract).", panel=INPUT)
-]
+Ocr: TypeAlias = Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).", panel=INPUT)]
 OcrLanguages: TypeAlias = Annotated[
-    str | None,
-    option(
-        "--ocr-lang",
-        help="Languages of the scans: eng, deu, eng+fra. Implies --ocr.",
-        metavar="NAMES",
-        panel=Rare(INPUT),
-    ),
+    str | None, option("--ocr-lang", "Languages of the scans: eng, deu, eng+fra. Implies --ocr.", "NAMES", Rare(INPUT))
 ]
 FullPage: TypeAlias = Annotated[
-    bool, option("--full-page", help="Read a whole web page, not only its article.", panel=Rare(INPUT))
+    bool, option("--full-page", "Read a whole web page, not only its article.", panel=Rare(INPUT))
 ]
-AllowUrl: TypeAlias = Annotated[
-    bool, option("--allow-url", help="Fetch documents given as http(s) addresses.", panel=INPUT)
-]
+AllowUrl: TypeAlias = Annotated[bool, option("--allow-url", "Fetch documents given as http(s) addresses.", panel=INPUT)]
 FilesFrom: TypeAlias = Annotated[
-    str | None,
-    option(
-        "--files-from", help="Also read the files listed in this file, one a line.", metavar="PATH", panel=Rare(INPUT)
-    ),
+    str | None, option("--files-from", "Also read the files listed in this file, one a line.", "PATH", Rare(INPUT))
 ]
 ShardOption: TypeAlias = Annotated[
-    str | None, option("--shard", help="Only this share of the inputs, 1/N to N/N.", metavar="i/N", panel=Rare(INPUT))
+    str | None, option("--shard", "Only this share of the inputs, 1/N to N/N.", "i/N", Rare(INPUT))
 ]
 Strict: TypeAlias = Annotated[
-    bool,
-    option("--strict", help="Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT)),
+    bool, option("--strict", "Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT))
 ]
 
 # Summary
 Length: TypeAlias = Annotated[
-    str | None,
-    option("--length", help="Number of words, or short, medium (default) or long.", metavar="WORDS"),
+    str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
-StyleOption: TypeAlias = Annotated[Style, option("--style", help=f"{one_of(Style)}.", metavar="NAME")]
+StyleOption: TypeAlias = Annotated[Style, option("--style", f"{one_of(Style)}.", "NAME")]
 ModeOption: TypeAlias = Annotated[
-    Mode | None,
-    option(
-        "--mode",
-        help="extractive (the document's sentences) or abstractive (the model's).",
-        metavar="NAME",
-    ),
+    Mode | None, option("--mode", "extractive (the document's sentences) or abstractive (the model's).", "NAME")
 ]
 Focus: TypeAlias = Annotated[
-    str | None, option("--focus", help="Question to concentrate on (needs a larger preset).", metavar="QUESTION")
+    str | None, option("--focus", "Question to concentrate on (needs a larger preset).", "QUESTION")
 ]
 Language: TypeAlias = Annotated[
     str | None,
-    option(
-        "--lang",
-        help="Language to write in (needs a larger preset). Default: the document's.",
-        metavar="NAME",
-        panel=STYLE,
-    ),
+    option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME", STYLE),
 ]
 Template: TypeAlias = Annotated[
     Path | None,
-    option(
-        "--template",
-        "-t",
-        help="Your own prompt for the summary; {document} stands for the text.",
-        metavar="FILE",
-        panel=STYLE,
-    ),
+    option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
 ]
 MaxTokens: TypeAlias = Annotated[
-    int | None, option("--max-tokens", help="Limit on the tokens of each text.", metavar="N", min=1, panel=Rare(STYLE))
+    int | None, option("--max-tokens", "Limit on the tokens of each text.", "N", Rare(STYLE), min=1)
 ]
 Temperature: TypeAlias = Annotated[
     float | None,
-    option(
-        "--temperature",
-        help="Sampling temperature; 0 is greedy.",
-        metavar="T",
-        min=0.0,
-        callback=finite,
-        panel=Rare(STYLE),
-    ),
+    option("--temperature", "Sampling temperature; 0 is greedy.", "T", Rare(STYLE), min=0.0, callback=finite),
 ]
-Seed: TypeAlias = Annotated[
-    int | None, option("--seed", help="Seed for sampling.", metavar="N", min=0, panel=Rare(STYLE))
-]
+Seed: TypeAlias = Annotated[int | None, option("--seed", "Seed for sampling.", "N", Rare(STYLE), min=0)]
 
 # Model and speed
 Model: TypeAlias = Annotated[
     str | None,
     option(
-        "--model",
-        "-m",
-        help="Preset name or .toml file.",
-        metavar="PRESET",
+        "--model -m",
+        "Preset name or .toml file.",
+        "PRESET",
         envvar="SPECEXTEND_MODEL",
         autocompletion=preset_names,
         show_default=False,
@@ -215,127 +172,83 @@ Model: TypeAlias = Annotated[
 ]
 Device: TypeAlias = Annotated[
     str,
-    option(
-        "--device",
-        help="auto, cpu, cuda, cuda:1 or mps.",
-        metavar="NAME",
-        envvar="SPECEXTEND_DEVICE",
-        callback=_device,
-        panel=MODEL,
-    ),
+    option("--device", "auto, cpu, cuda, cuda:1 or mps.", "NAME", MODEL, envvar="SPECEXTEND_DEVICE", callback=_device),
 ]
 DtypeOption: TypeAlias = Annotated[
-    Dtype,
-    option(
-        "--dtype", help=f"Number format: {one_of(Dtype)}.", metavar="NAME", envvar="SPECEXTEND_DTYPE", panel=Rare(MODEL)
-    ),
+    Dtype, option("--dtype", f"Number format: {one_of(Dtype)}.", "NAME", Rare(MODEL), envvar="SPECEXTEND_DTYPE")
 ]
 Offline: TypeAlias = Annotated[
     bool,
     option(
         "--offline",
-        help="Use only what is on disk.",
+        "Use only what is on disk.",
+        panel=MODEL,
         envvar=["SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"],
         show_envvar=False,
-        panel=MODEL,
     ),
 ]
-DraftOption: TypeAlias = Annotated[
-    Draft | None, option("--draft", help=f"Drafter: {one_of(Draft)}.", metavar="NAME", panel=SPEED)
-]
+DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {one_of(Draft)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
-    Path | None,
-    option("--draft-head", help="Draft with this EAGLE head and n-grams.", metavar="DIR", panel=Rare(SPEED)),
+    Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
 DraftAttention: TypeAlias = Annotated[
-    Policy | None,
-    option(
-        "--draft-attention",
-        help=f"What the drafter attends to: {one_of(Policy)}.",
-        metavar="NAME",
-        panel=Rare(SPEED),
-    ),
+    Policy | None, option("--draft-attention", f"What the drafter attends to: {one_of(Policy)}.", "NAME", Rare(SPEED))
 ]
-NoSpec: TypeAlias = Annotated[bool, option("--no-spec", help="Plain decoding, without a drafter.", panel=SPEED)]
+NoSpec: TypeAlias = Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)]
 Compile: TypeAlias = Annotated[
     bool,
     option(
         "--compile/--no-compile",
-        help="On CPUs, compile kernels and layers once, which takes a minute or two.",
-        envvar="SPECEXTEND_COMPILE",
+        "On CPUs, compile kernels and layers once, which takes a minute or two.",
         panel=Rare(SPEED),
+        envvar="SPECEXTEND_COMPILE",
     ),
 ]
 Batch: TypeAlias = Annotated[
     int | None,
     option(
         "--batch",
-        help="Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
-        metavar="N",
+        "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
+        "N",
+        Rare(SPEED),
         min=1,
-        panel=Rare(SPEED),
     ),
 ]
 RayOption: TypeAlias = Annotated[
     str | None,
-    option(
-        "--ray",
-        help="Use the workers of this Ray cluster; local: start one on this machine.",
-        metavar="ADDRESS",
-        panel=Rare(SPEED),
-    ),
+    option("--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS", Rare(SPEED)),
 ]
 Workers: TypeAlias = Annotated[
     int | None,
-    option(
-        "--workers",
-        help="Workers for --ray. Default: one per GPU, or per four cores.",
-        metavar="N",
-        min=1,
-        panel=Rare(SPEED),
-    ),
+    option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", Rare(SPEED), min=1),
 ]
 Timeout: TypeAlias = Annotated[
     float | None,
-    option(
-        "--timeout",
-        help="Stop after this time (exit code 124).",
-        metavar="SECONDS",
-        min=0.001,
-        callback=_not_nan,
-        panel=SPEED,
-    ),
+    option("--timeout", "Stop after this time (exit code 124).", "SECONDS", SPEED, min=0.001, callback=_not_nan),
 ]
 NoCache: TypeAlias = Annotated[
-    bool, option("--no-cache", help="Neither reuse nor store chunk summaries of earlier runs.", panel=Rare(SPEED))
+    bool, option("--no-cache", "Neither reuse nor store chunk summaries of earlier runs.", panel=Rare(SPEED))
 ]
 
 # Output
-Cite: TypeAlias = Annotated[bool, option("--cite", help="Add source pages to each sentence: [p. 3, 7].")]
+Cite: TypeAlias = Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")]
 FlagUnsupported: TypeAlias = Annotated[
-    bool, option("--flag-unsupported", help="Mark numbers, dates and names that the source lacks: [?].")
+    bool, option("--flag-unsupported", "Mark numbers, dates and names that the source lacks: [?].")
 ]
 OutputPath: TypeAlias = Annotated[
     str | None,
-    option(
-        "--output",
-        "-o",
-        help="Write to this file, or for several inputs to this directory.",
-        metavar="PATH",
-        callback=_not_empty,
-    ),
+    option("--output -o", "Write to this file, or for several inputs to this directory.", "PATH", callback=_not_empty),
 ]
 FormatOption: TypeAlias = Annotated[
-    Format | None,
-    option("--format", "-f", help=f"{one_of(Format)}. Default: by the output's name, else text.", metavar="NAME"),
+    Format | None, option("--format -f", f"{one_of(Format)}. Default: by the output's name, else text.", "NAME")
 ]
-Json: TypeAlias = Annotated[bool, option("--json", help="Print JSON.")]
-Force: TypeAlias = Annotated[bool, option("--force", help="Overwrite existing results.")]
-DryRun: TypeAlias = Annotated[bool, option("--dry-run", "-n", help="Show the plan without loading a model.")]
-Quiet: TypeAlias = Annotated[bool, option("--quiet", "-q", help="Show no progress and no statistics.")]
-Verbose: TypeAlias = Annotated[bool, option("--verbose", "-v", help="Show more statistics at the end.")]
+Json: TypeAlias = Annotated[bool, option("--json", "Print JSON.")]
+Force: TypeAlias = Annotated[bool, option("--force", "Overwrite existing results.")]
+DryRun: TypeAlias = Annotated[bool, option("--dry-run -n", "Show the plan without loading a model.")]
+Quiet: TypeAlias = Annotated[bool, option("--quiet -q", "Show no progress and no statistics.")]
+Verbose: TypeAlias = Annotated[bool, option("--verbose -v", "Show more statistics at the end.")]
 Debug: TypeAlias = Annotated[
-    bool, option("--debug", help="Show tracebacks instead of short errors.", panel=Rare(DIAGNOSTICS))
+    bool, option("--debug", "Show tracebacks instead of short errors.", panel=Rare(DIAGNOSTICS))
 ]
 
 

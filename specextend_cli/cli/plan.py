@@ -31,7 +31,7 @@ def plan(
     offline: options.Offline = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show pages, tokens, prompts, levels, time and memory of a summary, without loading a model.
+    """Show size, prompts, time and memory of a summary without loading a model.
 
     The time is for reading and writing, estimated from the preset's earlier runs. It excludes loading and ignores
     stored chunk summaries.
@@ -69,7 +69,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
 
 
 def _needed_memory(output: Output, preset: Preset) -> int | None:
-    """Bytes, where they are known. Warns where this machine has no room for them."""
+    """Bytes that the preset needs, None if unknown. Warns if this machine has less."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, estimate, fits
 
@@ -77,5 +77,7 @@ def _needed_memory(output: Output, preset: Preset) -> int | None:
     if need is None:
         return None
     if fits(preset, memory) is False:
-        output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory, there are {format_bytes(memory)}")
+        output.warn(
+            f"{preset.name} needs about {format_bytes(need.total)} of memory; this machine has {format_bytes(memory)}"
+        )
     return need.total

@@ -1,4 +1,4 @@
-"""`specextend summarize FILES…`: read, summarize, write; go on after a failure and say at the end what failed."""
+"""`specextend summarize FILES…`: read, summarize and write each document; failures are listed at the end."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def summarize(
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the command: the same summarizer over all inputs."""
+    """One run of the command: one summarizer for all inputs."""
 
     output: Output
     summarizer: Summarizer
@@ -139,7 +139,7 @@ class Job:
     many: bool
 
     def run(self, inputs: Sequence[Source]) -> None:
-        """Summarize every input. One failing alone raises its own error; several inputs raise PartialError."""
+        """Summarize every input. The error of a single input is raised; failures of several become a PartialError."""
         if not self.many:
             self._one(inputs[0], inputs[0].name)
             return
@@ -151,7 +151,7 @@ class Job:
         self._report(failures, len(inputs))
 
     def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
-        """The same over the workers of a Ray cluster."""
+        """Summarize every input with the workers of a Ray cluster."""
         from specextend_cli.cli import ray_pool
 
         if not inputs:
@@ -172,13 +172,13 @@ class Job:
         self._report(failures, len(inputs))
 
     def _attempt(self, source: Source, title: str) -> SpecextendError | None:
-        """One of several inputs: its failure is a result, a defect's too. What would fail for all of them is not."""
+        """Summarize one of several inputs; returns its error. Errors that concern all inputs are raised."""
         try:
             self._one(source, title, heading=source.name)
         except (signals.DeadlineError, ModelError, OSError):
             raise
         except SpecextendError as error:
-            return _alone(error)
+            return _without_frames(error)
         except Exception as error:
             return SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}")
         return None
@@ -232,7 +232,7 @@ class Job:
         return f"{progress.saved}/{chunks} chunks saved; run again to continue"
 
     def _report(self, failures: Sequence[tuple[Source, SpecextendError]], total: int) -> None:
-        """Say what failed of `total` documents; PartialError where anything did."""
+        """List the failures among `total` documents and raise PartialError if there are any."""
         if not failures:
             return
         from specextend_cli.ui.tables import failure_table
@@ -240,17 +240,17 @@ class Job:
         self.output.note_table(failure_table([(source.name, error) for source, error in failures]))
         raise PartialError(
             f"{len(failures)} of {total} documents failed",
-            fix=f"for more about one of them: specextend extract {shlex.quote(failures[0][0].path)}",
+            fix=f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}",
         )
 
 
-def _alone(error: SpecextendError) -> SpecextendError:
-    """An error without the frames it passed: they would keep its document in memory to the end of the batch."""
+def _without_frames(error: SpecextendError) -> SpecextendError:
+    """An error without traceback and context, which would keep its document in memory until the end."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
 def _format(format: Format | None, json: bool, output: str | None) -> str:
-    """`--format`, else what the output's name says, else text."""
+    """The format by `--format` or `--json`, else by the suffix of the output, else text."""
     by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
     return options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")

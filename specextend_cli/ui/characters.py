@@ -16,14 +16,14 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 BINS = 6
 
 PLAIN = dict(
-    zip("▁▂▃▄▅▆▇█━─│╭╮╰╯┌┐└┘├┤╴╶╸╺·×…–—✓✗→", "_.:-=+*#=-|++++++++||-----x.--+x>", strict=True)  # one cell for one
+    zip("▁▂▃▄▅▆▇█━─│╭╮╰╯┌┐└┘├┤╴╶╸╺·×…–—✓✗→", "_.:-=+*#=-|++++++++||-----x.--+x>", strict=True)  # one cell each
 )
 LACKING, BOTH = "specextend.lacking", "specextend.both"
-"""Error handlers: for an encoding that has not all characters, and for ASCII where only what is drawn has to change."""
+"""Error handlers: LACKING for encodings that lack characters; BOTH for ASCII locales, where only drawings change."""
 
 
 def fit(stream: TextIO, *, drawn: bool) -> TextIO:
-    """`stream`, on which a character that its encoding or, for what is `drawn`, its locale lacks is never fatal."""
+    """`stream`, made to replace characters that its encoding lacks or, if it is `drawn` on, its locale."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is None:
         return stream
@@ -35,7 +35,7 @@ def fit(stream: TextIO, *, drawn: bool) -> TextIO:
 
 
 def _ascii_locale() -> bool:
-    """Whether the user chose a locale that has ASCII alone. One that is not installed was no such choice."""
+    """Whether the user chose an ASCII locale. A locale that is not installed does not count."""
     chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     if chosen not in ("C", "POSIX"):
         return False
@@ -46,14 +46,14 @@ def _ascii_locale() -> bool:
 
 
 def _lacking(error: UnicodeError) -> tuple[str, int]:
-    """What is drawn becomes something like it, everything else a question mark."""
+    """Replace drawing characters by similar ones, others by a question mark."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(PLAIN.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
 def _both(error: UnicodeError) -> tuple[bytes, int]:
-    """What is drawn becomes something like it; names and words stay what they are, in UTF-8."""
+    """Replace drawing characters by similar ones; others stay, in UTF-8."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = "".join(PLAIN.get(one, one) for one in error.object[error.start : error.end])
@@ -75,7 +75,7 @@ def histogram(lengths: Mapping[int, int]) -> list[tuple[str, float]]:
 
 
 def density(spans: Sequence[tuple[int, int]], length: int, cells: int) -> list[float]:
-    """How much of each of `cells` equal parts of `length` positions the sorted half-open `spans` cover, 0 to 1."""
+    """The share, 0 to 1, of each of `cells` equal parts of `length` positions that the half-open `spans` cover."""
     covered = [0.0] * cells
     if not length:
         return covered

@@ -23,24 +23,24 @@ _MODES: dict[str | None, str] = {
 
 
 def format_event(event: Event, document: str = "") -> str:
-    """One event as one line: `{"event": "step", "document": ..., ...}`; the last one carries the whole result."""
+    """One event as one line: `{"event": "step", "document": ..., ...}`; the last one has the whole result."""
     values = summary_record(event.summary) if isinstance(event, Summarized) else _record(event)
     head = {"event": type(event).__name__.lower(), **({"document": document} if document else {})}
-    return _inert(json.dumps({**head, **named(values, document)}, ensure_ascii=False))
+    return _escape_controls(json.dumps({**head, **named(values, document)}, ensure_ascii=False))
 
 
 def named(record: dict[str, Any], document: str) -> dict[str, Any]:
-    """A record under the name that tells its document from others of the command, which may be longer than its own."""
+    """`record` with the name of its document in this command, which may include directories."""
     return {**record, "document": document} if document else record
 
 
 def format_json(value: Any) -> str:
-    """Any of the records below, for reading."""
-    return _inert(json.dumps(value, ensure_ascii=False, indent=2))
+    """A record as indented JSON."""
+    return _escape_controls(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def summary_record(summary: Summary) -> dict[str, Any]:
-    """The result for one document: its text, and everything needed to judge it."""
+    """The result for one document."""
     return {
         "document": summary.document,
         "text": summary.text,
@@ -65,12 +65,12 @@ def summary_record(summary: Summary) -> dict[str, Any]:
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
-    """What will be done to one document."""
+    """The plan for one document."""
     return _record(plan)
 
 
 def statistics(meter: Meter) -> dict[str, Any]:
-    """A run's figures. Accepted length counts the bonus token: plain decoding has 1.0. Null: not measured."""
+    """Statistics of a run; null: not measured. Accepted length counts the bonus token: plain decoding has 1.0."""
     return {
         "prompt_tokens": meter.prompt_tokens,
         "prefill_seconds": round(meter.prefill_seconds, 3),
@@ -91,8 +91,8 @@ def statistics(meter: Meter) -> dict[str, Any]:
     }
 
 
-def _inert(text: str) -> str:
-    """JSON escapes the C0 controls by itself; the C1 ones mean something to terminals too."""
+def _escape_controls(text: str) -> str:
+    """Escape C1 control characters, which terminals interpret and `json` does not escape."""
     return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})
 
 

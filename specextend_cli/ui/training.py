@@ -1,4 +1,4 @@
-"""Training as it goes: one bar on a terminal, plain lines elsewhere; every validation stays readable."""
+"""Progress of training: a bar on a terminal, lines elsewhere; every validation is a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVERY = 10.0  # seconds between two plain lines
 
 
 class TrainingView:
-    """A context manager; feed it events."""
+    """Shows the events of a training run; a context manager."""
 
     def __init__(self, output: Output, *, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self.output = output

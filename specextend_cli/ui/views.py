@@ -30,15 +30,15 @@ EVERY = 10.0
 
 
 class View(Protocol):
-    """Consumes a document's events and shows them on stderr; `write` takes what belongs on stdout."""
+    """Shows the events of a document on stderr; `write` takes the text for stdout."""
 
     progress: Progress
 
     def add(self, event: Event) -> None:
-        """Take one event in."""
+        """Take one event."""
 
     def write(self, text: str) -> None:
-        """Put text of the result on stdout, in accord with whatever else the terminal shows."""
+        """Write text of the result to stdout without disturbing what the terminal shows."""
 
     def __enter__(self) -> View: ...
 
@@ -48,18 +48,18 @@ class View(Protocol):
 
 
 class Plain:
-    """Consumes events; writes a line to stderr where something new begins."""
+    """Writes a line to stderr when a stage begins, and a status every ten seconds."""
 
     def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.output = output
         self.progress = Progress(document, clock)
         self._clock = clock
-        self._spoke = clock()
+        self._last_line = clock()
         self._stage = ""
-        self._in_the_way = False
+        self._text_shown = False
 
     def add(self, event: Event) -> None:
-        """Take one event in; say so if it is a landmark, or if there was silence for a while."""
+        """Take one event; write a line if a stage begins or the last line is ten seconds old."""
         self.progress.add(event)
         match event:
             case Warned():
@@ -68,23 +68,23 @@ class Plain:
                 size = [format_many(event.pages, event.unit), format_many(event.tokens, "token")]
                 if len(event.chunks) > 1:
                     size.append(format_many(len(event.chunks), "chunk"))
-                self._say(f"{self.progress.document}: {', '.join(size)}")
+                self._write_line(f"{self.progress.document}: {', '.join(size)}")
             case Stage() if event.name != self._stage:
                 self._stage = event.name
-                self._say(event.name)
+                self._write_line(event.name)
             case Level():
                 left = format_left(self.progress) if event.reused < event.prompts else ""
-                self._say(" · ".join(filter(None, (format_level(event), left))))
+                self._write_line(" · ".join(filter(None, (format_level(event), left))))
             case Retried():
-                self._say(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
-            case Stage() | Prefilling() | Step() if self._clock() - self._spoke >= EVERY and not self._in_the_way:
-                self._say(self._status())
+                self._write_line(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
+            case Stage() | Prefilling() | Step() if self._clock() - self._last_line >= EVERY and not self._text_shown:
+                self._write_line(self._status())
             case _:
                 pass
 
     def write(self, text: str) -> None:
-        """Put text of the result on stdout. Once it appears on the same terminal, a status would cut it in two."""
-        self._in_the_way = self.output.shared
+        """Write text of the result to stdout. On a shared terminal no status follows, which would interrupt it."""
+        self._text_shown = self.output.shared
         self.output.write(text)
 
     def __enter__(self) -> Plain:
@@ -95,7 +95,7 @@ class Plain:
     ) -> None:
         if self.progress.summary is not None:
             warn_unsupported(self.output, self.progress.summary)
-            self._say(f"done · {format_done(self.progress.summary, self.progress.read)}")
+            self._write_line(f"done · {format_done(self.progress.summary, self.progress.read)}")
 
     def _status(self) -> str:
         progress = self.progress
@@ -104,29 +104,29 @@ class Plain:
         share = progress.estimate.share
         done = "" if share is None else format_percent(share)
         task = " ".join(format_task(progress)).strip()
-        told = (done, format_left(progress), task, format_doing(progress), *format_speed(progress.meter))
-        return " · ".join(filter(None, told))
+        pieces = (done, format_left(progress), task, format_doing(progress), *format_speed(progress.meter))
+        return " · ".join(filter(None, pieces))
 
-    def _say(self, line: str) -> None:
-        self._spoke = self._clock()
+    def _write_line(self, line: str) -> None:
+        self._last_line = self._clock()
         self.output.note(line)
 
 
 class Silent:
-    """Consumes events and keeps quiet, warnings excepted: nobody asks not to be warned."""
+    """Shows only warnings, for `--quiet`."""
 
     def __init__(self, output: Output, document: str) -> None:
         self.output = output
         self.progress = Progress(document)
 
     def add(self, event: Event) -> None:
-        """Take one event in."""
+        """Take one event."""
         self.progress.add(event)
         if isinstance(event, Warned):
             self.output.warn(event.message)
 
     def write(self, text: str) -> None:
-        """Put text of the result on stdout."""
+        """Write text of the result to stdout."""
         self.output.write(text)
 
     def __enter__(self) -> Silent:
@@ -135,13 +135,13 @@ class Silent:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Say what a summary has that its source has not."""
+        """Warn of facts that the source lacks."""
         if self.progress.summary is not None:
             warn_unsupported(self.output, self.progress.summary)
 
 
 def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool = False) -> View:
-    """The view that fits. `raw` results are for programs: no line of them is folded."""
+    """The view for this output. `raw` results are for programs and are not wrapped."""
     if quiet:
         return Silent(output, document)
     return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
@@ -149,7 +149,7 @@ def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool =
 
 @contextmanager
 def fetching(output: Output, name: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A callback `progress(step, done, total)` in bytes. Nothing is shown until it is called."""
+    """A callback `progress(step, done, total)` in bytes for downloads. Nothing is shown before its first call."""
     shown: list[View] = []
     with ExitStack() as stack:
 
