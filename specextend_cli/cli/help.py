@@ -53,9 +53,8 @@ class Group(TyperGroup):
 
 
 def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None:
-    from specextend_cli.ui.characters import fit
+    from specextend_cli.ui.characters import encodable
 
-    fit(sys.stdout, drawn=False)
     params: list[Any] = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
     arguments = [param for param in params if param.param_type_name == "argument"]
     options = [param for param in params if param.param_type_name == "option"]
@@ -74,6 +73,7 @@ def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None
         _section(title, [(_names(one), _about(one)) for one in shown if _panel(one) == title], formatter)
     if hidden := len(options) - len(shown):
         formatter.write(f"\n{hidden} more option{'s' * (hidden > 1)}: {ctx.command_path} --help-all\n")
+    formatter.buffer[:] = [encodable(formatter.getvalue(), sys.stdout)]  # the parser would print UTF-8 on any stream
 
 
 def _describe(help: str, formatter: Any) -> None:

@@ -34,6 +34,12 @@ def fit(stream: TextIO, *, drawn: bool) -> TextIO:
     return stream
 
 
+def encodable(text: str, stream: TextIO) -> str:
+    """`text` with replacements for the characters that the encoding of `stream` lacks."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, LACKING).decode(encoding)
+
+
 def _ascii_locale() -> bool:
     """Whether the user chose an ASCII locale. A locale that is not installed does not count."""
     chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
