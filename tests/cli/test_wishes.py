@@ -33,6 +33,7 @@ def test_they_arrive(cli, source, tmp_path):
         "language": "French",
         "template": mine.read_text(),
         "sentences": "written",
+        "mode": "abstractive",
     }
     assert all(line.startswith("- ") for line in record["text"].splitlines())
     assert json.loads(cli("summarize", source, "--json", "-q", "--length", 20).stdout)["request"]["length"] == 20
