@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from specextend_cli import Options, Summarizer, read
-from specextend_cli.ui.dashboard import Dashboard
-from specextend_cli.ui.memory import memory
+from specextend_cli.ui.dashboard import Dashboard, memory
 from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent

@@ -1,11 +1,11 @@
-"""specextend: summaries of long documents on your own machine, decoded by SpecExtend.
+"""specextend: summaries of long documents on your own machine, with SpecExtend speculative decoding.
 
     from specextend_cli import Options, Summarizer
 
     with Summarizer(Options(style="bullets")) as summarizer:
         print(summarizer.summarize("report.pdf").text)
 
-The names below are the library: docs/library.md. Each is imported when it is first used, and torch by none of them.
+The names below are the library, documented in docs/library.md. Each is imported on first use; none imports torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong, said once: what happened, why, what to do, and the exit code it ends with."""
+"""Errors, each with what happened, why, what to do, and its exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 
 class SpecextendError(Exception):
-    """An error with a name: `what` happened, `why`, and what to `fix`. Raised anywhere, rendered once, in `cli`."""
+    """`what` happened, `why`, and how to `fix` it. Raised anywhere; `cli.main` prints it."""
 
     exit = Exit.INTERNAL
 
@@ -34,7 +34,7 @@ class SpecextendError(Exception):
 
 
 class UsageError(SpecextendError):
-    """The command line, the configuration or a preset says something that cannot be done."""
+    """The command line, the configuration or a preset asks for something impossible."""
 
     exit = Exit.USAGE
 
@@ -52,12 +52,12 @@ class ModelError(SpecextendError):
 
 
 class FitError(SpecextendError):
-    """The job does not fit: context, memory, disk, or what `--strict` demands."""
+    """The job does not fit into the context, memory or disk, or violates `--strict`."""
 
     exit = Exit.FIT
 
 
 class PartialError(SpecextendError):
-    """Some of the work was done and some could not be."""
+    """Some of the work failed."""
 
     exit = Exit.PARTIAL

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers formatted for people."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_clock(seconds: float) -> str:
-    """Elapsed time in a fixed shape that does not jitter: 75 -> "1:15"."""
+    """Elapsed time in a fixed format, for a display that is updated: 75 -> "1:15"."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def format_bytes(number: float) -> str:
-    """1_300_000_000 -> "1.3 GB" (decimal units, as disks and downloads are sold)."""
+    """1_300_000_000 -> "1.3 GB" (decimal units)."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= size:
             value = number / size
@@ -40,24 +40,24 @@ def format_bytes(number: float) -> str:
 
 
 def format_amount(number: float, unit: str) -> str:
-    """A quantity in its own unit; bytes are scaled."""
+    """A number with its unit; bytes are scaled."""
     return format_bytes(number) if unit == "bytes" else f"{format_count(number)} {unit}".rstrip()
 
 
 def format_percent(share: float) -> str:
-    """0.814 -> "81%"; "100%" and "0%" mean exactly that."""
+    """0.814 -> "81%"; "100%" and "0%" are exact."""
     if 0 < share < 1:
         return f"{min(max(round(share * 100), 1), 99)}%"
     return f"{share * 100:.0f}%"
 
 
 def format_speedup(speedup: float) -> str:
-    """1.92 -> "1.9×", 0.97 -> "0.97×": near one, the second digit is the one that matters."""
+    """1.92 -> "1.9×", 0.97 -> "0.97×": near one, the second digit matters."""
     return f"{speedup:.2f}×" if speedup < 1.095 else f"{speedup:.1f}×"
 
 
 def is_slower(speedup: float) -> bool:
-    """Whether plain decoding would have been faster, by more than the clock's noise."""
+    """Whether plain decoding is faster by more than timing noise."""
     return speedup < 0.97
 
 

@@ -1,1 +1,1 @@
-"""The command line: one module a command, each of which parses, calls and renders."""
+"""The command line: each module parses the options of a command, calls the library and prints the result."""

@@ -34,11 +34,11 @@ def bench(
     seed: options.Seed = None,
     model: options.Model = None,
     device: options.Device = "auto",
-    dtype: options.DtypeOption = options.Dtype.auto,
+    dtype: options.DtypeOption = "auto",
     offline: options.Offline = False,
     draft: options.DraftOption = None,
     compile: options.Compile = True,
-    head: options.HeadOption = None,
+    head: options.DraftHead = None,
     timeout: options.Timeout = None,
     report: own.Report = None,
     compare: own.Compare = None,
@@ -129,7 +129,7 @@ def bench(
         )
     )
     old = None if compare is None else bench_verdict.read(compare)
-    if draft is options.Draft.none:
+    if draft == "none":
         raise UsageError("--draft none leaves nothing to measure", fix="--methods plain measures plain decoding alone")
     if tune is not None:
         events = session.tune(settings, explain=explain)

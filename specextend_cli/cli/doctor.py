@@ -1,4 +1,4 @@
-"""`specextend doctor`: what this machine has, what is missing, what that costs, and the one command to begin with."""
+"""`specextend doctor`: what this machine has and lacks, and the first command to run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
-    """Check this machine; ends with a block to paste into a report.
+    """Check this machine and print a report to paste into an issue.
 
-    Says what everything that is missing costs, and the one command to begin with. Exit code 4: something is missing
-    without which no model can be run.
+    Each finding says what a missing part costs; the last line is the first command to run. Exit code 4 means that no
+    model can be run.
 
     Example:
       specextend doctor
@@ -25,9 +25,8 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
     from rich.text import Text
 
     from specextend_cli.cli.doctor_checks import examine
-    from specextend_cli.ui.colours import GOOD, QUIET
     from specextend_cli.ui.jsonl import format_json
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.streams import GOOD, QUIET, Output
     from specextend_cli.ui.tables import format_checks, worst
 
     output = Output()
@@ -38,7 +37,7 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
         output.show(format_checks(checks))
         mend = worst(checks)
         output.show("")
-        said = Text("nothing that is needed is missing", style=GOOD)
+        said = Text("everything required is installed", style=GOOD)
         output.show(Text.assemble(("try:   ", "bold"), mend.fix) if mend else said)
         output.show(Text("\nto paste into a report:\n", style=QUIET))
         output.write(format_report(checks) + "\n")
@@ -47,5 +46,5 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
 
 
 def format_report(checks: list[Check]) -> str:
-    """The findings as a fenced block without colours, for an issue."""
+    """The findings as a fenced block without colours."""
     return "\n".join(("```", *(f"{check.name}: {check}" for check in checks), "```"))

@@ -1,4 +1,4 @@
-"""What `doctor` looks at. All of it is cheap: no model is loaded, and torch is not imported."""
+"""The checks of `doctor`. They are cheap: no model is loaded and torch is not imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specextend_cli.ui.tables import Check
 NEED_DISK = 1 << 30
 NEED_MEMORY = 2 << 30
 FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-"""PyTorch's build for processors: a tenth of the one with CUDA that the package index has for Linux."""
+"""PyTorch's CPU build, a tenth of the size of the CUDA build on PyPI."""
 _PROGRAM = "#include <cmath>\n#include <omp.h>\nint main() { return omp_get_max_threads() < 0; }\n"
 _INSTRUCTIONS = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}  # as engine/native/library.py
 _OFFLINE, _NO = ("SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"), ("", "0", "false", "no", "off")
@@ -27,7 +27,7 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 
 def examine(output: Output) -> Iterator[Check]:
-    """Every finding, in the order in which they are shown."""
+    """Every finding, in display order."""
     gpu = _gpu()
     yield from _software(gpu)
     if not gpu:
@@ -66,12 +66,14 @@ def _torch(gpu: str | None) -> Check:
     cuda = _built_for_cuda()
     if cuda and gpu is None:
         fix = f"{FOR_PROCESSORS} --force-reinstall"
-        return Check("torch", f"{version}, for CUDA {cuda}", "poor", fix, "gigabytes that are of no use without a GPU")
+        return Check(
+            "torch", f"{version}, for CUDA {cuda}", "poor", fix, "it takes gigabytes that are useless without a GPU"
+        )
     return Check("torch", version)
 
 
 def _built_for_cuda() -> str | None:
-    """The version of CUDA that torch was built for, by its own file, which is not run."""
+    """The CUDA version that torch was built for, read from its version file without importing it."""
     try:
         path = Path(str(metadata.distribution("torch").locate_file("torch/version.py")))
         found = re.search(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", path.read_text(encoding="utf-8"), re.MULTILINE)
@@ -84,11 +86,11 @@ def _pip() -> Check:
     version = _version("pip")
     if version:
         return Check("pip", version)
-    return Check("pip", "not installed", cost="models are fetched without it, and not by its mirrors and proxies")
+    return Check("pip", "not installed", cost="models are fetched without pip's mirrors and proxies")
 
 
 def _gpu_check(gpu: str | None) -> Check:
-    slow = "models run on the processor, where only the smallest presets are quick"
+    slow = "models run on the CPU, where only the smallest presets are fast"
     if gpu and not gpu.startswith("Apple") and _version("torch") and _built_for_cuda() is None:
         fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
         return Check("gpu", gpu, "poor", fix, "torch is built without CUDA, and cannot use it")
@@ -101,8 +103,8 @@ def _gpu_check(gpu: str | None) -> Check:
 
 
 def _processor() -> Iterator[Check]:
-    """What makes decoding quick where there is no GPU."""
-    lacks = "our own kernels do not run; decoding takes more than twice as long"
+    """What makes decoding fast without a GPU."""
+    lacks = "the native kernels do not run; decoding takes more than twice as long"
     if platform.machine() in ("x86_64", "AMD64"):
         has = _instructions() >= _INSTRUCTIONS
         yield (
@@ -114,7 +116,7 @@ def _processor() -> Iterator[Check]:
 
 
 def _compiled_code() -> Check | None:
-    """Where it is kept, if it is not loaded from there."""
+    """The directory of compiled code, if it is not trusted to load from."""
     from specextend_cli.engine.private_files import UntrustedError, make_private
     from specextend_cli.models.store import cache_root
 
@@ -125,7 +127,7 @@ def _compiled_code() -> Check | None:
     except UntrustedError as error:
         why, _, fix = str(error).rpartition("; ")
         return Check("compiled code", why, "poor", fix, "decoding takes more than twice as long")
-    except OSError:  # said of the cache itself
+    except OSError:  # the check of the cache reports it
         return None
     return None
 
@@ -139,7 +141,7 @@ def _instructions() -> set[str]:
 
 
 def _compiler() -> Check:
-    """The compiler that torch would take, tried on a small program."""
+    """The C++ compiler that torch would use, tried on a small program."""
     fix = "sudo apt install g++ (macOS: xcode-select --install)"
     cost = "nothing is compiled for this machine; decoding takes more than twice as long"
     name = os.environ.get("CXX") or ("clang++" if platform.system() == "Darwin" else "g++")
@@ -152,7 +154,7 @@ def _compiler() -> Check:
 
 
 def _why_not(compiler: str) -> str | None:
-    """What a compiler says of the small program, in a line; None where it compiles."""
+    """The first line of the compiler's error; None if the program compiles."""
     flags = ["-std=c++20", "-fsyntax-only", *(["-fopenmp"] if platform.system() == "Linux" else [])]
     program = _PROGRAM if platform.system() == "Linux" else "#include <cmath>\nint main() { return 0; }\n"
     try:
@@ -210,14 +212,14 @@ def _models() -> Iterator[Check]:
         yield Check("model", f"{DEFAULT} is on disk")
     elif said := [name for name in _OFFLINE if os.environ.get(name, "").lower() not in _NO]:
         fix = f"env {' '.join(f'-u {name}' for name in said)} {fetch}"
-        yield Check("model", f"{DEFAULT} is not here", "bad", fix, f"{' and '.join(said)} forbids to fetch it")
+        yield Check("model", f"{DEFAULT} is not here", "bad", fix, f"{' and '.join(said)} forbids downloading it")
     else:
-        yield Check("model", f"{DEFAULT} is not here", "poor", fetch, "the first summary fetches 93 MB")
+        yield Check("model", f"{DEFAULT} is not here", "poor", fetch, "the first summary downloads 93 MB")
     yield _presets()
 
 
 def _cache(present: bool) -> Check:
-    """Where models, notes and compiled code are kept: without a `present` model there must be room for it."""
+    """The cache directory. If the default model is not `present`, there must be room for it."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.store import cache_root
 
@@ -227,16 +229,16 @@ def _cache(present: bool) -> Check:
     value, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
     state: Literal["poor", "bad"] = "poor" if present else "bad"
     if not os.access(existing, os.W_OK | os.X_OK):
-        lost = "notes, runs and compiled code are not kept" if present else "no model can be stored"
+        lost = "chunk summaries, runs and compiled code are not kept" if present else "no model can be stored"
         return Check("cache", f"{value}, which cannot be written to", state, fix, lost)
     if free < NEED_DISK:
-        lost = "notes, runs and compiled code may not be kept" if present else "the model does not fit"
+        lost = "chunk summaries, runs and compiled code may not be kept" if present else "the model does not fit"
         return Check("cache", value, state, fix, lost)
     return Check("cache", value)
 
 
 def _presets() -> Check:
-    """Whether all presets can be read, and which of them this machine has room for."""
+    """Whether all presets can be read, and how many fit into memory."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, fits
     from specextend_cli.models.presets import list_presets
@@ -264,7 +266,7 @@ def _version(package: str) -> str | None:
 
 
 def _gpu() -> str | None:
-    """The GPUs' names by their driver's own tool; None where there is neither."""
+    """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
@@ -277,7 +279,7 @@ def _gpu() -> str | None:
 
 
 def _has_nvidia() -> bool:
-    """Whether a display adapter of NVIDIA's is on the bus, driver or not."""
+    """Whether an NVIDIA display adapter is on the PCI bus, with or without a driver."""
     for device in Path("/sys/bus/pci/devices").glob("*"):
         try:
             vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))

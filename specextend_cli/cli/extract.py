@@ -1,42 +1,31 @@
-"""`specextend extract FILE`: exactly the text that the model would see, and what was done to get it."""
+"""`specextend extract FILE`: the text that the model reads, and the repairs made to it."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import one_source, recognizing
+from specextend_cli.cli.inputs import one_source
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
 
 
+@options.grouped
 def extract(
+    *,
     file: options.File = None,
-    pages: options.Pages = None,
-    password_file: options.PasswordFile = None,
-    ocr: options.OcrOption = False,
-    ocr_lang: options.OcrLanguages = None,
-    full_page: options.FullPage = False,
-    allow_url: options.AllowUrl = False,
-    changes: Annotated[
-        bool, typer.Option("--changes", help="List every repair on stderr.", rich_help_panel=options.OUTPUT)
-    ] = False,
-    diff: Annotated[
-        bool,
-        typer.Option("--diff", help="Print what cleaning changed, not the text.", rich_help_panel=options.OUTPUT),
-    ] = False,
     output: options.OutputPath = None,
     json: options.Json = False,
+    diff: Annotated[bool, options.option("--diff", "Print what cleaning changed, not the text.")] = False,
+    changes: Annotated[bool, options.option("--changes", "List every repair on stderr.")] = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
+    reading: options.ReadOptions,
     debug: options.Debug = False,
 ) -> None:
-    """Print the text of a document as the model would see it; what was removed or joined is counted on stderr.
+    """Print a document's text as the model reads it; repairs are counted on stderr.
 
     Examples:
       specextend extract report.pdf --pages 1-3 | less
@@ -50,23 +39,13 @@ def extract(
     json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
         raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
-    source = one_source(
-        file,
-        example="specextend extract FILE",
-        pages=pages,
-        password_file=password_file,
-        allow_url=allow_url,
-        ocr=options.ocr(ocr, ocr_lang),
-        full_page=full_page,
-    )
+    source = one_source(file, reading, example="specextend extract FILE")
     place = destination(output, "json" if json else "text", many=False, force=force)
-    place.check([source.name], options.files(source.file, password_file))
+    place.check([source.name], options.files(source.file, reading.password_file))
     terminal = Output()
     if place.is_stdout:
         terminal.require_stdout()
-    document = source.read(recognizing=None if quiet else partial(recognizing, terminal))
-    for message in document.extraction.warnings:
-        terminal.warn(message)
+    document = source.read_shown(terminal, quiet=quiet)
     path = place.path(source.name)
     if path is None and diff:
         for page in pages_of_diff(document):
@@ -80,11 +59,11 @@ def extract(
     if changes:
         for edit in document.extraction.edits:
             terminal.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
-    terminal.note(_account(document))
+    terminal.note(_counts(document))
 
 
 def _text(document: Document, *, diff: bool, json: bool) -> str:
-    """What is written: the text, the changes, or all of it as JSON."""
+    """The output: the text, a diff of what cleaning changed, or everything as JSON."""
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import sanitize
@@ -114,7 +93,7 @@ def _record(document: Document) -> dict[str, object]:
     }
 
 
-def _account(document: Document) -> str:
+def _counts(document: Document) -> str:
     """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
     from specextend_cli.humanize import format_many, format_numbers
     from specextend_cli.ui.changes import account

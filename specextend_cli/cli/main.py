@@ -1,7 +1,7 @@
-"""`specextend`: the command line's one entrance, and its one exit.
+"""`specextend`: entry point of the command line.
 
-Every error leaves through `run`: what to print about it and which exit code it has is decided nowhere else. Commands
-import what they need when they run, so that `--help` stays instant.
+`run` turns every error into a message and an exit code; nothing else does. Commands import what they need when they
+run, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import typer
 from specextend_cli import __version__
 from specextend_cli.cli import (
     bench,
-    chunks,
     compare,
     doctor,
     extract,
     models,
+    options,
     plan,
     presets,
     runs,
@@ -30,7 +30,7 @@ from specextend_cli.cli import (
     tokens,
     train_draft,
 )
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Command, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
 
 EXAMPLES = """
@@ -51,7 +51,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": FLAGS,
+        "max_content_width": MAX_WIDTH,
+        "token_normalize_func": options.renamed,
+    },
 )
 
 
@@ -66,9 +70,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks instead of short errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks instead of short errors.")] = False,
 ) -> None:
-    """Options of the program itself; `run` looks for --debug, wherever it stands."""
+    """Options of the program itself. `run` finds --debug in any position."""
 
 
 app.command("summarize", cls=Command)(summarize.summarize)
@@ -76,7 +80,7 @@ app.command("compare", cls=Command)(compare.compare)
 app.command("bench", cls=Command)(bench.bench)
 app.command("plan", cls=Command)(plan.plan)
 app.command("extract", cls=Command)(extract.extract)
-app.command("chunks", cls=Command)(chunks.chunks)
+app.command("chunks", cls=Command)(tokens.chunks)
 app.command("tokens", cls=Command)(tokens.tokens)
 app.command("train-draft", cls=Command)(train_draft.train_draft)
 app.command("show", cls=Command)(runs.show)
@@ -87,7 +91,7 @@ app.command("doctor", cls=Command)(doctor.doctor)
 
 
 def main() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     from specextend_cli.models import fast_import
     from specextend_cli.runtime.process_group import is_shared
     from specextend_cli.ui.standard_streams import prepare
@@ -97,27 +101,27 @@ def main() -> None:
     fast_import.own_process = not is_shared()
     try:
         with signals.handled():
-            code = _in_company(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
+            code = _in_process_group(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
     sys.exit(code)
 
 
-def _in_company(arguments: Sequence[str]) -> int:
-    """Run one command line in the first of torchrun's processes; the others compute along with its target."""
+def _in_process_group(arguments: Sequence[str]) -> int:
+    """Run one command line in rank 0 of torchrun; the other ranks compute parts of its target."""
     from specextend_cli.runtime.process_group import crew, follow
 
-    company = crew()
-    assert company is not None
-    if company.rank:
+    group = crew()
+    assert group is not None
+    if group.rank:
         try:
-            follow(company)
-        except SpecextendError as error:  # the first process has it, too, and says so
+            follow(group)
+        except SpecextendError as error:  # rank 0 raises it, too, and prints it
             return error.exit
         return Exit.OK
     code = run(arguments)
-    if code == Exit.OK:  # else the others may wait for what will never come, and torchrun ends them
-        company.dismiss()
+    if code == Exit.OK:  # after an error, torchrun ends the other ranks
+        group.dismiss()
     return code
 
 
@@ -138,12 +142,12 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _disk_full(error, debug)
-        return _stdout_closed(error, debug) if error.errno == errno.EBADF else _surprised(error, debug)
+        return _stdout_closed(error, debug) if error.errno == errno.EBADF else _defect(error, debug)
     except ModuleNotFoundError as error:
-        return _failed(_missing(error), debug) if error.name in _NEEDED else _surprised(error, debug)
+        return _failed(_missing(error), debug) if error.name in _NEEDED else _defect(error, debug)
     except Exception as error:
-        refused = _refused(error)
-        return _surprised(error, debug) if refused is None else _failed(refused, debug)
+        refused = _usage_error(error)
+        return _defect(error, debug) if refused is None else _failed(refused, debug)
 
 
 _NEEDED = ("torch", "transformers", "safetensors", "tokenizers", "numpy")
@@ -155,10 +159,10 @@ def _missing(error: ModuleNotFoundError) -> ModelError:
     )
 
 
-def _refused(error: Exception) -> UsageError | None:
-    """What the parser of the command line says, in this program's words; None for an error of another kind.
+def _usage_error(error: Exception) -> UsageError | None:
+    """An error of the parser in this program's format; None for any other error.
 
-    Known by what it has: where the parser's classes are depends on the version of Typer.
+    It is recognized by its method: the location of the parser's classes depends on the version of Typer.
     """
     words = getattr(error, "format_message", None)
     if words is None:
@@ -170,7 +174,7 @@ def _refused(error: Exception) -> UsageError | None:
 
 
 def _caused_by(kind: type[BaseException], error: BaseException | None) -> bool:
-    """Whether `error` was raised while one of that kind was handled: Typer and Rich exit with 1 on a broken pipe."""
+    """Whether `error` was raised while handling one of `kind`: Typer and Rich exit with 1 on a broken pipe."""
     while error is not None:
         if isinstance(error, kind):
             return True
@@ -190,7 +194,7 @@ def _stdout_closed(error: OSError, debug: bool) -> int:
     from specextend_cli.ui.streams import closed, silence
 
     if is_writable(sys.stdout):
-        return _surprised(error, debug)
+        return _defect(error, debug)
     silence(sys.stdout)
     return _failed(closed(), debug)
 
@@ -200,15 +204,14 @@ def _disk_full(error: OSError, debug: bool) -> int:
 
     try:
         sys.stdout.flush()
-    except OSError:  # that is the full one, and it still holds what it could not write
+    except OSError:  # stdout is on the full disk and still holds unwritten text
         silence(sys.stdout)
     why = error.strerror or "no space left"
     return _failed(FitError("the output could not be written", why=why, fix="free some space there"), debug)
 
 
 def _failed(error: SpecextendError, debug: bool) -> int:
-    from specextend_cli.ui.errors import print_error
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.streams import Output, print_error
 
     if debug:
         traceback.print_exception(error)
@@ -216,12 +219,11 @@ def _failed(error: SpecextendError, debug: bool) -> int:
     return error.exit
 
 
-def _surprised(error: Exception, debug: bool) -> int:
-    from specextend_cli.ui.errors import print_surprise
-    from specextend_cli.ui.streams import Output
+def _defect(error: Exception, debug: bool) -> int:
+    from specextend_cli.ui.streams import Output, print_defect
 
     if debug:
         traceback.print_exception(error)
     else:
-        print_surprise(Output(), error)
+        print_defect(Output(), error)
     return Exit.INTERNAL

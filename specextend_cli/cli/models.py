@@ -13,12 +13,12 @@ from specextend_cli.errors import ModelError
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Source
 
-app = typer.Typer(help="Fetch, list and remove model weights.", cls=Group, rich_markup_mode=None)
+app = typer.Typer(help="Download, list and remove model weights.", cls=Group, rich_markup_mode=None)
 
 
 @app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
-    """List the presets' models: size, memory, licence, on disk or not."""
+    """List the models of the presets: size, memory, licence, and whether they are on disk."""
     presets.list_(json=json)
 
 
@@ -26,12 +26,12 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
 def pull(
     preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False, debug: options.Debug = False
 ) -> None:
-    """Fetch a preset's models, and check what is already here."""
+    """Download the models of a preset and verify those on disk."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.views import fetching
 
     options.go_offline(offline)
     output = Output()
@@ -44,7 +44,7 @@ def pull(
 
 @app.command(cls=Command)
 def show(preset: presets.Name, json: options.Json = False, debug: options.Debug = False) -> None:
-    """Show where a preset's models come from, where they are and what they take."""
+    """Show the source, path and size of the models of a preset."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import locate, size_on_disk
@@ -71,7 +71,7 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
 
 @app.command(cls=Command)
 def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug = False) -> None:
-    """Delete a preset's models from this machine."""
+    """Delete the models of a preset from this machine."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove

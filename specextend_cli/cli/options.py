@@ -1,96 +1,70 @@
-"""The flags that several commands share, each declared once."""
+"""The options that several commands share, each declared once, and the groups of them that belong together."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import typer
 
+from specextend_cli.cli.help import Rare
+from specextend_cli.engine.config import Policy
 from specextend_cli.errors import UsageError
+from specextend_cli.models.prompt_templates import Style
+from specextend_cli.ui import Format
 
-INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = (
-    "Input",
-    "Length & style",
-    "Model",
-    "Speed",
-    "Output",
-    "Diagnostics",
-)
+INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
+"""Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
+RENAMED = {
+    "sentences": "mode",
+    "quoted": "extractive",
+    "written": "abstractive",
+    "policy": "draft-attention",
+    "head": "draft-head",
+    "check": "flag-unsupported",
+}
+"""Names of options and values up to version 0.1, which are still understood but not shown."""
+MAX_TEMPLATE = 1 << 17
+"""Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
-
-MOST_TEMPLATE = 1 << 17
-"""Bytes; what is longer is refused for its length by those who use it."""
-
-
-class Format(str, Enum):
-    """What a result looks like."""
-
-    text = "text"
-    md = "md"
-    json = "json"
-    jsonl = "jsonl"
-
-
-class Style(str, Enum):
-    """What a summary looks like."""
-
-    paragraph = "paragraph"
-    bullets = "bullets"
-    abstract = "abstract"
-    tldr = "tldr"
-    outline = "outline"
+# Commands are declared without importing pydantic, which owns the originals of these (`models/preset.py`).
+Mode: TypeAlias = Literal["extractive", "abstractive"]
+Draft: TypeAlias = Literal["none", "ngram", "lm", "eagle", "self", "blend"]
+Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class Sentences(str, Enum):
-    """Whose sentences a summary has."""
-
-    quoted = "quoted"
-    written = "written"
+SENTENCES: dict[Mode | None, str] = {"extractive": "quoted", "abstractive": "written"}
+"""Values of the library's option `sentences`."""
 
 
-class Draft(str, Enum):
-    """What proposes tokens."""
-
-    none = "none"
-    ngram = "ngram"
-    lm = "lm"
-    eagle = "eagle"
-    self = "self"
-    blend = "blend"
+def renamed(token: str) -> str:
+    """The present name of an option or a value that was renamed; the parser asks for every one."""
+    return RENAMED.get(token, token)
 
 
-class Policy(str, Enum):
-    """Which positions a drafter sees."""
-
-    full = "full"
-    streaming = "streaming"
-    retrieval = "retrieval"
-
-
-class Dtype(str, Enum):
-    """What the model computes in."""
-
-    auto = "auto"
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
+def one_of(kind: Any) -> str:
+    """The values of a Literal: "none, ngram or lm"."""
+    *most, last = get_args(kind)
+    return f"{', '.join(most)} or {last}"
 
 
 def finite(value: float | None) -> float | None:
-    """The value of an option, if it is a number: inf and nan pass every bound."""
+    """Refuse inf and nan, which pass every bound."""
     if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no number to reckon with")
+        raise typer.BadParameter(f"{value} is not a finite number")
     return value
 
 
 def _not_nan(value: float | None) -> float | None:
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number of seconds")
+        raise typer.BadParameter("nan is not a number of seconds")
     return value
 
 
@@ -107,309 +81,262 @@ def _device(value: str) -> str:
 
 
 def preset_names(incomplete: str) -> list[str]:
-    """For shell completion."""
+    """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
 
     return [name for name in preset_files() if name.startswith(incomplete)]
 
 
+def option(names: str, help: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> Any:
+    """An option of a command. `panel` is its heading in `--help`; with `Rare(panel)`, only `--help-all` lists it."""
+    return typer.Option(*names.split(), help=help, metavar=metavar, rich_help_panel=panel, **settings)
+
+
+_DOCUMENT = "PDF, Word, EPUB, HTML, email, Markdown or text"
 Files: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="FILES…",
-        help="PDF, Word, EPUB, HTML, email, Markdown or text, or directories of them; - or a pipe: stdin.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="FILES…", help=f"{_DOCUMENT}, directories of them, or - for stdin.", show_default=False),
 ]
 File: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FILE", help="PDF, Word, EPUB, HTML, email, Markdown or text; - or a pipe: stdin.", show_default=False
-    ),
+    str | None, typer.Argument(metavar="FILE", help=f"{_DOCUMENT}, or - for stdin.", show_default=False)
 ]
-Pages: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--pages", metavar="3-10,20", help="Only these pages, 1-based (PDF, text).", rich_help_panel=INPUT),
-]
-AllowUrl: TypeAlias = Annotated[
-    bool,
-    typer.Option("--allow-url", help="Fetch documents given as http(s) addresses.", rich_help_panel=INPUT),
-]
+
+# Documents
+Pages: TypeAlias = Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20", INPUT)]
 PasswordFile: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--password-file",
-        metavar="PATH",
-        help="First line: the PDF's password. Or set SPECEXTEND_PDF_PASSWORD.",
-        rich_help_panel=INPUT,
+        "File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
+        "PATH",
+        Rare(INPUT),
     ),
 ]
-OcrOption: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--ocr", help="Recognize pages that are pictures, and images (needs tesseract).", rich_help_panel=INPUT
-    ),
-]
+Ocr: TypeAlias = Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).", panel=INPUT)]
 OcrLanguages: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--ocr-lang", metavar="NAMES", help="What they are in: eng, deu, eng+fra. Means --ocr.", rich_help_panel=INPUT
-    ),
+    str | None, option("--ocr-lang", "Languages of the scans: eng, deu, eng+fra. Implies --ocr.", "NAMES", Rare(INPUT))
 ]
 FullPage: TypeAlias = Annotated[
-    bool,
-    typer.Option("--full-page", help="All of a web page, not only its article.", rich_help_panel=INPUT),
+    bool, option("--full-page", "Read a whole web page, not only its article.", panel=Rare(INPUT))
 ]
+AllowUrl: TypeAlias = Annotated[bool, option("--allow-url", "Fetch documents given as http(s) addresses.", panel=INPUT)]
 FilesFrom: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--files-from", metavar="PATH", help="Also what this list names, a line each.", rich_help_panel=INPUT),
+    str | None, option("--files-from", "Also read the files listed in this file, one a line.", "PATH", Rare(INPUT))
 ]
 ShardOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--shard", metavar="i/N", help="Only this share of the inputs, 1/N to N/N.", rich_help_panel=INPUT),
+    str | None, option("--shard", "Only this share of the inputs, 1/N to N/N.", "i/N", Rare(INPUT))
 ]
+Strict: TypeAlias = Annotated[
+    bool, option("--strict", "Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT))
+]
+
+# Summary
 Length: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--length",
-        metavar="WORDS",
-        help="How many words, or short, medium, long. Default: medium, about 300 words, a third of a shorter text.",
-        rich_help_panel=STYLE,
-    ),
+    str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
-StyleOption: TypeAlias = Annotated[
-    Style,
-    typer.Option(
-        "--style", metavar="NAME", help="paragraph, bullets, abstract, tldr or outline.", rich_help_panel=STYLE
-    ),
+StyleOption: TypeAlias = Annotated[Style, option("--style", f"{one_of(Style)}.", "NAME")]
+ModeOption: TypeAlias = Annotated[
+    Mode | None, option("--mode", "extractive (the document's sentences) or abstractive (the model's).", "NAME")
 ]
 Focus: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--focus",
-        metavar="QUESTION",
-        help="Attend above all to what answers it (with a larger preset).",
-        rich_help_panel=STYLE,
-    ),
+    str | None, option("--focus", "Question to concentrate on (needs a larger preset).", "QUESTION")
 ]
 Language: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--lang",
-        metavar="NAME",
-        help="Write in French, say (with a larger preset). Default: as the text.",
-        rich_help_panel=STYLE,
-    ),
+    option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME", STYLE),
 ]
 Template: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--template",
-        "-t",
-        metavar="FILE",
-        help="A prompt of your own for the summary; {document} is where the text goes.",
-        rich_help_panel=STYLE,
-    ),
-]
-SentencesOption: TypeAlias = Annotated[
-    Sentences | None,
-    typer.Option(
-        "--sentences",
-        metavar="NAME",
-        help="quoted: the document's own, which the model chooses; written: the model's. Default: the preset's.",
-        rich_help_panel=STYLE,
-    ),
+    option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
 ]
 MaxTokens: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--max-tokens", metavar="N", min=1, help="Never more tokens than this.", rich_help_panel=STYLE),
+    int | None, option("--max-tokens", "Limit on the tokens of each text.", "N", Rare(STYLE), min=1)
 ]
 Temperature: TypeAlias = Annotated[
     float | None,
-    typer.Option("--temperature", metavar="T", min=0.0, callback=finite, help="0 is greedy.", rich_help_panel=STYLE),
+    option("--temperature", "Sampling temperature; 0 is greedy.", "T", Rare(STYLE), min=0.0, callback=finite),
 ]
-Seed: TypeAlias = Annotated[
-    int | None, typer.Option("--seed", metavar="N", min=0, help="For sampling.", rich_help_panel=STYLE)
-]
+Seed: TypeAlias = Annotated[int | None, option("--seed", "Seed for sampling.", "N", Rare(STYLE), min=0)]
+
+# Model and speed
 Model: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="PRESET",
+    option(
+        "--model -m",
+        "Preset name or .toml file.",
+        "PRESET",
         envvar="SPECEXTEND_MODEL",
-        help="A preset's name, or a .toml file. See: specextend presets list",
         autocompletion=preset_names,
-        rich_help_panel=MODEL,
         show_default=False,
     ),
 ]
 Device: TypeAlias = Annotated[
     str,
-    typer.Option(
-        "--device",
-        metavar="NAME",
-        envvar="SPECEXTEND_DEVICE",
-        callback=_device,
-        help="auto, cpu, cuda, cuda:1.",
-        rich_help_panel=MODEL,
-    ),
+    option("--device", "auto, cpu, cuda, cuda:1 or mps.", "NAME", MODEL, envvar="SPECEXTEND_DEVICE", callback=_device),
 ]
 DtypeOption: TypeAlias = Annotated[
-    Dtype,
-    typer.Option(
-        "--dtype",
-        metavar="|".join(Dtype.__members__),
-        envvar="SPECEXTEND_DTYPE",
-        help="Number format.",
-        rich_help_panel=MODEL,
-    ),
+    Dtype, option("--dtype", f"Number format: {one_of(Dtype)}.", "NAME", Rare(MODEL), envvar="SPECEXTEND_DTYPE")
 ]
 Offline: TypeAlias = Annotated[
     bool,
-    typer.Option(
+    option(
         "--offline",
+        "Use only what is on disk.",
+        panel=MODEL,
         envvar=["SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"],
-        help="Use only what is on disk.",
-        rich_help_panel=MODEL,
         show_envvar=False,
     ),
 ]
-DraftOption: TypeAlias = Annotated[
-    Draft | None,
-    typer.Option("--draft", metavar="|".join(Draft.__members__), help="What proposes tokens.", rich_help_panel=SPEED),
+DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {one_of(Draft)}.", "NAME", SPEED)]
+DraftHead: TypeAlias = Annotated[
+    Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
-HeadOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--head",
-        metavar="DIR",
-        help="Draft with this EAGLE head and n-grams, not the preset's draft.",
-        rich_help_panel=SPEED,
-    ),
+DraftAttention: TypeAlias = Annotated[
+    Policy | None, option("--draft-attention", f"What the drafter attends to: {one_of(Policy)}.", "NAME", Rare(SPEED))
 ]
-PolicyOption: TypeAlias = Annotated[
-    Policy | None,
-    typer.Option(
-        "--policy", metavar="|".join(Policy.__members__), help="Which positions a drafter sees.", rich_help_panel=SPEED
-    ),
-]
-NoSpec: TypeAlias = Annotated[
-    bool, typer.Option("--no-spec", help="Plain decoding, without a drafter.", rich_help_panel=SPEED)
-]
+NoSpec: TypeAlias = Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)]
 Compile: TypeAlias = Annotated[
     bool,
-    typer.Option(
+    option(
         "--compile/--no-compile",
+        "On CPUs, compile kernels and layers once, which takes a minute or two.",
+        panel=Rare(SPEED),
         envvar="SPECEXTEND_COMPILE",
-        help="On processors, read and decode with kernels and layers compiled here, once, in a minute or two.",
-        rich_help_panel=SPEED,
     ),
 ]
 Batch: TypeAlias = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--batch",
-        metavar="N",
+        "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
+        "N",
+        Rare(SPEED),
         min=1,
-        help="Notes on parts written at once, without drafts; 1: one by one, drafted for.",
-        rich_help_panel=SPEED,
-    ),
-]
-Strict: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="Fail where a page cannot be read; pages without text are only listed.", rich_help_panel=INPUT
-    ),
-]
-Timeout: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        min=0.001,
-        callback=_not_nan,
-        help="Stop after this long (exit 124).",
-        rich_help_panel=SPEED,
     ),
 ]
 RayOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Over the workers of this Ray cluster; local: one on this machine.",
-        rich_help_panel=SPEED,
-    ),
+    option("--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS", Rare(SPEED)),
 ]
 Workers: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        "--workers", metavar="N", min=1, help="With --ray. Default: one a GPU, or four cores.", rich_help_panel=SPEED
-    ),
+    option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", Rare(SPEED), min=1),
+]
+Timeout: TypeAlias = Annotated[
+    float | None,
+    option("--timeout", "Stop after this time (exit code 124).", "SECONDS", SPEED, min=0.001, callback=_not_nan),
 ]
 NoCache: TypeAlias = Annotated[
-    bool,
-    typer.Option("--no-cache", help="Neither reuse nor store the notes of earlier runs.", rich_help_panel=SPEED),
+    bool, option("--no-cache", "Neither reuse nor store chunk summaries of earlier runs.", panel=Rare(SPEED))
 ]
-Cite: TypeAlias = Annotated[
-    bool,
-    typer.Option("--cite", help="Say after each sentence where it is from: [p. 3, 7].", rich_help_panel=OUTPUT),
-]
-Check: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--check", help="Mark numbers, dates and names that are not in the source: [?].", rich_help_panel=OUTPUT
-    ),
+
+# Output
+Cite: TypeAlias = Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")]
+FlagUnsupported: TypeAlias = Annotated[
+    bool, option("--flag-unsupported", "Mark numbers, dates and names that the source lacks: [?].")
 ]
 OutputPath: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="PATH",
-        callback=_not_empty,
-        help="A file; or a directory, for several inputs or where it ends in /. Written whole or not at all; what "
-        "exists stays.",
-        rich_help_panel=OUTPUT,
-    ),
+    option("--output -o", "Write to this file, or for several inputs to this directory.", "PATH", callback=_not_empty),
 ]
 FormatOption: TypeAlias = Annotated[
-    Format | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="|".join(Format.__members__),
-        help="Default: text, or what the output's name says. json of several documents is an array.",
-        rich_help_panel=OUTPUT,
-    ),
+    Format | None, option("--format -f", f"{one_of(Format)}. Default: by the output's name, else text.", "NAME")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
-Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Overwrite results that exist.", rich_help_panel=OUTPUT)
-]
-DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", "-n", help="Show the plan, load no model.", rich_help_panel=DIAGNOSTICS)
-]
-Quiet: TypeAlias = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress, no statistics.", rich_help_panel=DIAGNOSTICS)
-]
-Verbose: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="More figures at the end.", rich_help_panel=DIAGNOSTICS)
-]
+Json: TypeAlias = Annotated[bool, option("--json", "Print JSON.")]
+Force: TypeAlias = Annotated[bool, option("--force", "Overwrite existing results.")]
+DryRun: TypeAlias = Annotated[bool, option("--dry-run -n", "Show the plan without loading a model.")]
+Quiet: TypeAlias = Annotated[bool, option("--quiet -q", "Show no progress and no statistics.")]
+Verbose: TypeAlias = Annotated[bool, option("--verbose -v", "Show more statistics at the end.")]
 Debug: TypeAlias = Annotated[
-    bool, typer.Option("--debug", help="Tracebacks instead of short errors.", rich_help_panel=DIAGNOSTICS)
+    bool, option("--debug", "Show tracebacks instead of short errors.", panel=Rare(DIAGNOSTICS))
 ]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How documents are read; the same for every input of a command."""
+
+    pages: Pages = None
+    password_file: PasswordFile = None
+    ocr: Ocr = False
+    ocr_lang: OcrLanguages = None
+    full_page: FullPage = False
+    allow_url: AllowUrl = False
+
+    @property
+    def languages(self) -> str | None:
+        """The languages for OCR, or None without it. `--ocr-lang` alone asks for OCR, too. UsageError: no language."""
+        from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
+
+        return check_languages(self.ocr_lang) if self.ocr_lang is not None else LANGUAGE if self.ocr else None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which models run, where, and how they decode."""
+
+    temperature: Temperature = None
+    seed: Seed = None
+    device: Device = "auto"
+    dtype: DtypeOption = "auto"
+    offline: Offline = False
+    draft: DraftOption = None
+    draft_head: DraftHead = None
+    draft_attention: DraftAttention = None
+    compile: Compile = True
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments for the library's `Options`."""
+        return {
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "device": self.device,
+            "dtype": self.dtype,
+            "offline": self.offline,
+            "draft": self.draft,
+            "head": None if self.draft_head is None else str(self.draft_head.absolute()),
+            "policy": self.draft_attention,
+            "compile": self.compile,
+        }
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for Typer: a parameter that is a dataclass of options becomes one parameter per field."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for name, parameter in signature(command).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+            continue
+        kinds = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
+            for field in fields(groups[name])
+        ]
+
+    def call(**values: Any) -> None:
+        made = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **made)
+
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__dict__["__signature__"] = Signature(parameters)
+    return call
 
 
 def go_offline(offline: bool) -> None:
-    """Say it in the environment too, before transformers or huggingface_hub is imported: both read it once."""
+    """Set HF_HUB_OFFLINE before transformers or huggingface_hub is imported: both read it once."""
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def usable(device: str) -> None:
-    """UsageError where a device that was named is not there, before anything is read. Imports torch to know."""
+    """UsageError if a device that was named is absent. Imports torch to find out."""
     if device not in ("auto", "cpu"):
         from specextend_cli.runtime.devices import device_of
 
@@ -417,31 +344,25 @@ def usable(device: str) -> None:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The options that were set, enumerations as their values; the rest keep the library's defaults."""
+    """The options that were set; the others keep the library's defaults."""
     return {
         name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None
     }
 
 
-def drafter(draft: Draft | None, no_spec: bool) -> str | None:
-    """`--no-spec` is `--draft none`."""
-    if no_spec and draft not in (None, Draft.none):
-        raise UsageError(f"--no-spec and --draft {draft.value} contradict each other", fix="leave one of them out")
-    return "none" if no_spec else draft.value if draft else None
+def drafter(draft: Draft | None, no_spec: bool) -> Draft | None:
+    """`--no-spec` means `--draft none`."""
+    if no_spec and draft not in (None, "none"):
+        raise UsageError(f"--no-spec and --draft {draft} contradict each other", fix="leave one of them out")
+    return "none" if no_spec else draft
 
 
-def format_name(format: Enum | None, json: bool) -> str | None:
-    """`--json` is `--format json`."""
-    if json and format is not None and format.value != "json":
-        raise UsageError(f"--json and --format {format.value} contradict each other", fix="leave one of them out")
-    return "json" if json else None if format is None else str(format.value)
-
-
-def ocr(wanted: bool, languages: str | None) -> str | None:
-    """The languages that OCR is to read, where it is wanted; `--ocr-lang` alone says so too."""
-    from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
-
-    return check_languages(languages) if languages is not None else LANGUAGE if wanted else None
+def format_name(format: str | None, json: bool) -> str | None:
+    """`--json` means `--format json`."""
+    name = format.value if isinstance(format, Enum) else format
+    if json and name not in (None, "json"):
+        raise UsageError(f"--json and --format {name} contradict each other", fix="leave one of them out")
+    return "json" if json else name
 
 
 def length(text: str | None) -> int | str | None:
@@ -452,21 +373,21 @@ def length(text: str | None) -> int | str | None:
         return int(text)
     except ValueError:
         why = "it is neither a number of words nor short, medium or long"
-        raise UsageError(f"--length {text[:40]} is no length", why=why, fix="for example --length 150") from None
+        raise UsageError(f"--length {text[:40]} is not a length", why=why, fix="for example --length 150") from None
 
 
 def files(*named: Path | str | int | None) -> list[Path | int]:
-    """Those that may be files, or open descriptors: what a command reads, and must not write over."""
+    """The paths and open descriptors among `named`: what a command reads, and must not write over."""
     return [one if isinstance(one, int) else Path(one).expanduser() for one in named if one not in (None, "-")]
 
 
 def template(path: Path | None) -> str | None:
-    """The text of that file; UsageError where there is none, or far too much."""
+    """The text of that file, up to a limit; UsageError if it cannot be read or is not UTF-8."""
     if path is None:
         return None
     try:
         with path.open("rb") as file:
-            return file.read(MOST_TEMPLATE + 1).decode()
+            return file.read(MAX_TEMPLATE + 1).decode()
     except OSError as error:
         raise UsageError(f"cannot read the template {path}", why=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""`specextend presets list|show`: which models there are and what suits them."""
+"""`specextend presets list|show`: pairs of models with the settings that suit them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
     from specextend_cli.ui.tables import PresetRow
 
-app = typer.Typer(help="Pairs of models with the settings that suit them.", cls=Group, rich_markup_mode=None)
+app = typer.Typer(help="List and show presets: pairs of models with their settings.", cls=Group, rich_markup_mode=None)
 
 Name = Annotated[
-    str, typer.Argument(metavar="PRESET", help="A preset's name, or a .toml file.", autocompletion=options.preset_names)
+    str, typer.Argument(metavar="PRESET", help="Preset name or .toml file.", autocompletion=options.preset_names)
 ]
 
 
 @app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
-    """List the presets: memory needed, on disk or not, licence."""
+    """List the presets with their memory, licence, and whether they are on disk."""
     from dataclasses import asdict
 
     from specextend_cli.models.presets import list_presets
@@ -41,7 +41,7 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
 
 @app.command(cls=Command)
 def show(preset: Name, json: options.Json = False, debug: options.Debug = False) -> None:
-    """Show every setting of a preset, as a preset's file: what a file says that is named otherwise is its own.
+    """Show every setting of a preset as a .toml file, which can be edited and used as a preset.
 
     Examples:
       specextend presets show smollm2-135m > mine.toml
@@ -58,7 +58,7 @@ def show(preset: Name, json: options.Json = False, debug: options.Debug = False)
 
 
 def row(preset: Preset) -> PresetRow:
-    """What there is to say about a preset on this machine."""
+    """The row of a preset on this machine."""
     from specextend_cli.models.memory import device_memory, estimate, fits
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
@@ -66,7 +66,7 @@ def row(preset: Preset) -> PresetRow:
     sources = [source for source in (preset.target.source, preset.draft.source) if source is not None]
     try:
         need, room = estimate(preset), fits(preset, device_memory())
-    except ModelError:  # a damaged model of the user's own: whoever uses it is told, the list is complete
+    except ModelError:  # a damaged local model: using it raises, listing does not
         need = room = None
     return PresetRow(
         name=preset.name,

@@ -1,6 +1,6 @@
-"""One worker of a Ray cluster: a summarizer that takes documents one after the other, and the notes all of them share.
+"""The two Ray actors of `--ray`: a worker that summarizes one document after another, and the cache they share.
 
-Nothing here imports ray: the driver makes actors of these two classes.
+The module does not import ray on the driver; `ray_pool` turns the classes into actors.
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ from specextend_cli.errors import SpecextendError
 from specextend_cli.summarize.generation_cache import GenerationCache
 
 if TYPE_CHECKING:
+    from specextend_cli.cli.options import ReadOptions
     from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.ui import Format
     from specextend_cli.ui.annotations import Annotations
-    from specextend_cli.ui.writers import Format
 
 
 @dataclass(frozen=True)
 class Task:
-    """A document as its file's bytes, and how it is to be read and written."""
+    """A document as the bytes of its file, and how to read it and write its summary."""
 
     name: str
     data: bytes
-    pages: str | None
+    options: ReadOptions
     password: str | None
     format: Format
     marks: Annotations
-    ocr: str | None = None
-    full_page: bool = False
 
 
 @dataclass(frozen=True)
-class Done:
-    """What became of a task: the result as the format has it, one line about it, warnings, or what went wrong.
+class Result:
+    """The result of a task: the formatted text, one line about it, warnings, and an error.
 
-    With an `error` there may still be a text: that of a document which could not be read completely.
+    A document that could not be read completely has both a text and an error.
     """
 
     text: str = ""
@@ -46,8 +45,8 @@ class Done:
     error: SpecextendError | None = None
 
 
-class Notes:
-    """The notes of the machine on which the command runs, for workers anywhere."""
+class SharedCache:
+    """The generation cache of the machine that runs the command, for workers on any machine."""
 
     def __init__(self, path: Path | None) -> None:
         self._store = GenerationCache(path)
@@ -66,67 +65,61 @@ class Notes:
         return self._store.problem
 
 
-class SharedNotes(GenerationCache):
-    """A worker's view of `Notes`: an actor's handle in place of a file."""
+class RemoteCache(GenerationCache):
+    """A worker's client of `SharedCache`, whose actor handle takes the place of a file."""
 
-    def __init__(self, notes: Any) -> None:
+    def __init__(self, cache: Any) -> None:
         super().__init__(None)
-        self._notes = notes
+        self._cache = cache
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
         import ray
 
-        found: str | None = ray.get(self._notes.get.remote(key))
+        found: str | None = ray.get(self._cache.get.remote(key))
         return found
 
     def looks(self, key: str) -> str:
         """What was stored with the text about where the target looked, or ""."""
         import ray
 
-        found: str = ray.get(self._notes.looks.remote(key))
+        found: str = ray.get(self._cache.looks.remote(key))
         return found
 
     def put(self, key: str, text: str, looks: str = "") -> None:
         """Keep a text and its looks. They are on the disk of the command's machine when this returns."""
         import ray
 
-        self.problem = ray.get(self._notes.put.remote(key, text, looks))
+        self.problem = ray.get(self._cache.put.remote(key, text, looks))
 
 
 class Worker:
-    """Summarizes what it is given. Models are loaded with the first document and stay."""
+    """Summarizes documents. Models are loaded with the first document and stay loaded."""
 
-    def __init__(self, options: Options, notes: Any) -> None:
+    def __init__(self, options: Options, cache: Any) -> None:
         from specextend_cli.cli.options import go_offline
         from specextend_cli.summarize.summarizer import Summarizer
 
         go_offline(options.offline)
-        self._summarizer = Summarizer(options, store=None if notes is None else SharedNotes(notes))
+        self._summarizer = Summarizer(options, store=None if cache is None else RemoteCache(cache))
 
     def ready(self) -> None:
-        """Answers when the worker runs."""
+        """Return once the worker runs."""
 
-    def work(self, task: Task) -> Done:
+    def work(self, task: Task) -> Result:
         """Read, summarize and write one document."""
-        from specextend_cli.cli.summarize import incomplete
-        from specextend_cli.documents.ocr import Ocr
-        from specextend_cli.documents.pages import parse_pages
+        from specextend_cli.cli.source import read_settings
         from specextend_cli.documents.read import read_bytes
         from specextend_cli.summarize.events import Summarized, Warned
         from specextend_cli.ui.annotations import format_unsupported
-        from specextend_cli.ui.progress import format_done
+        from specextend_cli.ui.progress import format_done, incomplete
         from specextend_cli.ui.writers import WRITERS
 
         pieces: list[str] = []
         warnings: list[str] = []
         writer = WRITERS[task.format](pieces.append, task.marks, task.name)
         try:
-            pages = None if task.pages is None else parse_pages(task.pages)
-            ocr = None if task.ocr is None else Ocr(task.ocr)
-            document = read_bytes(
-                task.name, task.data, pages=pages, password=task.password, ocr=ocr, full_page=task.full_page
-            )
+            document = read_bytes(task.name, task.data, **read_settings(task.options, task.password))
             for message in document.extraction.warnings:
                 writer.add(Warned(message))
                 warnings.append(message)
@@ -137,7 +130,7 @@ class Worker:
                 elif isinstance(event, Summarized):
                     summary = event.summary
         except SpecextendError as error:
-            return Done(warnings=warnings, error=error.with_traceback(None))
+            return Result(warnings=warnings, error=error.with_traceback(None))
         if unsupported := format_unsupported(summary.unsupported):
             warnings.append(unsupported)
-        return Done("".join(pieces), format_done(summary), warnings, incomplete(task.name, summary))
+        return Result("".join(pieces), format_done(summary), warnings, incomplete(task.name, summary))

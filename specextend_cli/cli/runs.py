@@ -1,4 +1,4 @@
-"""`specextend runs list|show|rm` and `specextend show RUN`: finished summaries, and what stands behind them."""
+"""`specextend runs list|show|rm` and `specextend show RUN`: recorded summaries and their sources."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from specextend_cli.errors import UsageError
 if TYPE_CHECKING:
     from specextend_cli.summarize.runs import RunStore
 
-app = typer.Typer(help="Summaries that were made: list, look up, forget.", cls=Group, rich_markup_mode=None)
+app = typer.Typer(help="List, show and remove recorded summaries.", cls=Group, rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or the beginning of it, or: last.")]
+Name = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or its first characters, or: last.")]
 Number = Annotated[
     int | None,
-    typer.Option("--sentence", "-s", metavar="N", min=1, help="The passages behind this sentence.", show_default=False),
+    typer.Option(
+        "--sentence", "-s", metavar="N", min=1, help="Show the passages behind this sentence.", show_default=False
+    ),
 ]
 
 
 @app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
-    """List the runs that are recorded, the newest first."""
+    """List recorded runs, newest first."""
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.runs import run_table, short_record
     from specextend_cli.ui.streams import Output
@@ -40,7 +42,7 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
 
 @app.command("show", cls=Command)
 def show(run: Name, sentence: Number = None, json: options.Json = False, debug: options.Debug = False) -> None:
-    """Show a run: its sentences with the pages behind them, or the passages behind one of them.
+    """Show a recorded summary with its source pages, or the passages behind a sentence.
 
     Example:
       specextend show last --sentence 4
@@ -69,21 +71,21 @@ def show(run: Name, sentence: Number = None, json: options.Json = False, debug: 
 @app.command(cls=Command)
 def rm(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="RUNS…", help="Ids, or: last.", show_default=False)
+        list[str] | None, typer.Argument(metavar="RUNS…", help="Ids of runs, or: last.", show_default=False)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every run there is.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove every run.")] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Forget runs. The notes from which an interrupted run goes on stay."""
+    """Remove recorded runs. Stored chunk summaries stay."""
     from specextend_cli.humanize import format_many
     from specextend_cli.ui.streams import Output
 
     if bool(runs) == everything:
-        raise UsageError("name the runs to forget, or give --all", fix="specextend runs list")
+        raise UsageError("name the runs to remove, or give --all", fix="specextend runs list")
     count = _store().clear() if everything else _store().remove(runs or ())
     if not quiet:
-        Output().note(f"{format_many(count, 'run')} forgotten")
+        Output().note(f"{format_many(count, 'run')} removed")
 
 
 def _store() -> RunStore:

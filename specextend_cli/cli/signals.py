@@ -1,4 +1,4 @@
-"""What signals mean here: the first ^C stops cleanly, the second at once; SIGTERM and a deadline unwind the stack."""
+"""Signals: the first ^C stops cleanly, the second at once; SIGTERM and `--timeout` unwind the stack."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from types import FrameType
 
 from specextend_cli.errors import Exit, SpecextendError
-from specextend_cli.ui import keys
+from specextend_cli.ui import terminal
 
 FOREVER = 1e8  # seconds; a timer takes no infinity
 SHOW_CURSOR = b"\x1b[?25h"
 
 
 class DeadlineError(SpecextendError):
-    """`--timeout` has passed."""
+    """The time of `--timeout` is over."""
 
     exit = Exit.TIMEOUT
 
 
 class Terminated(SystemExit):
-    """SIGTERM came; unwinds the stack as an exit does."""
+    """Raised on SIGTERM; unwinds the stack as an exit does."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
     def expire(number: int, frame: FrameType | None) -> None:
         raise DeadlineError(
-            f"stopped after {seconds:g} s", why="--timeout says so", fix="allow more time, or run again to continue"
+            f"stopped after {seconds:g} s", why="--timeout is over", fix="allow more time, or run again to continue"
         )
 
     before = signal.signal(signal.SIGALRM, expire)
@@ -65,9 +65,9 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 
 def _second(number: int, frame: FrameType | None) -> None:
-    # Nothing may delay this one: no unwinding, no locks, no buffers.
-    terminals = keys.hushed() or ([sys.stderr.fileno()] if sys.stderr.isatty() else [])
-    keys.restore()
+    # Stop at once: no unwinding, no locks, no buffers.
+    terminals = terminal.without_echo() or ([sys.stderr.fileno()] if sys.stderr.isatty() else [])
+    terminal.restore_echo()
     for descriptor in terminals:
         os.write(descriptor, SHOW_CURSOR + b"\n")
     os._exit(Exit.SIGINT)

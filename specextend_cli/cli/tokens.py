@@ -1,29 +1,29 @@
-"""`specextend tokens FILE`: how many tokens a document has for a model."""
+"""`specextend tokens FILE` and `specextend chunks FILE`: a document in the vocabulary of a preset's target."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
-from specextend_cli.cli.reading import one_source, recognizing
-from specextend_cli.cli.vocabulary import check_model, vocabulary
+from specextend_cli.cli.inputs import one_source
+
+if TYPE_CHECKING:
+    from specextend_cli.documents.document import Document
+    from specextend_cli.models.preset import Preset
+    from specextend_cli.models.tokens import TextEncoder
+
+_START = 60
+"""Characters of a chunk that the table shows."""
 
 
+@options.grouped
 def tokens(
+    *,
     file: options.File = None,
-    pages: options.Pages = None,
-    password_file: options.PasswordFile = None,
-    ocr: options.OcrOption = False,
-    ocr_lang: options.OcrLanguages = None,
-    full_page: options.FullPage = False,
     model: options.Model = None,
+    ids: Annotated[bool, options.option("--ids", "Print the token ids, one a line.")] = False,
+    reading: options.ReadOptions,
     offline: options.Offline = False,
-    ids: Annotated[
-        bool, typer.Option("--ids", help="The token ids, one a line.", rich_help_panel=options.OUTPUT)
-    ] = False,
     debug: options.Debug = False,
 ) -> None:
     """Count a document's tokens in the vocabulary of a preset's target.
@@ -33,18 +33,68 @@ def tokens(
     """
     from specextend_cli.ui.streams import Output
 
-    source = one_source(
-        file,
-        example="specextend tokens FILE",
-        pages=pages,
-        password_file=password_file,
-        ocr=options.ocr(ocr, ocr_lang),
-        full_page=full_page,
-    )
-    options.go_offline(offline)
-    check_model(model)
-    output = Output()
-    document = source.read(recognizing=partial(recognizing, output))
-    _, encoder = vocabulary(model, offline=offline)
+    document, _, encoder = _read(file, reading, model, example="specextend tokens FILE", offline=offline)
     encoded = encoder.encode(document.text)
-    output.write("\n".join(map(str, encoded if ids else [len(encoded)])) + "\n")
+    Output().write("\n".join(map(str, encoded if ids else [len(encoded)])) + "\n")
+
+
+@options.grouped
+def chunks(
+    *,
+    file: options.File = None,
+    model: options.Model = None,
+    size: Annotated[
+        int | None,
+        options.option("--size", "Tokens of a chunk, at most. Default: the preset's.", "TOKENS", min=16),
+    ] = None,
+    jsonl: Annotated[bool, options.option("--jsonl", "Print a JSON line for each chunk, with its text.")] = False,
+    reading: options.ReadOptions,
+    offline: options.Offline = False,
+    debug: options.Debug = False,
+) -> None:
+    """Show how a document is split for a model: tokens, pages and first words of every chunk.
+
+    Example:
+      specextend chunks report.pdf --size 2048
+    """
+    import json
+
+    from specextend_cli.documents.chunk import chunk
+    from specextend_cli.humanize import format_count, format_numbers
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.tables import cell, table
+
+    output = Output()
+    document, preset, encoder = _read(file, reading, model, example="specextend chunks FILE", offline=offline)
+    made = table("chunk", "tokens", f"{document.unit}s", "begins", numbers=("chunk", "tokens"))
+    for number, span in enumerate(chunk(document, encoder.encode, size or preset.window.chunk), start=1):
+        text = document.text[span.start : span.end]
+        pages = document.pages_of(span.start, span.end)
+        record = {"chunk": number, "start": span.start, "end": span.end, "tokens": span.tokens}
+        if jsonl:
+            output.write(json.dumps({**record, "pages": list(pages), "text": text}) + "\n")
+        else:
+            first = " ".join(text[: 2 * _START].split())[:_START]
+            made.add_row(str(number), format_count(span.tokens), format_numbers(pages), cell(first))
+    if not jsonl:
+        output.show(made)
+
+
+def _read(
+    file: str | None, reading: options.ReadOptions, model: str | None, *, example: str, offline: bool
+) -> tuple[Document, Preset, TextEncoder]:
+    """The document, the preset and its tokenizer, fetched if it is not on this machine. Does not import torch."""
+    from specextend_cli.models.preset import DEFAULT
+    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.sources import fetch
+    from specextend_cli.models.tokens import TextEncoder
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.views import fetching
+
+    source = one_source(file, reading, example=example, offline=offline)
+    options.go_offline(offline)
+    preset = load_preset(model or DEFAULT)
+    document = source.read_shown(Output())
+    with fetching(Output(), preset.name) as progress:
+        directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
+    return document, preset, TextEncoder.of(directory)

@@ -1,4 +1,4 @@
-"""`specextend train-draft`: an EAGLE-3 head for a preset's target, learnt from the user's own documents."""
+"""`specextend train-draft`: train an EAGLE-3 head for a preset's target on the user's documents."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from specextend_cli.cli import options, signals
+from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,95 +16,53 @@ if TYPE_CHECKING:
 
 TRAINING = "Training"
 _LEADS = (" ", "\n", "\n\n", " The report says: ", ' It states that "', "\nAccording to the text, ", "; ", " ... ")
-"""How quotations begin that the head learns to copy."""
+"""Beginnings of the quotations that the head learns to copy."""
 _ANSWER = 192
-"""Tokens of an answer, at least: notes may be cut shorter than the summaries that are drafted for."""
+"""Minimum tokens of an answer: chunk summaries may be shorter than the summaries that are drafted for."""
 
 
 def train_draft(
     corpus: Annotated[
-        Path,
-        typer.Option(
-            "--corpus",
-            metavar="PATH",
-            help="Documents: a directory, .jsonl[.gz] with a field text, .txt or .md.",
-            rich_help_panel=options.INPUT,
-        ),
+        Path, option("--corpus", "Documents: a directory, .jsonl[.gz] with a text field, .txt, .md.", "PATH")
     ],
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Where the head goes. An interrupted run there goes on.",
-            rich_help_panel=options.OUTPUT,
-        ),
+        Path, option("--output -o", "Directory for the head; an interrupted run there is continued.", "DIR")
     ] = Path("draft-head"),
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            "--preset",
-            metavar="PRESET",
+        option(
+            "--model -m --preset",
+            "Preset whose target the head is for.",
+            "PRESET",
             envvar="SPECEXTEND_MODEL",
-            help="Whose target the head is for.",
             autocompletion=options.preset_names,
-            rich_help_panel=options.MODEL,
             show_default=False,
-            show_envvar=False,
         ),
     ] = None,
-    minutes: Annotated[
-        float,
-        typer.Option(
-            "--minutes",
-            metavar="N",
-            min=0.1,
-            callback=options.finite,
-            help="How long, in all.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = 60.0,
+    minutes: Annotated[float, option("--minutes", "Total time.", "N", min=0.1, callback=options.finite)] = 60.0,
     vocabulary: Annotated[
-        int,
-        typer.Option("--vocabulary", metavar="N", min=16, help="Tokens the draft can write.", rich_help_panel=TRAINING),
+        int, option("--vocabulary", "Tokens that the draft can write.", "N", TRAINING, min=16)
     ] = 16384,
-    lengths: Annotated[
-        str,
-        typer.Option(
-            "--lengths", metavar="512,2k", help="Tokens of the excerpts it learns on.", rich_help_panel=TRAINING
-        ),
-    ] = "512,1k,2k",
-    unroll: Annotated[
-        int,
-        typer.Option("--unroll", metavar="N", min=1, max=16, help="Steps it drafts ahead.", rich_help_panel=TRAINING),
-    ] = 5,
+    lengths: Annotated[str, option("--lengths", "Tokens of the training excerpts.", "512,2k", TRAINING)] = "512,1k,2k",
+    unroll: Annotated[int, option("--unroll", "Draft steps per position.", "N", TRAINING, min=1, max=16)] = 5,
     init: Annotated[
-        Path | None,
-        typer.Option(
-            "--init",
-            metavar="DIR",
-            help="Go on from this EAGLE-3 head.",
-            rich_help_panel=TRAINING,
-            show_default=False,
-        ),
+        Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)
     ] = None,
     licences: Annotated[
-        str,
-        typer.Option("--licences", metavar="TEXT", help="Of the documents, for the card.", rich_help_panel=TRAINING),
+        str, option("--licences", "Licences of the documents, for the model card.", "TEXT", TRAINING)
     ] = "not stated",
     seed: options.Seed = None,
     device: options.Device = "auto",
-    dtype: options.DtypeOption = options.Dtype.auto,
+    dtype: options.DtypeOption = "auto",
     compile: options.Compile = True,
     offline: options.Offline = False,
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Train a draft for a preset's target: an EAGLE-3 head, distilled from its own answers about your documents.
+    """Train an EAGLE-3 draft head for a preset's target on your documents.
+
+    The head is distilled from the target's own answers about them.
 
     Example:
       specextend train-draft --corpus reports/ --minutes 120 -o my-head
@@ -138,9 +95,9 @@ def train_draft(
     from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
     from specextend_cli.train.distill import distill
     from specextend_cli.train.samples import Frame, read_corpus
-    from specextend_cli.ui.fetching import fetching
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.training import TrainingView
+    from specextend_cli.ui.views import fetching
 
     sizes = parse_lengths(lengths)
     preset = load_preset(model or DEFAULT)
@@ -155,8 +112,8 @@ def train_draft(
         place = device_of(device)
         fit_threads()
         if compile:
-            _say(console, kernels(directory, place), quiet=quiet)
-        wanted = preset.target.dtype if dtype is options.Dtype.auto else dtype.value
+            _show_stages(console, kernels(directory, place), quiet=quiet)
+        wanted = preset.target.dtype if dtype == "auto" else dtype
         lm = LanguageModel(
             load_model(
                 directory,
@@ -167,7 +124,7 @@ def train_draft(
             )
         )
         if compile:
-            _say(console, compiling(lm, all_threads=True), quiet=quiet)
+            _show_stages(console, compiling(lm, all_threads=True), quiet=quiet)
         before, after = PromptBuilder(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
         frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)
@@ -208,7 +165,7 @@ def train_draft(
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
-    """UsageError where the head would be written over what is read, or over files of something else than training."""
+    """UsageError if the head would overwrite an input, or files that training did not write."""
     from specextend_cli.ui.overwriting import exists_already, refuse_inputs
 
     refuse_inputs([output], inputs)
@@ -216,10 +173,10 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
         return
     for name in ("model.safetensors", "config.json", "README.md"):
         if (path := output / name).exists():
-            raise UsageError(str(exists_already(path)), why="it is of no training that was begun there", fix="-o DIR")
+            raise UsageError(str(exists_already(path)), why="it is not from an earlier training run", fix="-o DIR")
 
 
-def _say(console: Output, stages: Iterable[Stage], *, quiet: bool) -> None:
+def _show_stages(console: Output, stages: Iterable[Stage], *, quiet: bool) -> None:
     for stage in stages:
         if not (quiet or stage.done):
             console.note(stage.name)

@@ -1,1 +1,6 @@
-"""Everything that is written to a terminal, a pipe or a file: consumers of the pipeline's events."""
+"""Everything written to a terminal, a pipe or a file: consumers of the pipeline's events."""
+
+from typing import Literal, TypeAlias
+
+Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
+"""Formats of a result."""

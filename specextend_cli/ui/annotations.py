@@ -1,4 +1,4 @@
-"""What a sentence rests on, as people read it: `[p. 3, 7]` behind it, `[?]` behind what its source does not have."""
+"""Annotations in the text of a summary: source pages `[p. 3, 7]`, and `[?]` after unsupported facts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Annotations:
-    """Which marks are wanted: pages behind every sentence, and question marks behind what is not in the source."""
+    """Which annotations to add: source pages after each sentence, `[?]` after what the source lacks."""
 
     cite: bool = False
     check: bool = False
@@ -24,7 +24,7 @@ class Annotations:
         return self.cite or self.check
 
     def mark(self, text: str, sentence: Sentence, unit: str) -> str:
-        """`text`, which is the sentence with the white space around it, with its marks."""
+        """`text`, the sentence with the white space around it, with its annotations."""
         if self.check:
             before = text.index(sentence.text)
             for one in reversed(sentence.unsupported):
@@ -37,9 +37,9 @@ class Annotations:
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7; p. 9 by OCR]", or "[s. 2]" where a document has sections; "" where nothing is cited.
+    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "" without citations.
 
-    A page with a label goes by it, with its number in the file behind it: "[p. iv (6), 9 (15)]".
+    A labelled page is shown by its label and its number in the file: "[p. iv (6), 9 (15)]".
     """
     pieces = []
     for ocr, how in ((False, ""), (True, " by OCR")):
@@ -54,7 +54,7 @@ def format_citations(sentence: Sentence, unit: str) -> str:
 
 
 def format_page(page: int, label: str) -> str:
-    """ "6", or "iv (6)" where the document calls its sixth page iv."""
+    """ "6", or "iv (6)" if the sixth page is labelled iv."""
     return f"{label} ({page})" if label else f"{page}"
 
 
@@ -66,6 +66,6 @@ def format_unsupported(found: Sequence[Unsupported]) -> str:
 
 
 def warn_unsupported(output: Output, summary: Summary) -> None:
-    """Say in one line on stderr what the summary has that its source has not."""
+    """Warn on stderr of numbers, dates and names that the source lacks."""
     if line := format_unsupported(summary.unsupported):
         output.warn(line)

@@ -30,9 +30,8 @@ from specextend_cli.bench.records import Record
 from specextend_cli.documents.names import printable
 from specextend_cli.humanize import format_amount, format_count, format_seconds
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.ui import keys
-from specextend_cli.ui.foreign_output import held_back
 from specextend_cli.ui.streams import Output
+from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
 
 EVERY = 10.0  # seconds of silence after which a plain line says where things stand
 
@@ -144,8 +143,8 @@ class _Bar(BenchView):
                 pass
 
     def __enter__(self) -> BenchView:
-        self._held.enter_context(held_back(self.output, self.output.note))
-        keys.hush(self.output.stderr)
+        self._held.enter_context(captured_stderr(self.output, self.output.note))
+        disable_echo(self.output.stderr)
         self._progress.start()
         return self
 
@@ -153,7 +152,7 @@ class _Bar(BenchView):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._progress.stop()
-        keys.restore()
+        restore_echo()
         self._held.close()
 
 

@@ -1,4 +1,4 @@
-"""What cleaning changed in a document, as a unified diff: pages as they were found against pages as they are read."""
+"""What cleaning changed in a document, as a unified diff of each page before and after."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from rich.text import Text
 
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count
-from specextend_cli.ui.colours import ACCENT, ADDED, REMOVED
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import ACCENT, ADDED, REMOVED, sanitize
 
 _Tag = Literal["replace", "delete", "insert", "equal"]
-_AROUND = 1  # unchanged lines shown beside changed ones
-_BLOCK = 400  # lines that are compared at a time: comparing takes time that grows with their square
+_CONTEXT = 1  # unchanged lines around changed ones
+_BLOCK = 400  # lines compared at a time: the time grows with their square
 
 
 def diff(document: Document) -> Iterator[Text]:
-    """One text a page that was changed, its last line end left out; the repairs are counted by kind above it."""
+    """One text per changed page, headed by its repairs counted by kind; without a final line end."""
     kinds: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for edit in document.extraction.edits:
         kinds[edit.page][edit.kind] += 1
@@ -39,7 +38,7 @@ def account(changes: Counter[str]) -> list[str]:
 
 
 class _Matcher(SequenceMatcher[str]):
-    """Compares long pages block by block, so that the work grows with their length."""
+    """Compares long pages block by block, in time linear in their length."""
 
     def __init__(self, found: Sequence[str], cleaned: Sequence[str]) -> None:
         super().__init__(None, (), ())
@@ -53,9 +52,9 @@ class _Matcher(SequenceMatcher[str]):
             found = SequenceMatcher(None, a, b).get_opcodes()
             whole = i + len(a) == len(self._found) and j + len(b) == len(self._cleaned)
             if not whole and len(found) > 1 and found[-1][0] != "equal":
-                found.pop()  # what the block cuts off is compared again, in the next
+                found.pop()  # cut by the block's end: compared again with the next block
             for tag, i1, i2, j1, j2 in found:
-                if codes and codes[-1][0] == tag == "equal":  # it goes on over the end of a block
+                if codes and codes[-1][0] == tag == "equal":  # it continues over the end of a block
                     (_, first, _, start, _) = codes.pop()
                     codes.append((tag, first, i + i2, start, j + j2))
                 else:
@@ -65,7 +64,7 @@ class _Matcher(SequenceMatcher[str]):
 
 
 def _lines(found: tuple[str, ...], cleaned: tuple[str, ...]) -> Iterator[Text]:
-    for group in _Matcher(found, cleaned).get_grouped_opcodes(_AROUND):
+    for group in _Matcher(found, cleaned).get_grouped_opcodes(_CONTEXT):
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from (Text(f" {sanitize(line)}") for line in found[i1:i2])

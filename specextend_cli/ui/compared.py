@@ -1,4 +1,4 @@
-"""What `compare` found, as a table and as JSON."""
+"""The result of `compare` as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from specextend_cli.humanize import format_count, format_many, format_seconds, format_speedup, is_slower
-from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.jsonl import summary_record
+from specextend_cli.ui.streams import AMBER, GOOD, QUIET
 from specextend_cli.ui.tables import cell, table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def comparison(found: Comparison) -> RenderableType:
-    """Both kinds of decoding side by side, the verdict, and how busy the machine was."""
+    """Plain and accelerated decoding side by side, the verdict, and the load of the machine."""
     plain, fast = found.plain, found.accelerated
     rows = [
         ("drafter", plain.drafter, fast.drafter),
@@ -54,7 +54,7 @@ def _identity(divergence: int | None) -> Text:
     if divergence is None:
         return Text("identical tokens", style=GOOD)
     return Text(
-        f"the tokens differ from number {divergence + 1} on (half precision rounds a tree otherwise;"
+        f"the tokens differ from number {divergence + 1} on (half precision rounds trees differently;"
         " --dtype float32 is exact)",
         style=AMBER,
     )
@@ -64,7 +64,7 @@ def _speed(found: Comparison) -> tuple[Text, ...]:
     speedup = found.speedup
     if speedup is None:
         nothing = found.pairs and not any(pair.accelerated.drafted_steps for pair in found.pairs)
-        return (Text("nothing was drafted" if nothing else "too little was written to compare speeds", style=QUIET),)
+        return (Text("nothing was drafted" if nothing else "too few tokens to compare speeds", style=QUIET),)
     style = AMBER if is_slower(speedup.value) else GOOD
     text = Text(f"{format_speedup(speedup.value)} plain decoding", style=style)
     pairs = format_many(speedup.n, "pair")
@@ -75,18 +75,18 @@ def _speed(found: Comparison) -> tuple[Text, ...]:
 
 
 def format_load(load: Load) -> Text:
-    """ "2 cores, 1.3 busy with other work: quieter machines may differ; load average 8.1 before and 7.2 after"."""
+    """ "2 cores, 1.3 busy with other work: results may differ on an idle machine; load average 8.1 before …"."""
     others = f"{load.others:.1f} busy with other work"
     text = Text.assemble(f"{format_many(load.cores, 'core')}, ", (others, AMBER if load.busy else ""), style=QUIET)
     if load.busy:
-        text.append(": quieter machines may differ", style=AMBER)
+        text.append(": results may differ on an idle machine", style=AMBER)
     if load.averages is not None:
         text.append("; load average {:.1f} before and {:.1f} after".format(*load.averages))
     return text
 
 
 def comparison_record(found: Comparison) -> dict[str, Any]:
-    """The same for programs."""
+    """The comparison as a JSON record."""
     speedup = found.speedup
     return {
         "plain": summary_record(found.plain),

@@ -1,29 +1,54 @@
-"""One frame of the live panel, row by row, and the line that it leaves behind."""
+"""One frame of the live panel, row by row, and the final line that replaces it."""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+from dataclasses import dataclass
 
+import psutil
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.humanize import format_clock, format_count, format_percent, format_speedup, is_slower
-from specextend_cli.ui.blocks import block, density, histogram
-from specextend_cli.ui.colours import ACCENT, AMBER, GOOD, QUIET
-from specextend_cli.ui.memory import Memory
+from specextend_cli.humanize import format_bytes, format_clock, format_count, format_percent, format_speedup, is_slower
+from specextend_cli.ui.characters import block, density, histogram
 from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import ACCENT, AMBER, GOOD, QUIET, sanitize
 
 LABEL = 10
 VALUE = 8
-BESIDE = 30  # cells of explanation before a bar: bars in different rows start at one column
-COMPACT = 56  # cells inside the frame; below, only what matters most is said
-WIDEST = 80  # cells; beyond, a bar only gets longer
-SHORT, LOW = 12, 6  # rows; a terminal lower than that gets three lines, or only the one that moves
+DETAIL = 30  # cells of text before a bar, so that bars start in one column
+COMPACT = 56  # cells inside the frame; narrower panels show less
+MAX_WIDTH = 80  # cells
+SHORT, LOW = 12, 6  # terminal rows below which the panel has three lines, or one
 _LABELS = {"chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of main memory and, where a GPU is in use, of its memory."""
+
+    resident: int
+    gpu: int = 0
+
+    def __str__(self) -> str:
+        """ "1.3 GB", or "1.3 GB + 4.0 GB gpu"."""
+        main = format_bytes(self.resident)
+        return f"{main} + {format_bytes(self.gpu)} gpu" if self.gpu else main
+
+
+def memory() -> Memory:
+    """The memory of this process. Asks torch only if it is imported already."""
+    resident = psutil.Process(os.getpid()).memory_info().rss
+    # Called from the panel's thread, perhaps during `import torch`, which defines `cuda` late.
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return Memory(resident)
+    return Memory(resident, cuda.memory_reserved())
 
 
 class Dashboard:
@@ -35,12 +60,11 @@ class Dashboard:
         self.used = used
         self.lock = lock
         self.plain = False
-        """Whether colours say nothing, so that characters must."""
+        """Whether there are no colours, so that characters must tell the difference."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # A frame that leaves a margin is not folded while its terminal is made narrower, step by step: folded rows are
-        # pushed out of reach. The same goes for terminals much wider than the frame.
-        outer = min(options.max_width - options.max_width // 20, WIDEST)
+        # The margin keeps the frame from being folded while the terminal gets narrower: folded rows cannot be erased.
+        outer = min(options.max_width - options.max_width // 20, MAX_WIDTH)
         width = max(outer - 4, 1)
         self.plain = options.ascii_only or console.no_color or console.color_system is None
         with self.lock:
@@ -64,7 +88,7 @@ class Dashboard:
         )
 
     def rows(self, width: int) -> list[Text]:
-        """The panel's lines; `width` cells each at most."""
+        """The lines of the panel, at most `width` cells each."""
         progress = self.progress
         rows = [row for row in (self._progress(width), self._activity(width)) if row is not None]
         if progress.meter.steps:
@@ -72,7 +96,9 @@ class Dashboard:
         if progress.meter.decode_seconds:
             rows.append(self._speed(width))
         seen = progress.retrieved
-        if seen is not None and sum(end - start for start, end in seen.spans) < seen.length:  # else there was no choice
+        if (
+            seen is not None and sum(end - start for start, end in seen.spans) < seen.length
+        ):  # else everything is attended to
             rows.insert(-1, self._sees(width))
         text = (self.tail or progress.tail).rsplit("\n", 1)[-1]
         if text:
@@ -80,7 +106,7 @@ class Dashboard:
         return rows
 
     def brief(self, width: int) -> list[Text]:
-        """Three lines: how far it is, what is going on, and the latest words or else the speed."""
+        """Three lines: progress, current activity, and the latest words or the speed."""
         progress = self.progress
         title = Text(sanitize(progress.document), style="bold default")
         rows = [self._progress(width) or _clip(title, width), self._activity(width)]
@@ -91,7 +117,7 @@ class Dashboard:
         return rows
 
     def _activity(self, width: int) -> Text:
-        """What is going on this moment."""
+        """The current activity."""
         progress = self.progress
         if progress.stage is not None:
             head = Text.assemble((sanitize(progress.stage.name), "bold"))
@@ -105,7 +131,7 @@ class Dashboard:
         return _row(_LABELS[task], count, Text(format_doing(progress)), width)
 
     def _progress(self, width: int) -> Text | None:
-        """How much of the whole run is done, and what is left; None while that is not known."""
+        """Share of the run that is done and time left; None while unknown."""
         progress, share = self.progress, self.progress.estimate.share
         if progress.part is None or progress.stage is not None or share is None:
             return None
@@ -133,11 +159,11 @@ class Dashboard:
 
     @property
     def _nothing(self) -> str:
-        """A place in a chart where there is nothing: without colours it must not look like a little."""
+        """An empty place in a chart, which without colours must not look like a low bar."""
         return " " if self.plain else "▁"
 
     def _sees(self, width: int) -> Text:
-        """Where in the text the drafter's working set lies."""
+        """The positions in the text that the drafter attends to."""
         retrieved = self.progress.retrieved
         assert retrieved is not None
         text = Text()
@@ -162,7 +188,7 @@ class Dashboard:
 
 
 def collapsed(progress: Progress) -> Text:
-    """What remains of the panel: one line."""
+    """The final line that replaces the panel."""
     summary = progress.summary
     assert summary is not None
     line = Text(f"done · {format_done(summary, progress.read)}", style=QUIET)
@@ -174,7 +200,7 @@ def collapsed(progress: Progress) -> Text:
 
 
 def _row(label: str, value: str, content: Text, width: int, share: float | None = None, *, plain: bool = False) -> Text:
-    """One line of the panel: a quiet label, a bold value, what explains it and, with `share`, a bar to the margin."""
+    """One line: a quiet label, a bold value, an explanation and, with `share`, a bar to the margin."""
     compact = width < COMPACT
     head = Text.assemble((label.ljust(LABEL - compact), QUIET), (value.ljust(VALUE - 2 * compact), "bold"))
     head.append(content)
@@ -182,8 +208,8 @@ def _row(label: str, value: str, content: Text, width: int, share: float | None 
 
 
 def _gauge(head: Text, share: float | None, width: int, plain: bool) -> Text:
-    """`head` and, in what is left of the line, a bar that is `share` full; without colours, the rest of it is thin."""
-    room = width - max(head.cell_len + 3, LABEL + VALUE + BESIDE)
+    """`head` and, in the rest of the line, a bar that is `share` full; without colours the empty part is thin."""
+    room = width - max(head.cell_len + 3, LABEL + VALUE + DETAIL)
     if share is None or room < 8:
         return _clip(head, width)
     full = round(share * room)

@@ -1,7 +1,7 @@
-"""Where results go: stdout, one file, or a directory with a file for each document.
+"""Where results go: stdout, one file, or a directory with one file per document.
 
-Files are written beside their final name and renamed when they are complete: a file that exists is a whole result.
-One that exists already is kept, unless `force` says otherwise.
+Files are written under a temporary name and renamed when complete, so an existing file is a whole result. Existing
+files are kept unless `force` is given.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import cast
 
 from specextend_cli.errors import UsageError
+from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.overwriting import exists_already, refuse_existing, refuse_inputs
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, JsonArray, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, JsonArray, Write, Writer
 
 
 @dataclass(frozen=True)
 class Destination:
-    """`file` or `directory`, or neither: then stdout, where JSON of several documents is an `array`."""
+    """A `file`, a `directory`, or neither: stdout, where JSON of several documents is an `array`."""
 
     format: Format
     file: Path | None = None
@@ -40,19 +41,19 @@ class Destination:
         return self.file is None and self.directory is None
 
     def path(self, name: str) -> Path | None:
-        """The file for the document of that name; None for stdout. A name may have directories of its own in it."""
+        """The file for the document `name`, which may contain directories; None for stdout."""
         if self.directory is not None:
             return self.directory / f"{name}{SUFFIX[self.format]}"
         return self.file
 
     def keeps(self, path: Path) -> bool:
-        """Whether that result of an earlier run stays as it is."""
+        """Whether the result of an earlier run at `path` is kept."""
         return self.directory is not None and not self.force and path.exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
-        """UsageError if a result would replace what is read, what exists, or another result.
+        """UsageError if a result would overwrite an input, an existing file, or another result.
 
-        `names` are those of the documents, `inputs` all files that the command reads, or open descriptors of them.
+        `names` are the names of the documents, `inputs` the files that the command reads, or open descriptors.
         """
         self.refuse_collisions(names)
         refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
@@ -60,7 +61,7 @@ class Destination:
             refuse_existing([self.file], force=self.force)
 
     def refuse_collisions(self, names: Sequence[str]) -> None:
-        """UsageError if two documents would be written to one file."""
+        """UsageError if two documents would be written to the same file."""
         twice = [name for name, count in Counter(names).items() if count > 1]
         if self.directory is not None and twice:
             raise UsageError(
@@ -71,21 +72,21 @@ class Destination:
 
     @contextmanager
     def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:
-        """A writer for the document called `name`: through `write` to stdout, or to `path`.
+        """A writer for the document `name`: through `write` to stdout, or to `path`.
 
-        `heading` tells one of several documents on stdout from the next, as `head` and `tail` do.
+        `heading` separates several documents on stdout, as `head` and `tail` do.
         """
         with self._target(write, path, heading) as put:
             yield WRITERS[self.format](put, self.marks, name)
 
     def put(self, write: Write, text: str, path: Path | None, *, heading: str = "") -> None:
-        """The same for a result that was written elsewhere, as a `text`."""
+        """Write a result that is complete already."""
         with self._target(write, path, heading) as put:
             put(text)
 
     @contextmanager
     def all(self, write: Write) -> Iterator[None]:
-        """What is written in the body belongs together: an array is ended, where it ends early too."""
+        """Close the array of results at the end of the body, also after an error."""
         if self.array is None:
             yield
             return
@@ -102,7 +103,7 @@ class Destination:
             yield self.array.item(write)
             return
         if path is None:
-            yield under(heading, write) if heading and self.format in ("text", "md") else write
+            yield with_heading(heading, write) if heading and self.format in ("text", "md") else write
             return
         with atomic(path, force=self.force) as put:
             yield put
@@ -111,7 +112,7 @@ class Destination:
 def destination(
     output: str | None, format: str, *, many: bool, force: bool = False, marks: Annotations = NO_MARKS
 ) -> Destination:
-    """What `--output` means: a directory if it is one, ends in a slash, or there are several inputs; stdout for -."""
+    """The destination of `--output`: a directory if it is one, ends in / or there are many inputs; stdout for -."""
     kind = cast(Format, format)
     if output is None or output == "-":
         return Destination(kind, marks=marks, array=JsonArray() if many and kind == "json" else None)
@@ -127,8 +128,8 @@ def destination(
     return Destination(kind, file=path, force=force, marks=marks)
 
 
-def under(heading: str, write: Write) -> Write:
-    """`write`, preceded by a heading once there is something to write: a document that fails gets none."""
+def with_heading(heading: str, write: Write) -> Write:
+    """`write`, preceded by a heading before the first text: a document that fails gets none."""
     waiting = [f"==> {sanitize(heading)} <==\n\n"]
 
     def headed(text: str) -> None:
@@ -139,10 +140,10 @@ def under(heading: str, write: Write) -> Write:
 
 @contextmanager
 def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
-    """Write a file whole or not at all: the body gets a function that writes to it, and leaving it puts it in place.
+    """Write a file completely or not at all: the body gets a function that writes, and leaving it renames the file.
 
-    A link is followed; a pipe or a device is written to directly. UsageError: it cannot be written there, or, without
-    `force`, a file has appeared there.
+    Links are followed; pipes and devices are written to directly. UsageError: the file cannot be written, or exists by
+    now and `force` is False.
     """
     temporary, descriptor = _beside(path)
     try:
@@ -158,7 +159,7 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
 
 
 def check_writable(path: Path) -> None:
-    """UsageError where no file can be made beside `path`: said before the hours that its content takes."""
+    """UsageError if no file can be created next to `path`, before the content is computed."""
     temporary, descriptor = _beside(path)
     os.close(descriptor)
     if temporary is not None:
@@ -166,7 +167,7 @@ def check_writable(path: Path) -> None:
 
 
 def _beside(path: Path) -> tuple[Path | None, int]:
-    """A temporary file next to `path` and its descriptor; no file but `path` itself where that is no regular one."""
+    """A temporary file next to `path` and its descriptor; for a pipe or device, None and a descriptor of `path`."""
     try:
         path = path.resolve()
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
@@ -179,7 +180,7 @@ def _beside(path: Path) -> tuple[Path | None, int]:
 
 
 def _put(temporary: Path, path: Path, *, force: bool) -> None:
-    """Rename; without `force` a file that has appeared meanwhile stays, in one step where the file system has links."""
+    """Rename. Without `force`, keep a file created meanwhile, atomically if the file system has hard links."""
     if force:
         temporary.replace(path)
         return

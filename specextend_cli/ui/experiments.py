@@ -11,8 +11,7 @@ from rich.text import Text
 
 from specextend_cli.bench.tables import Experiment, Table, format_cell, is_number_column
 from specextend_cli.ui.bench import WIDE
-from specextend_cli.ui.colours import AMBER, QUIET
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import AMBER, QUIET, sanitize
 from specextend_cli.ui.tables import cell, table
 
 _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")

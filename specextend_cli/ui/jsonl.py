@@ -1,4 +1,4 @@
-"""Events and results as JSON: one line an event, or one object a document.
+"""Events and results as JSON: one line per event, or one object per document.
 
 Keys are stable: new ones may be added, none changes its meaning.
 """
@@ -13,36 +13,46 @@ from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
 
+# The keys "method", "notes" and "sentences" of a request, with their values, are those of version 0.1: they will go.
+_MODES: dict[str | None, str] = {
+    "quoted": "extractive",
+    "written": "abstractive",
+    "lead": "lead",
+    "whole": "verbatim",
+}
+
 
 def format_event(event: Event, document: str = "") -> str:
-    """One event as one line: `{"event": "step", "document": ..., ...}`; the last one carries the whole result."""
+    """One event as one line: `{"event": "step", "document": ..., ...}`; the last one has the whole result."""
     values = summary_record(event.summary) if isinstance(event, Summarized) else _record(event)
     head = {"event": type(event).__name__.lower(), **({"document": document} if document else {})}
-    return _inert(json.dumps({**head, **named(values, document)}, ensure_ascii=False))
+    return _escape_controls(json.dumps({**head, **named(values, document)}, ensure_ascii=False))
 
 
 def named(record: dict[str, Any], document: str) -> dict[str, Any]:
-    """A record under the name that tells its document from others of the command, which may be longer than its own."""
+    """`record` with the name of its document in this command, which may include directories."""
     return {**record, "document": document} if document else record
 
 
 def format_json(value: Any) -> str:
-    """Any of the records below, for reading."""
-    return _inert(json.dumps(value, ensure_ascii=False, indent=2))
+    """A record as indented JSON."""
+    return _escape_controls(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def summary_record(summary: Summary) -> dict[str, Any]:
-    """The result for one document: its text, and everything needed to judge it."""
+    """The result for one document."""
     return {
         "document": summary.document,
         "text": summary.text,
+        "mode": _MODES[summary.method],
         "method": summary.method,
         "warnings": list(summary.warnings),
         "coverage": {**_record(summary.coverage), "complete": summary.coverage.complete},
         "plan": plan_record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
+        "chunk_summaries": list(summary.notes),
         "notes": list(summary.notes),
-        "request": _record(summary.request),
+        "request": {**_record(summary.request), "mode": _MODES.get(summary.request.sentences)},
         "sentences": [_record(sentence) for sentence in summary.sentences],
         "unsupported": [_record(one) for one in summary.unsupported],
         "retried": [_record(one) for one in summary.retried],
@@ -55,12 +65,12 @@ def summary_record(summary: Summary) -> dict[str, Any]:
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
-    """What will be done to one document."""
+    """The plan for one document."""
     return _record(plan)
 
 
 def statistics(meter: Meter) -> dict[str, Any]:
-    """A run's figures. Accepted length counts the bonus token: plain decoding has 1.0. Null: not measured."""
+    """Statistics of a run; null: not measured. Accepted length counts the bonus token: plain decoding has 1.0."""
     return {
         "prompt_tokens": meter.prompt_tokens,
         "prefill_seconds": round(meter.prefill_seconds, 3),
@@ -81,8 +91,8 @@ def statistics(meter: Meter) -> dict[str, Any]:
     }
 
 
-def _inert(text: str) -> str:
-    """JSON escapes the C0 controls by itself; the C1 ones mean something to terminals too."""
+def _escape_controls(text: str) -> str:
+    """Escape C1 control characters, which terminals interpret and `json` does not escape."""
     return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})
 
 

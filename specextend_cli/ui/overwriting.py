@@ -1,6 +1,6 @@
-"""What must not be written over: every file that a command reads, and, unless it is forced to, whatever exists.
+"""Overwrite protection: never overwrite an input, and an existing file only with `--force`.
 
-Both are checked before anything is read or loaded, so that a refusal costs nothing and loses nothing.
+Both are checked before anything is read or loaded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specextend_cli.errors import UsageError
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None:
     """UsageError if one of `outputs` is one of `inputs`, by whatever name or link; an int is an open descriptor.
 
-    It stays an error when overwriting is forced: whoever forces it means the result of an earlier run.
+    This is an error even with `--force`, which is meant for results of earlier runs.
     """
     reading = {identity: one for one in inputs if (identity := _identity(one)) is not None}
     for output in outputs:
@@ -26,7 +26,7 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None
             also = "" if name == str(output) else f" as {name}"
             raise UsageError(
                 f"the output {output} is read by this command{also}",
-                why="the result would replace what it was made from",
+                why="the result would replace its own input",
                 fix="name another output",
             )
 
@@ -48,26 +48,28 @@ def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
 
 
 def refuse_existing(outputs: Iterable[Path], *, force: bool) -> None:
-    """UsageError if there is already a file at one of `outputs`, unless it is to be overwritten."""
+    """UsageError if one of `outputs` exists, unless overwriting is forced."""
     for output in outputs:
         if not force and output.exists() and _is_file(output):
             raise exists_already(output)
 
 
 def exists_already(path: Path) -> UsageError:
-    """The error for a result that would replace a file."""
+    """The error for a result that would overwrite a file."""
     return UsageError(
-        f"{path} exists already", why="nothing is overwritten unasked", fix="--force writes it again; or name another"
+        f"{path} exists already",
+        why="existing files are not overwritten",
+        fix="--force writes it again; or name another",
     )
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is something to lose: devices and pipes are written to, not replaced."""
+    """Whether it is a regular file; devices and pipes are written to, not replaced."""
     return stat.S_ISREG(path.stat().st_mode)
 
 
 def _identity(one: Path | int) -> tuple[int, int] | None:
-    """What a file or directory is, whatever it is called; None for what holds nothing, or is not there."""
+    """Device and inode of a file or directory; None for pipes, devices and what does not exist."""
     try:
         status = os.fstat(one) if isinstance(one, int) else one.stat()
     except (OSError, ValueError):

@@ -1,11 +1,11 @@
-"""The live panel on stderr: at most eight rows that show what decoding is doing, and one line when it is done.
+"""The live panel on stderr: at most eight rows about the run, and one line when it is done.
 
     with Panel(output, "paper.pdf") as panel:
         for event in summarizer.run(document):
             panel.add(event)
 
-Where stdout is the same terminal, what is passed to `write` appears above the panel, line by line, and the line that
-is not finished yet inside it: the summary itself is never part of the live area, so any length of it is fine.
+If stdout is the same terminal, text passed to `write` appears above the panel line by line, and the unfinished line
+inside it. Complete lines leave the live area, so the summary may have any length.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
 from rich.control import Control
 from rich.live import Live
@@ -24,21 +25,17 @@ from rich.segment import ControlType, Segment
 from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Warned
-from specextend_cli.ui import keys
 from specextend_cli.ui.annotations import warn_unsupported
-from specextend_cli.ui.colours import QUIET
-from specextend_cli.ui.dashboard import Dashboard, collapsed
-from specextend_cli.ui.foreign_output import held_back
-from specextend_cli.ui.memory import memory
+from specextend_cli.ui.dashboard import Dashboard, collapsed, memory
 from specextend_cli.ui.progress import Progress
-from specextend_cli.ui.streams import Output, sanitize, warning
-from specextend_cli.ui.wrap import Lines
+from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
+from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
 
 PROSE = 96  # cells; longer lines are hard to read
 
 
 class Panel:
-    """Consumes events; draws them on stderr until it is closed."""
+    """Draws the state of a run on stderr until it is closed."""
 
     def __init__(
         self, output: Output, document: str, *, raw: bool = False, clock: Callable[[], float] | None = None
@@ -62,16 +59,16 @@ class Panel:
         )
 
     def add(self, event: Event) -> None:
-        """Take one event in; it is drawn with the next frame."""
+        """Take one event; the next frame shows it."""
         with self._lock:
             self.progress.add(event)
         if isinstance(event, Warned):
             self._beside(warning(event.message))
 
     def write(self, text: str) -> None:
-        """Put text on stdout; on a shared terminal complete lines go above the panel, the rest inside it.
+        """Write text to stdout; on a shared terminal complete lines go above the panel, the rest inside it.
 
-        Prose is folded to lines that are pleasant to read; `raw` text, which a program may read, is left as it is.
+        Prose is wrapped; `raw` text, which a program may read, is not.
         """
         if not self.output.shared:
             self.output.write(text)
@@ -81,8 +78,10 @@ class Panel:
         self._print(lines)
 
     def __enter__(self) -> Panel:
-        self._held.enter_context(held_back(self.output, lambda line: self._beside(Text(sanitize(line), style=QUIET))))
-        keys.hush(self.output.stderr)
+        self._held.enter_context(
+            captured_stderr(self.output, lambda line: self._beside(Text(sanitize(line), style=QUIET)))
+        )
+        disable_echo(self.output.stderr)
         self._live.start(refresh=True)
         return self
 
@@ -92,7 +91,7 @@ class Panel:
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
-        keys.restore()
+        restore_echo()
         self._held.close()
         self._print(lines)
         if self._wrote:
@@ -115,8 +114,11 @@ class Panel:
             with self._live.still:
                 self.output.console.print(Text(line), soft_wrap=True)
 
+    def _foreign(self, line: str) -> None:
+        self._beside(Text(sanitize(line), style=QUIET))
+
     def _beside(self, message: Text) -> None:
-        # A warning in the middle of the summary would read as part of it: it waits until the end.
+        # A warning within the summary would read as part of it, so it is shown at the end.
         if self._wrote or self._lines.tail:
             self._warnings.append(message)
         else:
@@ -124,26 +126,61 @@ class Panel:
                 self.output.note(message)
 
 
+class Lines:
+    """Wraps text that arrives in pieces into lines of at most `width` cells; `tail` is the unfinished line."""
+
+    def __init__(self) -> None:
+        self.tail = ""
+
+    def feed(self, text: str, width: int) -> list[str]:
+        """The lines that `text` completes."""
+        *paragraphs, self.tail = (self.tail + text).expandtabs(4).split("\n")
+        done = []
+        for paragraph in paragraphs:
+            *full, last = fold(paragraph, width)
+            done += [*full, last.rstrip()]
+        *full, self.tail = fold(self.tail, width)
+        return done + full
+
+    def close(self) -> list[str]:
+        """The unfinished line, if there is one."""
+        tail, self.tail = self.tail.rstrip(), ""
+        return [tail] if tail else []
+
+
+def fold(paragraph: str, width: int) -> list[str]:
+    """Lines of at most `width` cells, broken at spaces if possible. The last one keeps its trailing space."""
+    lines = []
+    while cell_len(paragraph.rstrip()) > width:
+        fits = set_cell_size(paragraph, width + 1)
+        space = fits.rfind(" ", 1)
+        cut = space if space > 0 and paragraph[:space].strip() else len(set_cell_size(paragraph, width).rstrip())
+        cut = max(cut, 1)
+        lines.append(paragraph[:cut].rstrip())
+        paragraph = paragraph[cut:].lstrip(" ")
+    return [*lines, paragraph]
+
+
 class _Live(Live):
-    """Rich's Live, made to survive a terminal that becomes narrower and folds the frame it shows."""
+    """Rich's Live for terminals that fold the frame when they become narrower."""
 
     _drawn: Sequence[int] = ()
-    """Cells of the lines that are shown."""
+    """Widths of the lines of the last frame."""
 
     @property
     def still(self) -> AbstractContextManager[object]:
-        """No frame is drawn in its body. Rich would let one come between a print's way up to the frame and its text."""
+        """A lock under which no frame is drawn: Rich might draw one between moving the cursor and printing."""
         return self._lock
 
     def get_renderable(self) -> RenderableType:
-        """What is to be shown, which notes how wide its lines are."""
-        return _Measured(super().get_renderable(), self._note)
+        """The frame, wrapped so that the widths of its lines are recorded."""
+        return _Measured(super().get_renderable(), self._record)
 
-    def _note(self, widths: Sequence[int]) -> None:
+    def _record(self, widths: Sequence[int]) -> None:
         self._drawn = widths
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Whatever is printed replaces the frame: first the lines that have come of folding it."""
+        """Erase the lines that folding the last frame added before anything is printed."""
         with self._lock:
             return [self._unfold(), *super().process_renderables(renderables)]
 
@@ -158,15 +195,15 @@ class _Live(Live):
 
 
 class _Measured:
-    """A renderable that tells how wide each of its lines is when it is drawn."""
+    """A renderable that reports the widths of its lines when it is drawn."""
 
-    def __init__(self, renderable: RenderableType, tell: Callable[[Sequence[int]], None]) -> None:
+    def __init__(self, renderable: RenderableType, report: Callable[[Sequence[int]], None]) -> None:
         self._renderable = renderable
-        self._tell = tell
+        self._report = report
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = console.render_lines(self._renderable, options, pad=False)
-        self._tell([Segment.get_line_length(line) for line in lines])
+        self._report([Segment.get_line_length(line) for line in lines])
         for number, line in enumerate(lines):
             if number:
                 yield Segment.line()
@@ -174,6 +211,6 @@ class _Measured:
 
 
 def _reflows() -> bool:
-    """Whether the terminal folds lines that no longer fit; known not to: xterm, rxvt, screen and the Linux console."""
+    """Whether the terminal folds lines when it becomes narrower; xterm, rxvt, screen and the Linux console do not."""
     kind = os.environ.get("TERM", "")
     return not kind.startswith(("linux", "rxvt")) and not {"XTERM_VERSION", "STY"} & os.environ.keys()

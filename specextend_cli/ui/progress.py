@@ -1,4 +1,4 @@
-"""Where a run stands: the pipeline's events folded into one state, which the panel and the plain lines both read."""
+"""The state of a run, accumulated from its events; all views read it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
+from specextend_cli.errors import PartialError
 from specextend_cli.humanize import (
     format_amount,
     format_count,
@@ -40,13 +41,13 @@ from specextend_cli.summarize.events import (
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64
-_SHORT = 2048  # tokens of a prompt that is read before anyone would count
+_SHORT = 2048  # tokens of a prompt below which reading is not counted
 TAIL = 400
 
 
 @dataclass
 class Progress:
-    """Feed it events; read where things stand."""
+    """Add events; read the state."""
 
     document: str
     clock: Callable[[], float] = time.monotonic
@@ -62,9 +63,9 @@ class Progress:
     summary: Summary | None = None
     read: tuple[int, int] | None = None
     saved: int = 0
-    """Chunk summaries that are kept, those of earlier runs included."""
+    """Stored chunk summaries, including those of earlier runs."""
     finished: int = 0
-    """Answers on the present level."""
+    """Finished answers of the current level."""
     part_tokens: int = 0
     together: int = 1
     tail: str = ""
@@ -74,11 +75,11 @@ class Progress:
 
     @property
     def unit(self) -> str:
-        """What the document has: "page" or "section"."""
+        """Unit of the document: "page" or "section"."""
         return self.plan.unit if self.plan else "page"
 
     def add(self, event: Event) -> None:
-        """Take one event in."""
+        """Take one event."""
         self.estimate.add(event)
         match event:
             case Stage():
@@ -128,12 +129,12 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Time since the document was begun."""
+        """Seconds since the document was started."""
         return self.clock() - self.started
 
     @property
     def share(self) -> float | None:
-        """How much of the stage is done; None where that cannot be known."""
+        """Share of the stage that is done; None if unknown."""
         if self.stage is None or not self.stage.total:
             return None
         return min(self.stage.done / self.stage.total, 1.0)
@@ -148,7 +149,7 @@ def format_stage(stage: Stage) -> str:
 
 
 def format_left(progress: Progress) -> str:
-    """ "about 1:20 left" of the whole run, or nothing where that is not known yet."""
+    """ "about 1:20 left" of the whole run, or "" while unknown."""
     left = progress.estimate.seconds_left
     if left is None:
         return ""
@@ -158,7 +159,7 @@ def format_left(progress: Progress) -> str:
 
 
 def format_task(progress: Progress) -> tuple[str, str]:
-    """What is being written, and how many are finished: ("chunk summaries", "3/12"); ("summary", "") of one part."""
+    """The current task and its count: ("chunk summaries", "3/12"), or ("summary", "") of one part."""
     part = progress.part
     if part is None:
         return "", ""
@@ -184,7 +185,7 @@ def format_doing(progress: Progress) -> str:
 
 
 def format_level(level: Level) -> str:
-    """What begins: "22 chunk summaries to write", "9 of 22 chunk summaries reused"."""
+    """The start of a level: "22 chunk summaries to write", "9 of 22 chunk summaries reused"."""
     if level.final:
         if level.reused == level.prompts:
             return "summary reused" if level.prompts == 1 else f"all {level.prompts} parts of the summary reused"
@@ -198,14 +199,14 @@ def format_level(level: Level) -> str:
 
 
 def format_flaw(flaw: Flaw) -> str:
-    """What is wrong with an answer, in words."""
+    """The flaw of an answer in words."""
     return {"no answer": "there was no answer in it", "in circles": "it went in circles"}[flaw]
 
 
 def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> str:
     """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped".
 
-    `span` is the first and the last page that was read; without it, or where it has gaps, pages are counted.
+    `span` is the first and last page read; without it, or if it has gaps, pages are counted.
     """
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span, coverage.unit)} read"]
@@ -222,7 +223,7 @@ def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> 
 
 
 def format_speed(meter: Meter) -> Iterable[str]:
-    """Speed and what explains it, one figure a piece; what was not measured is left out."""
+    """Speed, speedup, accepted length and hit rate, as far as measured, one string each."""
     if not meter.decode_seconds:
         return
     yield (
@@ -239,7 +240,7 @@ def format_speed(meter: Meter) -> Iterable[str]:
 
 
 def format_reused(summary: Summary) -> str:
-    """ "9 of 22 chunk summaries reused", "summary reused" of a document that takes one pass, or nothing."""
+    """ "9 of 22 chunk summaries reused", "summary reused" for a single pass, or ""."""
     if not summary.reused:
         return ""
     chunks = len(summary.plan.chunks)
@@ -247,9 +248,20 @@ def format_reused(summary: Summary) -> str:
 
 
 def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
-    """The one line a finished document leaves behind."""
+    """The final line of a document."""
     reused, took = format_reused(summary), format_seconds(summary.seconds)
     tokens = f"{format_many(summary.meter.tokens, 'token')} in {took}" if summary.meter.tokens or not reused else took
     run = (f"run {summary.run}",) if summary.run else ()
-    told = (reused, tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run)
-    return " · ".join(filter(None, told))
+    pieces = (reused, tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run)
+    return " · ".join(filter(None, pieces))
+
+
+def incomplete(name: str, summary: Summary) -> PartialError | None:
+    """The error for a summary that does not cover its whole document; None for one that does."""
+    if summary.coverage.complete:
+        return None
+    return PartialError(
+        f"{name} was not read completely",
+        why=format_coverage(summary.coverage),
+        fix="the summary covers the rest; --strict fails instead",
+    )

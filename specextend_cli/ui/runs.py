@@ -1,4 +1,4 @@
-"""Finished runs as people and programs read them. Everything in them is untrusted text."""
+"""Recorded runs as tables, text and JSON. Everything in them is untrusted text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from specextend_cli.humanize import format_count, format_many, format_percent, f
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.runs import Run
 from specextend_cli.ui.annotations import Annotations, format_page
-from specextend_cli.ui.colours import QUIET
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.streams import QUIET, sanitize
 from specextend_cli.ui.tables import cell, table
 
 _COLUMNS = ("run", "made", "document", "pages", "words", "preset", "begins")
@@ -23,7 +22,7 @@ _BEGINNING = 40
 
 
 def run_table(runs: Sequence[Run]) -> Table:
-    """A row a run."""
+    """A table with one row per run."""
     made = table(*_COLUMNS, numbers=("pages", "words"))
     for run in runs:
         beginning = " ".join(run.text.split())
@@ -40,7 +39,7 @@ def run_table(runs: Sequence[Run]) -> Table:
 
 
 def format_run(run: Run) -> Text:
-    """What it is of, and its sentences, numbered, each with its marks."""
+    """The facts of a run and its numbered sentences with annotations."""
     facts = (
         sanitize(run.document),
         format_many(run.pages, run.unit),
@@ -59,15 +58,15 @@ def format_run(run: Run) -> Text:
 
 
 def format_sentence(run: Run, sentence: Sentence) -> Text:
-    """One sentence, and the passages behind it with what stands around them."""
+    """One sentence, and the passages behind it in their context."""
     lines = [Text.assemble((f"{sentence.number}  ", QUIET), (_line(sentence.text), "bold"))]
     if sentence.draft:
-        lines.append(Text(f"quoted in place of: {_line(sentence.draft)}", style=QUIET))
+        lines.append(Text(f"replaces the draft: {_line(sentence.draft)}", style=QUIET))
     if sentence.unsupported:
         missing = ", ".join(one.text for one in sentence.unsupported)
         lines.append(Text(f"not in the source: {_line(missing)}", style="yellow"))
     if not sentence.citations:
-        lines += [Text(), Text("no passage of the document says this")]
+        lines += [Text(), Text("no passage of the document supports this")]
     for citation in sentence.citations:
         quote = run.quotes.get(citation.start)
         lines += [
@@ -82,19 +81,20 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
 
 
 def short_record(run: Run) -> dict[str, Any]:
-    """A run without what it wrote."""
-    return {key: value for key, value in run_record(run).items() if key not in ("text", "notes", "sentences")}
+    """A run without its texts."""
+    left_out = ("text", "chunk_summaries", "notes", "sentences")
+    return {key: value for key, value in run_record(run).items() if key not in left_out}
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """A run with every sentence and every passage."""
-    record = asdict(run)
+    """A run with every sentence and passage."""
+    record = {**asdict(run), "chunk_summaries": run.notes}
     record.pop("quotes")
     return {**record, "sentences": [sentence_record(run, sentence) for sentence in run.sentences]}
 
 
 def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
-    """A sentence whose citations quote their passages."""
+    """A sentence with citations that include their passages."""
     record = asdict(sentence)
     for citation in record["citations"]:
         quote = run.quotes.get(citation["start"])

@@ -1,8 +1,7 @@
-"""The three standard streams as this process was given them, made safe before anything is opened or written.
+"""The three standard streams of the process, made safe before anything is opened or written.
 
-A closed descriptor would be taken by the next file that is opened, a database perhaps, which then gets what is meant
-for people. And what becomes of stderr must never cost the result: a full disk or a reader that has gone away ends
-what is said there, and nothing else.
+A closed descriptor would be reused by the next file that is opened, a database perhaps, which would then receive
+output. Errors on stderr (a full disk, a reader that is gone) lose messages, never the result.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 def prepare() -> None:
-    """Give closed streams a descriptor of their own, and make writing to stderr never fail. For the start of `main`."""
-    # stdout gets a descriptor that refuses to be written to: a result that goes nowhere is an error.
+    """Open closed streams on /dev/null, and make writing to stderr never fail. Called at the start of `main`."""
+    # stdout gets a read-only descriptor: a result that goes nowhere is an error.
     for descriptor, mode in ((STDIN, os.O_RDONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_WRONLY)):
         if not _is_open(descriptor):
             _open_at(descriptor, mode)
@@ -31,13 +30,13 @@ def prepare() -> None:
 
 
 def forgiving(descriptor: int, encoding: str, errors: str = "backslashreplace") -> TextIO:
-    """A text stream onto `descriptor` to which writing never fails: what cannot be written is lost."""
+    """A text stream onto `descriptor` that drops what cannot be written."""
     buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
     return io.TextIOWrapper(buffer, encoding=encoding, errors=errors, line_buffering=True)
 
 
 def is_writable(stream: TextIO) -> bool:
-    """Whether the stream's descriptor may be written to; True where it has none."""
+    """Whether the descriptor of the stream is writable; True without one."""
     try:
         return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except (OSError, ValueError):
@@ -45,7 +44,7 @@ def is_writable(stream: TextIO) -> bool:
 
 
 def are_one(first: TextIO, second: TextIO) -> bool:
-    """Whether two streams end in the same place: a terminal, a file (`> all.txt 2>&1`) or a pipe (`2>&1 | less`)."""
+    """Whether two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
     try:
         return os.path.samestat(os.fstat(first.fileno()), os.fstat(second.fileno()))
     except (OSError, ValueError):
@@ -54,7 +53,7 @@ def are_one(first: TextIO, second: TextIO) -> bool:
 
 class _Forgiving(io.FileIO):
     def write(self, data: object) -> int:
-        """Write all of it, or pretend to."""
+        """Write the data, or drop it and report success."""
         try:
             written = super().write(data)  # type: ignore[arg-type]  # whatever the buffer above hands over
         except OSError:

@@ -1,7 +1,7 @@
-"""The two output streams, and the text that may go to them.
+"""stdout and stderr, and sanitized text for them.
 
-stdout carries the result and nothing else; stderr carries progress, warnings and errors. Whether a stream is a
-terminal, and whether it wants colour, is asked of each of them separately.
+stdout carries only the result; stderr carries progress, warnings and errors. Each stream has its own console, with its
+own size and colours.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 from weakref import WeakSet
 
-from rich.console import Console, ConsoleDimensions, RenderableType
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.ui.characters import fit
-from specextend_cli.ui.colours import AMBER
-from specextend_cli.ui.separated import lines
 from specextend_cli.ui.standard_streams import are_one, is_writable
 
+# Colours only repeat what words and figures say.
+ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
+GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200
-"""Columns that a pipe or a file has room for."""
+"""Columns of tables in a pipe or file."""
 _unfinished: WeakSet[TextIO] = WeakSet()
-"""The streams whose last line has no end yet: the process's, whoever writes to them."""
+"""Streams whose last line is unfinished, for every `Output` of the process."""
 
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
 # every other escape sequence. Both the seven-bit forms and the C1 ones.
@@ -36,6 +39,7 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(
     r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,256}\x1b?|\x1b[ -/]*)\Z"
 )
+_BREAK = re.compile(r"\s*[\t\n\r]+\s*")
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
@@ -45,26 +49,26 @@ def sanitize(text: str) -> str:
 
 
 class Sanitizer:
-    """`sanitize` for text that arrives in pieces: a sequence cut in two is still recognized."""
+    """`sanitize` for text in pieces: a sequence split between two of them is recognized."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, delta: str) -> str:
-        """What may be written now; the start of an unfinished sequence is held back."""
+        """The sanitized text; the beginning of an unfinished sequence is kept back."""
         text = self._held + delta
         unfinished = _UNFINISHED.search(text)
         self._held = unfinished[0] if unfinished else ""
         return sanitize(text[: len(text) - len(self._held)])
 
     def close(self) -> str:
-        """The rest, when no more will come."""
+        """The rest, at the end of the text."""
         held, self._held = self._held, ""
         return sanitize(held)
 
 
 class Output:
-    """stdout and stderr of this process: what they are, and the only way to write to them."""
+    """stdout and stderr of this process; everything is written through it."""
 
     def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
         self.stdout = fit(stdout or sys.stdout, drawn=False)
@@ -74,43 +78,43 @@ class Output:
 
     @property
     def stdout_is_terminal(self) -> bool:
-        """Whether a person reads stdout as it is written."""
+        """Whether stdout is a terminal."""
         return self.stdout.isatty()
 
     @property
     def animated(self) -> bool:
-        """Whether stderr can show a live panel. FORCE_COLOR asks for colour, never for animation."""
+        """Whether stderr can show a live panel. FORCE_COLOR enables colours, not animation."""
         return self.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
     @property
     def shared(self) -> bool:
-        """Whether both streams end in the same place, so that what one writes disturbs the other."""
+        """Whether both streams are the same terminal, file or pipe."""
         return are_one(self.stdout, self.stderr)
 
     def draw_on(self, stderr: TextIO) -> None:
-        """From now on, write what belongs on stderr there."""
+        """From now on, write messages to `stderr`."""
         self.stderr = fit(stderr, drawn=True)
         self.console.file = self.stderr
 
     @property
     def width(self) -> int:
-        """Columns that a table on stdout may have."""
+        """Columns of a table on stdout."""
         return self.pager.width if self.stdout_is_terminal else WIDE
 
     def require_stdout(self) -> None:
-        """UsageError if nothing can be written to stdout: said before the time is spent that a result takes."""
+        """UsageError if stdout is not writable, before a result is computed."""
         if not is_writable(self.stdout):
             raise closed()
 
     def write(self, text: str) -> None:
-        """Write to stdout as it is, at once. A reader that has gone away raises BrokenPipeError."""
+        """Write to stdout unchanged and flush. BrokenPipeError: the reader is gone."""
         self.stdout.write(text)
         self.stdout.flush()
         if text:
             (_unfinished.discard if text.endswith("\n") else _unfinished.add)(self.stdout)
 
     def note(self, text: str | Text, style: str = "") -> None:
-        """Write one line to stderr; strings are sanitized and never read as markup."""
+        """Write one line to stderr; strings are sanitized and not read as markup."""
         self._begin_line()
         self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, style=style, soft_wrap=True)
 
@@ -120,11 +124,11 @@ class Output:
         if self.stderr.isatty():
             self.console.print(renderable)
         else:
-            for line in lines(renderable):
+            for line in tab_separated(renderable):
                 self.stderr.write(f"{line}\n")
 
     def _begin_line(self) -> None:
-        """Where both streams end in one file, a note does not stand behind the words of an unfinished line."""
+        """End an unfinished line of stdout first if both streams are the same file."""
         if self.stdout in _unfinished and self.shared:
             self.stderr.write("\n")
             _unfinished.discard(self.stdout)
@@ -134,11 +138,37 @@ class Output:
         self.note(warning(message))
 
     def show(self, renderable: RenderableType) -> None:
-        """Print a result made for people (a table, a list) on stdout; for programs, tables are lines between tabs."""
+        """Print a table or list on stdout; in a pipe or file, tables are tab-separated lines."""
         if self.stdout_is_terminal:
             self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
         else:
-            self.write("".join(f"{line}\n" for line in lines(renderable)))
+            self.write("".join(f"{line}\n" for line in tab_separated(renderable)))
+
+
+def format_error(error: SpecextendError) -> Text:
+    """`error: …`, `why:   …`, `try:   …`, without empty lines."""
+    text = Text.assemble(("error: ", "bold red"), sanitize(error.what))
+    for label, value in (("why:   ", error.why), ("try:   ", error.fix)):
+        if value:
+            text.append(f"\n{label}", style="bold")
+            text.append(sanitize(value).replace("\n", "\n       "))
+    return text
+
+
+def print_error(output: Output, error: SpecextendError) -> None:
+    """Write an error to stderr."""
+    output.note(format_error(error))
+
+
+def print_defect(output: Output, error: BaseException) -> None:
+    """Write an unexpected exception to stderr, with what to do about it."""
+    detail = sanitize(f"{type(error).__name__}: {error}").splitlines()
+    text = Text.assemble(("error: ", "bold red"), f"something unexpected went wrong ({detail[0][:300]})")
+    text.append("\nwhy:   ", style="bold").append("this is a defect in specextend, not in your document")
+    text.append("\ntry:   ", style="bold").append(
+        "run again with --debug, and report the traceback with the output of: specextend doctor"
+    )
+    output.note(text)
 
 
 def warning(message: str) -> Text:
@@ -147,18 +177,40 @@ def warning(message: str) -> Text:
 
 
 def closed() -> UsageError:
-    """The error for a result without a place to go."""
+    """The error for a closed stdout."""
     return UsageError("stdout is closed", why="the result has nowhere to go", fix="redirect it: > FILE, or > /dev/null")
 
 
 def silence(stream: TextIO) -> None:
-    """Point a broken stream at nowhere, so that the interpreter's last flush does not complain."""
+    """Redirect a broken stream to /dev/null, so that the interpreter's last flush succeeds."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
+def tab_separated(renderable: RenderableType) -> Iterator[str]:
+    """A table or text as lines for programs: table cells separated by tabs, text unchanged."""
+    if isinstance(renderable, Group):
+        for part in renderable.renderables:
+            yield from tab_separated(part)
+    elif isinstance(renderable, Table):
+        yield "\t".join(_one_line(column.header) for column in renderable.columns)
+        for row in zip(*(column.cells for column in renderable.columns), strict=True):
+            yield "\t".join(map(_one_line, row))
+    else:
+        yield _plain(renderable)
+
+
+def _one_line(content: RenderableType) -> str:
+    """The text of a cell without line breaks and tabs."""
+    return _BREAK.sub(" ", _plain(content)).strip()
+
+
+def _plain(content: RenderableType) -> str:
+    return content.plain if isinstance(content, Text) else str(content)
+
+
 class _Console(Console):
-    """Rich's, which asks the terminal that it writes to for its size, not whichever standard stream is one."""
+    """Rich's console with the size of its own terminal, not that of any standard stream."""
 
     @property
     def size(self) -> ConsoleDimensions:

@@ -1,4 +1,4 @@
-"""Tables and lists for people: plans, presets, models, comparisons, checks. `format_*` and `*_table` only return."""
+"""Tables and lists: plans, presets, models, failures, checks. Functions return them; `Output` prints them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.humanize import format_bytes, format_count, format_percent, format_seconds, format_speedup
-from specextend_cli.ui.blocks import block, histogram
-from specextend_cli.ui.colours import AMBER, GOOD, QUIET
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.characters import block, histogram
+from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
     from specextend_cli.engine.meter import Meter
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
-    """An empty table in the house style; the columns named in `numbers` are aligned to the right."""
+    """An empty table in the common style; the columns named in `numbers` are right-aligned."""
     numbers = set(numbers)
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style=QUIET, pad_edge=False, show_edge=False)
     for column in columns:
@@ -36,7 +35,7 @@ def cell(value: object, style: str = "") -> Text:
 
 
 def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: int | None) -> Table:
-    """What will be done, a row a document, in how many seconds, in how many bytes of memory; None: not known."""
+    """One row per document: its plan, expected seconds, and bytes of memory; None: unknown."""
     made = table("document", *_PLAN_NUMBERS, numbers={*_PLAN_NUMBERS})
     for plan, expected in zip(plans, seconds, strict=True):
         made.add_row(
@@ -56,7 +55,7 @@ _PLAN_NUMBERS = ("pages", "tokens", "prompts", "largest", "levels", "time", "mem
 
 
 def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
-    """What failed in a batch, and why."""
+    """The failures of a batch, with reasons."""
     made = table("failed", "why")
     for name, error in failures:
         made.add_row(cell(name, "red"), cell(f"{error.what} ({error.why})" if error.why else error.what))
@@ -65,7 +64,7 @@ def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
 
 @dataclass(frozen=True)
 class PresetRow:
-    """What a list says about a preset; None where it is not known. Not `complete`: the draft's memory comes on top."""
+    """A preset in a list; None: unknown. Not `complete`: `memory` excludes the draft's."""
 
     name: str
     title: str
@@ -81,10 +80,10 @@ class PresetRow:
 
 
 def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
-    """The presets, and whether they are here and fit this machine; `folded`: the title is below the name."""
+    """The presets, whether they are on disk and fit this machine; `folded`: the title below the name."""
     last = () if folded else ("title",)
     made = table("preset", "context", "memory", "on disk", "licence", *last, numbers=("context", "memory"))
-    made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # a name is typed again: never cut
+    made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # names are typed: never cut them
     for row in rows:
         memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
         made.add_row(
@@ -100,7 +99,7 @@ def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
 
 
 def format_statistics(meter: Meter, drafter: str) -> Text:
-    """Every figure of a run, for --verbose."""
+    """The statistics of a run, for --verbose."""
     lines = [
         ("drafter", sanitize(drafter)),
         ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}"),
@@ -129,9 +128,9 @@ def format_histogram(meter: Meter) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """One finding of `doctor`: what there is, what its absence costs, and the command that improves it.
+    """One finding of `doctor`: the value, what it costs, and the command that fixes it.
 
-    "bad" is what is needed and missing, "poor" what costs something.
+    "bad": a required part is missing; "poor": a part is missing that makes things slower or impossible.
     """
 
     name: str
@@ -148,7 +147,7 @@ _MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
 
 
 def format_checks(checks: Sequence[Check]) -> Text:
-    """A line a check."""
+    """One line per check."""
     width = max((len(check.name) for check in checks), default=0)
     return Text("\n").join(
         Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(str(check))) for check in checks
@@ -156,7 +155,7 @@ def format_checks(checks: Sequence[Check]) -> Text:
 
 
 def worst(checks: Sequence[Check]) -> Check | None:
-    """The finding to mend first: the first bad one, else the first poor one that has a remedy."""
+    """The finding to fix first: the first bad one, else the first poor one that has a fix."""
     for state in ("bad", "poor"):
         for check in checks:
             if check.state == state and check.fix:

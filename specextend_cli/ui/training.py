@@ -1,4 +1,4 @@
-"""Training as it goes: one bar on a terminal, plain lines elsewhere; every validation stays readable."""
+"""Progress of training: a bar on a terminal, lines elsewhere; every validation is a line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from specextend_cli.humanize import format_clock, format_count, format_percent, format_seconds
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.ui.foreign_output import held_back
 from specextend_cli.ui.streams import Output
+from specextend_cli.ui.terminal import captured_stderr
 
 _EVERY = 10.0  # seconds between two plain lines
 
 
 class TrainingView:
-    """A context manager; feed it events."""
+    """Shows the events of a training run; a context manager."""
 
     def __init__(self, output: Output, *, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self.output = output
@@ -31,7 +31,7 @@ class TrainingView:
 
     def __enter__(self) -> TrainingView:
         if self.output.animated and not self.quiet:
-            self._stack.enter_context(held_back(self.output, self.output.note))
+            self._stack.enter_context(captured_stderr(self.output, self.output.note))
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
             bar = Progress(
                 *columns,

@@ -1,51 +1,59 @@
-"""Results in the four formats. A writer consumes events and calls `write`; it does not know where that leads.
-
-`write` may be stdout, a file, or the panel of the terminal on which both are shown.
-"""
+"""Results in the four formats. A writer takes events and calls `write`, which leads to stdout, a file or the panel."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from specextend_cli.summarize.events import Event, Part, Plan, Sentence, Summarized, Text
+from specextend_cli import __version__
+from specextend_cli.humanize import format_count
+from specextend_cli.summarize.events import Event, Method, Part, Plan, Sentence, Summarized, Summary, Text
+from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.jsonl import format_event, format_json, named, summary_record
-from specextend_cli.ui.markdown import format_footer
-from specextend_cli.ui.streams import Sanitizer
+from specextend_cli.ui.progress import format_coverage
+from specextend_cli.ui.streams import Sanitizer, sanitize
 
-Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
 Write: TypeAlias = Callable[[str], object]
 NO_MARKS = Annotations()
-"""JSON needs none: it always says what a sentence rests on."""
+"""JSON always contains citations and unsupported facts."""
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
+
+_MADE: dict[Method, str] = {
+    "quoted": "Sentences of the source, chosen by {} (drafter: {})",
+    "written": "Written by {} (drafter: {})",
+    "lead": "The first sentences of the source, taken by {} (drafter: {})",
+    "whole": "The source as it is, which is no longer than a summary: read",
+}
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 class Writer(Protocol):
-    """Turns the events of one document into what `write` gets."""
+    """Formats the events of one document and passes the text to `write`."""
 
     def add(self, event: Event) -> None:
-        """Take one event in."""
+        """Take one event."""
 
 
 class TextWriter:
-    """The summary as it is written, then a newline. Model text is data: terminal sequences in it are removed.
+    """The summary as it is generated, then a newline. Terminal sequences in it are removed.
 
-    With `marks`, a sentence waits until it is known what it rests on, which is as soon as it is whole.
+    With `marks`, a sentence is written when it is complete, because its citations are known then.
     """
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._marks = marks
         self._clean = Sanitizer()
-        self._begun = False
+        self._started = False
         self._last = "\n"
         self._unit = "page"
         self._waiting = ""
-        self._told = 0
+        self._end = 0
 
     def add(self, event: Event) -> None:
-        """Write the summary's text; notes are not part of it."""
+        """Write the text of the summary; chunk summaries are ignored."""
         match event:
             case Plan():
                 self._unit = event.unit
@@ -54,7 +62,7 @@ class TextWriter:
             case Text() if event.final:
                 self._emit(self._clean.feed(event.delta))
             case Sentence() if self._marks:
-                size, self._told = event.end - self._told, event.end
+                size, self._end = event.end - self._end, event.end
                 text, self._waiting = self._waiting[:size], self._waiting[size:]
                 self._emit(self._clean.feed(self._marks.mark(text, event, self._unit)))
             case Summarized():
@@ -65,15 +73,15 @@ class TextWriter:
                 pass
 
     def _emit(self, text: str) -> None:
-        if not self._begun:
+        if not self._started:
             text = text.lstrip()
         if text:
-            self._begun, self._last = True, text[-1]
+            self._started, self._last = True, text[-1]
             self.write(text)
 
 
 class MarkdownWriter:
-    """The summary, and a footer that says what was read."""
+    """The summary and a footer with its coverage."""
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
@@ -81,7 +89,7 @@ class MarkdownWriter:
         self._span: tuple[int, int] | None = None
 
     def add(self, event: Event) -> None:
-        """Write the summary's text; at its end, the footer."""
+        """Write the text of the summary and, at its end, the footer."""
         self._text.add(event)
         match event:
             case Part():
@@ -93,42 +101,58 @@ class MarkdownWriter:
                 pass
 
 
+def format_footer(summary: Summary, span: tuple[int, int] | None = None) -> str:
+    """A rule and two lines: the source with its coverage; the preset with its drafter."""
+    coverage = format_coverage(summary.coverage, span)
+    made = _MADE[summary.method].format(escape(summary.preset), escape(summary.drafter))
+    return (
+        "\n---\n\n"
+        f"*Source: {escape(summary.document)}, {format_count(summary.coverage.tokens)} tokens; {coverage}.*\n"
+        f"*{made} with specextend {__version__}.*\n"
+    )
+
+
+def escape(text: str) -> str:
+    """`text` escaped for Markdown."""
+    return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
+
+
 class JsonWriter:
-    """One JSON object when the document is done."""
+    """One JSON object at the end of the document."""
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._document = document
 
     def add(self, event: Event) -> None:
-        """Write the result when it is there."""
+        """Write the result with the last event."""
         if isinstance(event, Summarized):
             self.write(format_json(named(summary_record(event.summary), self._document)) + "\n")
 
 
 class JsonArray:
-    """Several JSON objects on one stream, as one array: `item` makes a `write` for each, `close` ends it."""
+    """Several JSON objects on one stream as an array: `item` returns a `write` for each, `close` ends the array."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._started = False
 
     def item(self, write: Write) -> Write:
-        """A `write` that takes one whole object."""
+        """A `write` for one whole object."""
 
         def put(text: str) -> None:
-            write(f"{',' if self._begun else '['}\n{text.rstrip()}")
-            self._begun = True
+            write(f"{',' if self._started else '['}\n{text.rstrip()}")
+            self._started = True
 
         return put
 
     def close(self, write: Write, *, empty: bool = True) -> None:
-        """End the array; one without objects is written only if it may be `empty`."""
-        if self._begun or empty:
-            write("\n]\n" if self._begun else "[]\n")
+        """End the array; one without objects is written only if `empty`."""
+        if self._started or empty:
+            write("\n]\n" if self._started else "[]\n")
 
 
 class JsonLinesWriter:
-    """Every event as a line, when it happens, with its document's name."""
+    """Every event as a JSON line, with the name of its document."""
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.documents.made_files import docx, epub, message, p, page
+from tests.summarize.tiny_preset import text
 
 
 def test_formats_are_read_like_any_other(cli, tmp_path):
@@ -30,3 +33,15 @@ def test_attachments_are_warned_of(cli, tmp_path):
     done = cli("extract", path)
     assert "See there." in done.stdout
     assert "1 attachment was not read: a.pdf." in done.stderr
+
+
+@pytest.mark.parametrize(("mode", "old"), [("extractive", "quoted"), ("abstractive", "written")])
+def test_json_has_the_present_keys_and_the_old_ones(cli, presets, tmp_path, mode, old):
+    path = tmp_path / "a.txt"
+    path.write_text(text(60))
+    record = json.loads(cli("summarize", path, "-m", presets["one"], "--mode", mode, "--json").stdout)
+    assert (record["mode"], record["method"]) == (mode, old)
+    assert (record["request"]["mode"], record["request"]["sentences"]) == (mode, old)
+    assert record["chunk_summaries"] == record["notes"] != []
+    run = json.loads(cli("show", "last", "--json").stdout)
+    assert run["chunk_summaries"] == run["notes"] == record["notes"]

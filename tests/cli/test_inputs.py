@@ -61,14 +61,12 @@ def test_one_document_where_one_is_read(cli, folder):
     assert cli("extract", "-q", folder / "old").stdout == "The bridge stands.\n"
 
 
-@pytest.mark.parametrize("command", ["summarize", "plan", "extract", "tokens"])
+@pytest.mark.parametrize("command", ["summarize", "plan", "extract", "tokens", "chunks", "compare"])
 def test_nothing_is_fetched_unasked(cli, command):
     done = cli(command, "https://example.org/a.pdf")
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: https://example.org/a.pdf is a web address\n" in done.stderr
-    other = f"curl -sL https://example.org/a.pdf | specextend {command} -"
-    allowed = f"specextend {command} --allow-url https://example.org/a.pdf"
-    assert f"try:   {other if command == 'tokens' else allowed}\n" in done.stderr
+    assert f"try:   specextend {command} --allow-url https://example.org/a.pdf\n" in done.stderr
 
 
 def test_other_schemes_and_offline_are_2(cli):

@@ -10,8 +10,9 @@ import time
 import psutil
 import pytest
 
-from specextend_cli.cli.inputs import Shard, all_inputs, parse_shard
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.inputs import Shard, parse_shard, sources
+from specextend_cli.cli.options import ReadOptions
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import UsageError
 from tests.cli.shell import REAL, command, environment, run
 from tests.summarize import tiny_preset
@@ -77,7 +78,7 @@ def test_shares_are_disjoint_complete_and_equal(tmp_path):
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/2", "1/2/3", ""])
 def test_what_is_no_share(text):
-    with pytest.raises(UsageError, match="is no share"):
+    with pytest.raises(UsageError, match="is not a share"):
         parse_shard(text)
 
 
@@ -98,7 +99,7 @@ def test_directories_and_lists(tmp_path):
     (tmp_path / "in" / "deep" / ".git").mkdir(parents=True)
     for name in ("a.txt", "b.png", ".c.txt", "deep/a.txt", "deep/.git/d.txt"):
         (tmp_path / "in" / name).write_bytes(b"\x89PNG\r\n\x1a\n" if name == "b.png" else b"Some words.\n")
-    found = all_inputs([str(tmp_path / "in")], example="")
+    found = sources([str(tmp_path / "in")], ReadOptions(), example="")
     assert [source.name for source in found] == ["a.txt", "deep/a.txt"]
     done = run("summarize", tmp_path / "in", "-o", tmp_path / "out", "-q")
     assert done.returncode == 0

@@ -7,12 +7,15 @@ import os
 import re
 import shlex
 import subprocess
+from typing import get_args
 
 import make_cli
 import pytest
+import typer
 
-from specextend_cli.cli import help
+from specextend_cli.cli import options
 from specextend_cli.cli.main import app
+from specextend_cli.models.preset import Draft, Dtype
 from specextend_cli.models.preset_file import read_preset, to_toml
 from specextend_cli.models.presets import list_presets
 from tests.cli.shell import FAKE, environment
@@ -64,7 +67,10 @@ def test_a_device_that_this_machine_lacks_is_said_before_the_document(cli):
         ("--style", "haiku"),
         ("--template", "absent"),
         ("--model", "absent"),
+        ("--draft-head", "absent"),
         ("--head", "absent"),
+        ("--mode", "quotes"),
+        ("--draft-attention", "none"),
         ("--draft", "mine"),
         ("--seed", "-1"),
         ("--max-tokens", "0"),
@@ -136,13 +142,51 @@ def test_every_preset_survives_being_shown(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_is_short_or_complete_and_says_no_types(cli, command):
-    short, long = (cli(*command.split(), flag).stdout for flag in ("-h", "--help"))
-    count = [len(re.findall(r"^  (?:-\w, )?--[\w-]+", text, re.M)) for text in (short, long)]
-    assert count[0] <= help.SHORT
-    assert count[0] == count[1] if count[1] <= help.SHORT else f"{command} --help" in short
+def test_help_has_two_sizes_and_says_no_types(cli, command):
+    short, long = (cli(*command.split(), flag).stdout for flag in ("--help", "--help-all"))
+    counts = [len(re.findall(r"^  (?:-\w, )?--[\w-]+", text, re.M)) for text in (short, long)]
+    assert short == cli(*command.split(), "-h").stdout
+    assert (counts[0] < counts[1]) == (f"{counts[1] - counts[0]} more option" in short)
     assert "<" not in short + long
     assert long.startswith(f"usage: specextend {command}".rstrip())
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_help_of_the_main_command_fits_sixty_lines(cli, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = cli("summarize", "--help").stdout.splitlines()
+    assert len(lines) <= 60
+    first = [re.search(r"--[\w-]+", line)[0] for line in lines[lines.index("Options:") + 1 :] if line[2:3] == "-"][:6]
+    assert first == ["--length", "--style", "--mode", "--focus", "--cite", "--flag-unsupported"]
+
+
+# ----------------------------------------------------------------------------------------------------- renamed options
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--sentences quoted", "--mode extractive"),
+        ("--sentences=written", "--mode=abstractive"),
+        ("--policy streaming", "--draft-attention streaming"),
+        ("--head mine", "--draft-head mine"),
+        ("--check", "--flag-unsupported"),
+    ],
+)
+def test_old_names_of_options_mean_the_new_ones(cli, old, new):
+    program = typer.main.get_command(app)
+    parent = program.make_context("specextend", ["summarize"])
+    old_values, new_values = (
+        program.commands["summarize"].make_context("summarize", ["a.txt", *words.split()], parent=parent).params
+        for words in (old, new)
+    )
+    assert old_values == new_values
+    assert old.partition(" ")[0].partition("=")[0] not in cli("summarize", "--help-all").stdout
+
+
+def test_values_of_options_are_those_of_presets():
+    assert set(get_args(options.Draft)) == set(get_args(Draft.model_fields["kind"].annotation))
+    assert get_args(options.Dtype) == get_args(Dtype)
 
 
 def examples() -> list[tuple[str, str]]:
@@ -198,8 +242,6 @@ def test_examples_work_as_they_are_printed(cli, here, monkeypatch, line):
 
 @pytest.mark.parametrize("line", [line for command, line in examples() if command in ("bench", "train-draft")])
 def test_examples_that_take_long_are_understood(line):
-    import typer
-
     _, command, *arguments = shlex.split(line)
     typer.main.get_command(app).commands[command].make_context(command, arguments)
 

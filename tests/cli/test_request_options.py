@@ -34,6 +34,7 @@ def test_they_arrive(cli, source, tmp_path):
         "language": "French",
         "template": mine.read_text(),
         "sentences": "written",
+        "mode": "abstractive",
     }
     assert all(line.startswith("- ") for line in record["text"].splitlines())
     assert json.loads(cli("summarize", source, "--json", "-q", "--length", 20).stdout)["request"]["length"] == 20
@@ -54,7 +55,7 @@ def test_notes_are_found_again_where_a_wish_does_not_concern_them(cli, source):
 @pytest.mark.parametrize(
     ("wishes", "said"),
     [
-        (("--length", "huge"), "--length huge is no length"),
+        (("--length", "huge"), "--length huge is not a length"),
         (("--length", "0"), "--length 0: no such length"),
         (("--length", "99999"), "more than this preset can write"),
         (("--style", "haiku"), "'haiku' is not one of"),

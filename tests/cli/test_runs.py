@@ -29,7 +29,7 @@ def test_nothing_is_listed_before_the_first_run(cli, presets):
     assert json.loads(cli("runs", "list", "--json").stdout) == []
 
 
-def test_runs_are_listed_shown_and_forgotten(cli, made):
+def test_runs_are_listed_shown_and_removed(cli, made):
     listed = cli("runs", "list")
     assert listed.returncode == 0
     assert made.run in listed.stdout
@@ -41,7 +41,7 @@ def test_runs_are_listed_shown_and_forgotten(cli, made):
         assert said.returncode == 0
     assert cli("runs", "show", "last").stdout == shown.stdout
     gone = cli("runs", "rm", made.run)
-    assert (gone.returncode, gone.stderr) == (0, "1 run forgotten\n")
+    assert (gone.returncode, gone.stderr) == (0, "1 run removed\n")
     assert cli("show", made.run).returncode == 3
 
 

@@ -438,3 +438,8 @@ def test_commands_that_need_no_model_do_not_import_torch(name, document):
     arguments = (name,) if name == "doctor" else (name, document)
     loaded = run(*arguments, loaded=True).stderr.splitlines()[-1].split()
     assert not {"torch", "transformers"} & set(loaded)
+
+
+def test_help_keeps_to_the_encoding_of_stdout():
+    done = run("summarize", "-h", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "usage: specextend summarize [OPTIONS] [FILES.]")

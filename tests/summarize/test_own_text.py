@@ -14,7 +14,7 @@ from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
-from specextend_cli.ui.markdown import format_footer
+from specextend_cli.ui.writers import format_footer
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import SENTENCES, text, write
 

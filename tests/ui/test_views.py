@@ -12,13 +12,12 @@ from rich.console import Console
 from specextend_cli.engine.events import Prefilled, Retrieved, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Coverage, Level, LevelWork, Noted, Part, Plan, Stage, Text
-from specextend_cli.ui.dashboard import Dashboard, collapsed
+from specextend_cli.ui.dashboard import Dashboard, Memory, collapsed, memory
 from specextend_cli.ui.jsonl import format_event
-from specextend_cli.ui.memory import Memory, memory
 from specextend_cli.ui.panel import Panel
-from specextend_cli.ui.plain import Plain, Silent
 from specextend_cli.ui.progress import Progress, format_coverage, format_done
 from specextend_cli.ui.streams import Output
+from specextend_cli.ui.views import Plain, Silent
 from specextend_cli.ui.writers import WRITERS
 from tests.ui.fake_stream import SUMMARY, stream
 

@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from specextend_cli.cli.ray_fleet import TRIES, Crew, Fleet, Item, crew
-from specextend_cli.cli.ray_worker import Done, Notes, SharedNotes, Worker
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.options import ReadOptions
+from specextend_cli.cli.ray_pool import TRIES, Input, PoolSize, WorkerPool, pool_size
+from specextend_cli.cli.ray_worker import RemoteCache, Result, SharedCache, Worker
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.annotations import Annotations
@@ -41,16 +42,16 @@ class Echo:
         self.asked[task.name] += 1
         word = task.data.decode().split()[0]
         if word == "bad":
-            return Done(error=InputError(f"{task.name} is bad"))
+            return Result(error=InputError(f"{task.name} is bad"))
         if word == "half":
-            return Done("half\n", "done", (), PartialError(f"{task.name} was not read completely"))
+            return Result("half\n", "done", (), PartialError(f"{task.name} was not read completely"))
         if word == "lost":
-            return Done(error=ModelError("there is no model"))
-        return Done(f"{word}\n", "done", ("mind this",))
+            return Result(error=ModelError("there is no model"))
+        return Result(f"{word}\n", "done", ("mind this",))
 
 
 @pytest.fixture
-def fleet(tmp_path):
+def pool(tmp_path):
     """Run documents of those texts over two workers; `dies` as FakeRay."""
 
     def go(*texts, dies=lambda method, arguments: None):
@@ -63,35 +64,35 @@ def fleet(tmp_path):
         said, echo = [], Echo()
         ray = FakeRay(echo, dies)
         output = SimpleNamespace(note=said.append, warn=said.append, write=None)
-        made = Fleet(
+        made = WorkerPool(
             ray,
             output,
             Destination("text", directory=tmp_path / "out"),
             Options(),
             False,
-            Crew(2, 1, 0),
-            deque(map(Item, inputs)),
+            PoolSize(2, 1, 0),
+            deque(map(Input, inputs)),
             None,
         )
         made.run()
         written = {path.name[0]: path.read_text() for path in (tmp_path / "out").glob("*")}
-        return SimpleNamespace(fleet=made, ray=ray, said=said, written=written, asked=echo.asked)
+        return SimpleNamespace(pool=made, ray=ray, said=said, written=written, asked=echo.asked)
 
     return go
 
 
-def test_every_document_is_done_once_and_failures_are_kept(fleet):
-    done = fleet("a", "bad", "half", None, "e")
+def test_every_document_is_done_once_and_failures_are_kept(pool):
+    done = pool("a", "bad", "half", None, "e")
     assert done.written == {"0": "a\n", "2": "half\n", "4": "e\n"}
-    assert sorted(source.name for source, _ in done.fleet.failures) == ["1.txt", "2.txt", "3.txt"]
+    assert sorted(source.name for source, _ in done.pool.failures) == ["1.txt", "2.txt", "3.txt"]
     assert set(done.asked.values()) == {1}
-    assert done.fleet.finished == 5
+    assert done.pool.finished == 5
     assert "0.txt: mind this" in done.said
-    again = fleet("a", "bad", "half", "d", "e")  # what is written stays
+    again = pool("a", "bad", "half", "d", "e")  # what is written stays
     assert set(again.asked) == {"1.txt", "3.txt"}
 
 
-def test_a_worker_that_dies_is_replaced_and_its_document_begun_again(fleet):
+def test_a_worker_that_dies_is_replaced_and_its_document_begun_again(pool):
     left = ["0.txt", "1.txt", "1.txt"]
 
     def dies(method, arguments):
@@ -100,48 +101,48 @@ def test_a_worker_that_dies_is_replaced_and_its_document_begun_again(fleet):
             return RayError("the actor died")
         return None
 
-    done = fleet("a", "b", "c", dies=dies)
+    done = pool("a", "b", "c", dies=dies)
     assert done.written == {"0": "a\n", "1": "b\n", "2": "c\n"}
-    assert not done.fleet.failures
+    assert not done.pool.failures
     assert (done.ray.started, len(done.ray.killed)) == (5, 3)
 
 
-def test_a_document_that_kills_its_workers_fails_alone(fleet):
+def test_a_document_that_kills_its_workers_fails_alone(pool):
     def dies(method, arguments):
         return RayError("out of memory") if method == "work" and arguments[0].name == "1.txt" else None
 
-    done = fleet("a", "b", "c", dies=dies)
+    done = pool("a", "b", "c", dies=dies)
     assert done.written == {"0": "a\n", "2": "c\n"}
-    ((source, error),) = done.fleet.failures
+    ((source, error),) = done.pool.failures
     assert (source.name, error.what, error.why) == ("1.txt", f"{TRIES} workers died over it", "out of memory")
 
 
-def test_a_defect_fails_one_document_and_costs_no_worker(fleet):
+def test_a_defect_fails_one_document_and_costs_no_worker(pool):
     def dies(method, arguments):
         return (
             RayTaskError("Traceback\n  x\nZeroDivisionError: no") if arguments and arguments[0].data == b"b" else None
         )
 
-    done = fleet("a", "b", "c", dies=dies)
+    done = pool("a", "b", "c", dies=dies)
     assert done.written == {"0": "a\n", "2": "c\n"}
-    assert done.fleet.failures[0][1].why == "ZeroDivisionError: no"
+    assert done.pool.failures[0][1].why == "ZeroDivisionError: no"
     assert done.ray.started == 2
 
 
-def test_what_would_fail_everywhere_ends_the_run(fleet):
+def test_what_would_fail_everywhere_ends_the_run(pool):
     with pytest.raises(ModelError, match="there is no model"):
-        fleet("lost", "lost")
+        pool("lost", "lost")
     with pytest.raises(ModelError, match="no worker can be started"):
-        fleet("a", dies=lambda method, arguments: RayError("no such module") if method == "ready" else None)
+        pool("a", dies=lambda method, arguments: RayError("no such module") if method == "ready" else None)
 
 
-def test_fewer_workers_than_wanted_do_it_too(fleet):
+def test_fewer_workers_than_wanted_do_it_too(pool):
     left = [1]
 
     def dies(method, arguments):
         return RayError("no such module") if method == "ready" and not (left and left.pop()) else None
 
-    done = fleet("a", "b", "c", dies=dies)
+    done = pool("a", "b", "c", dies=dies)
     assert len(done.written) == 3
     assert [line for line in done.said if "cannot be started, the others go on: no such module" in line]
     assert done.ray.started == 2 + TRIES - 1
@@ -150,24 +151,24 @@ def test_fewer_workers_than_wanted_do_it_too(fleet):
 @pytest.mark.parametrize(
     ("nodes", "wanted", "documents", "made"),
     [
-        ([{"CPU": 16.0}], None, 99, Crew(4, 4, 0)),
-        ([{"CPU": 16.0}], None, 3, Crew(3, 4, 0)),
-        ([{"CPU": 2.0}], None, 99, Crew(1, 2, 0)),
-        ([{"CPU": 2.0}], 2, 99, Crew(2, 1, 0)),
-        ([{"CPU": 1.0}, {"CPU": 1.0}], None, 99, Crew(2, 1, 0)),
-        ([{"CPU": 6.0}, {"CPU": 4.0}], 3, 99, Crew(3, 3, 0)),
-        ([{"CPU": 64.0, "GPU": 8.0}, {"CPU": 64.0, "GPU": 4.0}], None, 99, Crew(12, 1, 1)),
-        ([{"CPU": 64.0, "GPU": 8.0}], 2, 99, Crew(2, 1, 1)),
+        ([{"CPU": 16.0}], None, 99, PoolSize(4, 4, 0)),
+        ([{"CPU": 16.0}], None, 3, PoolSize(3, 4, 0)),
+        ([{"CPU": 2.0}], None, 99, PoolSize(1, 2, 0)),
+        ([{"CPU": 2.0}], 2, 99, PoolSize(2, 1, 0)),
+        ([{"CPU": 1.0}, {"CPU": 1.0}], None, 99, PoolSize(2, 1, 0)),
+        ([{"CPU": 6.0}, {"CPU": 4.0}], 3, 99, PoolSize(3, 3, 0)),
+        ([{"CPU": 64.0, "GPU": 8.0}, {"CPU": 64.0, "GPU": 4.0}], None, 99, PoolSize(12, 1, 1)),
+        ([{"CPU": 64.0, "GPU": 8.0}], 2, 99, PoolSize(2, 1, 1)),
     ],
 )
 def test_a_worker_a_gpu_or_some_cores(nodes, wanted, documents, made):
-    assert crew(nodes, wanted, documents) == made
+    assert pool_size(nodes, wanted, documents) == made
 
 
 @pytest.mark.parametrize(("nodes", "wanted"), [([{"CPU": 2.0}], 3), ([{"GPU": 1.0, "CPU": 8.0}], 2), ([{}], None)])
 def test_workers_that_do_not_fit(nodes, wanted):
     with pytest.raises(UsageError, match="do not fit"):
-        crew(nodes, wanted, 9)
+        pool_size(nodes, wanted, 9)
 
 
 def test_workers_belong_to_ray(tmp_path):
@@ -190,26 +191,26 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     """A second worker finds the notes of the first, which has died, in the store of the command."""
     from specextend_cli.cli.ray_worker import Task
 
-    notes = Notes(tmp_path / "notes.sqlite")
+    notes = SharedCache(tmp_path / "notes.sqlite")
     methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "looks", "put")}
     handle = SimpleNamespace(**methods)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
     source = tmp_path / "a.txt"
     source.write_text(text(30))
-    task = Task("a.txt", source.read_bytes(), None, None, "jsonl", Annotations())
+    task = Task("a.txt", source.read_bytes(), ReadOptions(), None, "jsonl", Annotations())
     first, second = (Worker(Options(preset=str(presets["one"])), handle).work(task) for _ in range(2))
     assert first.error is second.error is None
     assert first.text.count('"reused": false') == 4
     assert second.text.count('"reused": true') == 4
-    assert SharedNotes(handle).get("nothing") is None
+    assert RemoteCache(handle).get("nothing") is None
     plain = cli("summarize", source, "-m", presets["one"], "--no-cache")
     assert (
         Worker(Options(preset=str(presets["one"])), handle)
-        .work(Task("a.txt", source.read_bytes(), None, None, "text", Annotations()))
+        .work(Task("a.txt", source.read_bytes(), ReadOptions(), None, "text", Annotations()))
         .text
         == plain.stdout
     )
-    bad = Task("b.pdf", b"%PDF-1.7", None, None, "text", Annotations())
+    bad = Task("b.pdf", b"%PDF-1.7", ReadOptions(), None, "text", Annotations())
     assert isinstance(Worker(Options(preset=str(presets["one"])), None).work(bad).error, InputError)
 
 

@@ -1,7 +1,7 @@
-"""`--ray`: the inputs of one command over the workers of a Ray cluster.
+"""`--ray`: one command's inputs over the workers of a Ray cluster.
 
-The command reads the files and writes the results; workers need neither. A worker that dies is replaced, and its
-document is begun again: the notes that it had finished are kept where the command runs.
+The command reads the files and writes the results; workers need neither. A worker that dies is replaced and its
+document restarted. Finished chunk summaries are cached on the machine of the command, so they are not lost.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specextend_cli.cli.ray_worker import Done, Notes, Task, Worker
-from specextend_cli.cli.reading import Source
+from specextend_cli.cli.ray_worker import Result, SharedCache, Task, Worker
+from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 TRIES = 3
-"""How many workers a document may cost, and how many may fail to start in a row."""
+"""Workers that may die over one document, or fail to start in a row."""
 CORES = 4
-"""Of a worker without a GPU, where there are as many and nobody says otherwise."""
-REACH = 10.0  # seconds for a first word from the cluster
-PATIENCE = 30.0  # seconds without any worker, before that is said
+"""Default cores of a worker without a GPU."""
+CONNECT_TIMEOUT = 10.0  # seconds
+WORKER_TIMEOUT = 30.0  # seconds without any worker before a note says so
 
 
-class Crew(NamedTuple):
-    """How many workers, and what each of them has to itself."""
+class PoolSize(NamedTuple):
+    """The number of workers, and the cores and GPUs of each."""
 
     workers: int
     cores: int
@@ -50,10 +50,10 @@ class Crew(NamedTuple):
         return f"{many}, each with {'1 core' if self.cores == 1 else f'{self.cores} cores'}"
 
 
-def crew(nodes: Sequence[dict[str, float]], wanted: int | None, documents: int) -> Crew:
-    """A worker a GPU; without any, a worker for every four cores. `wanted` workers where that many are asked for.
+def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: int) -> PoolSize:
+    """One worker per GPU, or per four cores without GPUs, or `wanted` workers; never more than documents.
 
-    `nodes` are what each machine has, `{"CPU": 8.0, "GPU": 1.0}`. UsageError: that many workers do not fit.
+    `nodes` are the resources of each machine: `{"CPU": 8.0, "GPU": 1.0}`. UsageError: that many workers do not fit.
     """
     gpus = sum(int(node.get("GPU", 0)) for node in nodes)
     cores = [int(node.get("CPU", 0)) for node in nodes]
@@ -63,37 +63,37 @@ def crew(nodes: Sequence[dict[str, float]], wanted: int | None, documents: int) 
         fix = f"--workers {most}" if most else "start Ray on a machine with --num-cpus"
         raise UsageError(f"--workers {wanted or 1} do not fit", why=f"the cluster has {most} {unit}s", fix=fix)
     if gpus:
-        return Crew(min(wanted or gpus, documents), 1, 1)
+        return PoolSize(min(wanted or gpus, documents), 1, 1)
 
-    def fitting(size: int) -> int:
-        return sum(count // size for count in cores)
+    def fitting(cores_each: int) -> int:
+        return sum(count // cores_each for count in cores)
 
     size = min(CORES, max(cores))
     if wanted is not None:
         size = max(size for size in range(1, max(cores) + 1) if fitting(size) >= wanted)
-    return Crew(min(wanted or fitting(size), documents), size, 0)
+    return PoolSize(min(wanted or fitting(size), documents), size, 0)
 
 
 @dataclass
-class Item:
-    """An input, and how many workers died over it."""
+class Input:
+    """A document, and the number of workers that died over it."""
 
     source: Source
     died: int = 0
 
 
 @dataclass
-class Fleet:
-    """One run: inputs waiting, workers starting, idle or at work. `ray` is the module, connected to a cluster."""
+class WorkerPool:
+    """One run: inputs waiting, workers starting, idle or busy. `ray` is the module, connected to a cluster."""
 
     ray: Any
     output: Output
     destination: Destination
     options: Options
     quiet: bool
-    crew: Crew
-    waiting: deque[Item]
-    notes: Any
+    size: PoolSize
+    waiting: deque[Input]
+    cache: Any
     failures: list[tuple[Source, SpecextendError]] = field(default_factory=list)
     finished: int = 0
 
@@ -101,12 +101,12 @@ class Fleet:
         self.total = len(self.waiting)
         self._starting: dict[Any, Any] = {}
         self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, Item]] = {}
+        self._busy: dict[Any, tuple[Any, Input]] = {}
         self._failed_starts = 0
 
     def run(self) -> None:
-        """Summarize every input; `failures` has those that failed. Raises what would fail for all of them."""
-        for _ in range(self.crew.workers):
+        """Summarize every input and collect `failures`. Raises the errors that concern every document."""
+        for _ in range(self.size.workers):
             self._start()
         while self.waiting or self._busy:
             while self.waiting and self._idle:
@@ -114,7 +114,7 @@ class Fleet:
             if not self.waiting and not self._busy:
                 break
             pending = [*self._busy, *self._starting]
-            ready, _ = self.ray.wait(pending, num_returns=1, timeout=PATIENCE)
+            ready, _ = self.ray.wait(pending, num_returns=1, timeout=WORKER_TIMEOUT)
             if not ready and not self._busy and not self._idle:
                 self.output.note("waiting for a worker: the cluster has no room for one")
             for reference in ready:
@@ -124,8 +124,8 @@ class Fleet:
                     self._returned(reference)
 
     def _start(self) -> None:
-        made = self.ray.remote(Worker).options(num_cpus=self.crew.cores, num_gpus=self.crew.gpus, max_restarts=0)
-        worker = made.remote(self.options, self.notes)
+        made = self.ray.remote(Worker).options(num_cpus=self.size.cores, num_gpus=self.size.gpus, max_restarts=0)
+        worker = made.remote(self.options, self.cache)
         self._starting[worker.ready.remote()] = worker
 
     def _started(self, reference: Any) -> None:
@@ -137,10 +137,10 @@ class Fleet:
             if self._failed_starts < TRIES:
                 self._start()
             elif self._busy or self._idle or self._starting:
-                self.output.warn(f"a worker cannot be started, the others go on: {_first_line(error)}")
+                self.output.warn(f"a worker cannot be started, the others go on: {_last_line(error)}")
             else:
                 raise ModelError(
-                    "no worker can be started", why=_first_line(error), fix="install specextend on every node alike"
+                    "no worker can be started", why=_last_line(error), fix="install specextend on every node alike"
                 ) from error
         else:
             self._failed_starts = 0
@@ -155,16 +155,7 @@ class Fleet:
             return
         try:
             place = self.destination
-            task = Task(
-                source.name,
-                source.data(),
-                source.pages,
-                source.password,
-                place.format,
-                place.marks,
-                source.ocr,
-                source.full_page,
-            )
+            task = Task(source.name, source.data(), source.options, source.password, place.format, place.marks)
         except SpecextendError as error:
             self._fail(source, error)
             return
@@ -175,10 +166,10 @@ class Fleet:
         worker, item = self._busy.pop(reference)
         source = item.source
         try:
-            done: Done = self.ray.get(reference)
+            result: Result = self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             self._idle.append(worker)
-            self._fail(source, SpecextendError("something unexpected went wrong", why=_first_line(error)))
+            self._fail(source, SpecextendError("something unexpected went wrong", why=_last_line(error)))
             return
         except self.ray.exceptions.RayError as error:
             item.died += 1
@@ -188,20 +179,20 @@ class Fleet:
                 self.output.note(f"a worker died over {source.name}: it is begun again")
                 self.waiting.appendleft(item)
             else:
-                self._fail(source, SpecextendError(f"{TRIES} workers died over it", why=_first_line(error)))
+                self._fail(source, SpecextendError(f"{TRIES} workers died over it", why=_last_line(error)))
             return
         self._idle.append(worker)
-        for message in done.warnings:
+        for message in result.warnings:
             self.output.warn(f"{source.name}: {message}")
-        if isinstance(done.error, ModelError):
-            raise done.error
-        if done.error is None or isinstance(done.error, PartialError):
+        if isinstance(result.error, ModelError):
+            raise result.error
+        if result.error is None or isinstance(result.error, PartialError):
             path = self.destination.path(source.name)
-            self.destination.put(self.output.write, done.text, path, heading=source.name if self.total > 1 else "")
-        if done.error is not None:
-            self._fail(source, done.error)
+            self.destination.put(self.output.write, result.text, path, heading=source.name if self.total > 1 else "")
+        if result.error is not None:
+            self._fail(source, result.error)
         else:
-            self._count(f"{source.name}: {done.line}")
+            self._count(f"{source.name}: {result.line}")
 
     def _fail(self, source: Source, error: SpecextendError) -> None:
         self.failures.append((source, error))
@@ -239,7 +230,7 @@ def connected(address: str) -> Iterator[Any]:
     except (ValueError, RuntimeError, OSError) as error:
         raise UsageError(
             f"there is no Ray cluster at {address}",
-            why=_first_line(error),
+            why=_last_line(error),
             fix="--ray local starts one here; ray start --head starts one for several machines",
         ) from error
     finally:
@@ -257,7 +248,7 @@ def run(
     output: Output,
     destination: Destination,
     options: Options,
-    notes: Path | None,
+    cache: Path | None,
     workers: int | None,
     quiet: bool,
 ) -> list[tuple[Source, SpecextendError]]:
@@ -265,42 +256,42 @@ def run(
     options = replace(options, preset=_absolute(options.preset))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        made = crew(nodes, workers, len(inputs))
+        size = pool_size(nodes, workers, len(inputs))
         if not quiet:
-            output.note(str(made))
-        waiting = deque(map(Item, inputs))
-        fleet = Fleet(ray, output, destination, options, quiet, made, waiting, _keeper(ray, notes))
+            output.note(str(size))
+        waiting = deque(map(Input, inputs))
+        pool = WorkerPool(ray, output, destination, options, quiet, size, waiting, _cache(ray, cache))
         try:
-            fleet.run()
+            pool.run()
         except (KeyboardInterrupt, SpecextendError):
-            kept = "; the notes are kept: run again to continue" if notes else ""
-            output.note(f"{fleet.finished} of {len(inputs)} documents done{kept}")
+            kept = "; chunk summaries are kept: run again to continue" if cache else ""
+            output.note(f"{pool.finished} of {len(inputs)} documents done{kept}")
             raise
-    return fleet.failures
+    return pool.failures
 
 
 def _reach(address: str) -> None:
     """OSError where nobody listens at `host:port`: Ray itself would go on trying for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT).close()
 
 
-def _keeper(ray: Any, path: Path | None) -> Any:
-    """The notes, on the machine where the command runs."""
+def _cache(ray: Any, path: Path | None) -> Any:
+    """The cache of chunk summaries, as an actor on the machine of the command."""
     if path is None:
         return None
     node = ray.get_runtime_context().get_node_id()
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(Notes).options(num_cpus=0, scheduling_strategy=here).remote(path)
+    return ray.remote(SharedCache).options(num_cpus=0, scheduling_strategy=here).remote(path)
 
 
 def _absolute(preset: str) -> str:
-    """A preset's file by a path that means the same to a worker."""
+    """The absolute path of a preset's file, which workers can open, too."""
     return str(Path(preset).expanduser().absolute()) if preset.endswith(".toml") else preset
 
 
-def _first_line(error: BaseException) -> str:
-    """The last line that says something: Ray puts whole tracebacks into its messages."""
+def _last_line(error: BaseException) -> str:
+    """The last line with text: Ray's messages are whole tracebacks."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:300]

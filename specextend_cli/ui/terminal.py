@@ -1,8 +1,8 @@
-"""What others write to stderr while a panel is drawn there: libraries' warnings, and native code that logs.
+"""Keeps a terminal clean while a panel is drawn on it: keys are not echoed, and others' stderr goes through a pipe.
 
-A torch built for CUDA, on a machine without a GPU, writes in the middle of a frame and leaves half of it behind. While
-the panel is shown, descriptor 2 is a pipe, whose lines are shown above the panel or, once the result is being written
-there, behind it; the panel itself is drawn through a descriptor of its own.
+Libraries warn and native code logs to descriptor 2 in the middle of a frame, and half of the frame stays behind. While
+the panel is shown, descriptor 2 is a pipe whose lines appear above the panel or, once the result is being written
+there, after it. The panel itself is drawn through a descriptor of its own.
 """
 
 from __future__ import annotations
@@ -10,25 +10,56 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from specextend_cli.ui.standard_streams import STDERR, forgiving
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
-LONGEST = 500
+MAX_BYTES = 500
 """Bytes of a line that are kept."""
-MOST = 40
-"""Lines that are shown; a library that logs a line a token would bury everything else."""
+MAX_LINES = 40
+"""Lines that are shown: a library may log one for every token."""
 _END = b"\x00specextend: all of it\x00"
+_LOCAL_FLAGS = 3
+_before: dict[int, list[Any]] = {}
+
+
+def disable_echo(stream: TextIO) -> None:
+    """Stop the terminal from printing the keys that are pressed, until `restore_echo`.
+
+    Does nothing in a background process, which the system would stop for it.
+    """
+    with contextlib.suppress(OSError, termios.error):
+        descriptor = stream.fileno()
+        attributes = termios.tcgetattr(descriptor)
+        if os.tcgetpgrp(descriptor) != os.getpgrp():
+            return
+        _before[descriptor] = list(attributes)
+        attributes[_LOCAL_FLAGS] &= ~termios.ECHO
+        termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
+
+
+def without_echo() -> list[int]:
+    """Descriptors of the terminals whose echo is off: those on which a panel is drawn."""
+    return list(_before)
+
+
+def restore_echo() -> None:
+    """Turn the echo on again. Safe to call at any time, also from a signal handler."""
+    while _before:
+        descriptor, attributes = _before.popitem()
+        with contextlib.suppress(OSError, termios.error):
+            termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
 
 
 @contextmanager
-def held_back(output: Output, show: Callable[[str], None]) -> Iterator[None]:
+def captured_stderr(output: Output, show: Callable[[str], None]) -> Iterator[None]:
     """Hand each line that others write to stderr to `show`, in another thread, while the body runs.
 
     Nothing happens where `output` does not draw on this process's stderr.
@@ -58,7 +89,7 @@ def _is_ours(output: Output) -> bool:
 
 
 class _Pipe:
-    """One for the whole process: a child that was started under a panel may write into it long after that is gone."""
+    """One per process: a child process started under a panel may write to it long after the panel is gone."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -67,12 +98,12 @@ class _Pipe:
         threading.Thread(target=self._read, daemon=True).start()
 
     def open(self, show: Callable[[str], None]) -> None:
-        """What goes to descriptor 2 from now on goes to `show`."""
+        """From now on, pass lines written to descriptor 2 to `show`."""
         self._show = show
         os.dup2(self._writer, STDERR)
 
     def close(self) -> None:
-        """Wait until everything that was written has been shown. Descriptor 2 is something else already."""
+        """Wait until every line written so far is shown. The caller has restored descriptor 2."""
         self._read_up.clear()
         os.write(self._writer, _END)
         self._read_up.wait(1.0)
@@ -85,14 +116,14 @@ class _Pipe:
             *lines, rest = rest.replace(_END, b"\n" + _END + b"\n").split(b"\n")
             for line in lines:
                 self._line(line)
-            rest = rest[-LONGEST:]
+            rest = rest[-MAX_BYTES:]
 
     def _line(self, line: bytes) -> None:
         if line == _END:
             self._read_up.set()
         elif self._show is not None:
-            with contextlib.suppress(Exception):  # this thread must go on reading: the pipe would fill up
-                self._show(line[:LONGEST].decode("utf-8", "replace"))
+            with contextlib.suppress(Exception):  # keep reading, or the pipe fills up
+                self._show(line[:MAX_BYTES].decode("utf-8", "replace"))
         else:
             with contextlib.suppress(OSError):
                 os.write(STDERR, line + b"\n")
@@ -108,8 +139,8 @@ def _pipe() -> _Pipe:
 
 
 def _bounded(show: Callable[[str], None]) -> Callable[[str], None]:
-    """`show` for so many lines that say something; that there are more is said once."""
-    left = MOST
+    """`show` for the first lines that are not blank, then once a line that says there are more."""
+    left = MAX_LINES
 
     def some(line: str) -> None:
         nonlocal left

@@ -1,0 +1,161 @@
+"""Views of a run: the panel on a terminal; elsewhere a line per stage and at most one every ten seconds; or silence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Protocol
+
+from specextend_cli.engine.events import Prefilling, Step
+from specextend_cli.humanize import format_many, format_percent
+from specextend_cli.summarize.events import Event, Level, Plan, Retried, Stage, Warned
+from specextend_cli.ui.annotations import warn_unsupported
+from specextend_cli.ui.panel import Panel
+from specextend_cli.ui.progress import (
+    Progress,
+    format_doing,
+    format_done,
+    format_flaw,
+    format_left,
+    format_level,
+    format_speed,
+    format_stage,
+    format_task,
+)
+from specextend_cli.ui.streams import Output
+
+EVERY = 10.0
+
+
+class View(Protocol):
+    """Shows the events of a document on stderr; `write` takes the text for stdout."""
+
+    progress: Progress
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+
+    def write(self, text: str) -> None:
+        """Write text of the result to stdout without disturbing what the terminal shows."""
+
+    def __enter__(self) -> View: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Plain:
+    """Writes a line to stderr when a stage begins, and a status every ten seconds."""
+
+    def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.output = output
+        self.progress = Progress(document, clock)
+        self._clock = clock
+        self._last_line = clock()
+        self._stage = ""
+        self._text_shown = False
+
+    def add(self, event: Event) -> None:
+        """Take one event; write a line if a stage begins or the last line is ten seconds old."""
+        self.progress.add(event)
+        match event:
+            case Warned():
+                self.output.warn(event.message)
+            case Plan():
+                size = [format_many(event.pages, event.unit), format_many(event.tokens, "token")]
+                if len(event.chunks) > 1:
+                    size.append(format_many(len(event.chunks), "chunk"))
+                self._write_line(f"{self.progress.document}: {', '.join(size)}")
+            case Stage() if event.name != self._stage:
+                self._stage = event.name
+                self._write_line(event.name)
+            case Level():
+                left = format_left(self.progress) if event.reused < event.prompts else ""
+                self._write_line(" · ".join(filter(None, (format_level(event), left))))
+            case Retried():
+                self._write_line(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
+            case Stage() | Prefilling() | Step() if self._clock() - self._last_line >= EVERY and not self._text_shown:
+                self._write_line(self._status())
+            case _:
+                pass
+
+    def write(self, text: str) -> None:
+        """Write text of the result to stdout. On a shared terminal no status follows, which would interrupt it."""
+        self._text_shown = self.output.shared
+        self.output.write(text)
+
+    def __enter__(self) -> Plain:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)
+            self._write_line(f"done · {format_done(self.progress.summary, self.progress.read)}")
+
+    def _status(self) -> str:
+        progress = self.progress
+        if progress.stage is not None:
+            return f"{progress.stage.name} {format_stage(progress.stage)}".rstrip()
+        share = progress.estimate.share
+        done = "" if share is None else format_percent(share)
+        task = " ".join(format_task(progress)).strip()
+        pieces = (done, format_left(progress), task, format_doing(progress), *format_speed(progress.meter))
+        return " · ".join(filter(None, pieces))
+
+    def _write_line(self, line: str) -> None:
+        self._last_line = self._clock()
+        self.output.note(line)
+
+
+class Silent:
+    """Shows only warnings, for `--quiet`."""
+
+    def __init__(self, output: Output, document: str) -> None:
+        self.output = output
+        self.progress = Progress(document)
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        self.progress.add(event)
+        if isinstance(event, Warned):
+            self.output.warn(event.message)
+
+    def write(self, text: str) -> None:
+        """Write text of the result to stdout."""
+        self.output.write(text)
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Warn of facts that the source lacks."""
+        if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)
+
+
+def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool = False) -> View:
+    """The view for this output. `raw` results are for programs and are not wrapped."""
+    if quiet:
+        return Silent(output, document)
+    return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
+
+
+@contextmanager
+def fetching(output: Output, name: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A callback `progress(step, done, total)` in bytes for downloads. Nothing is shown before its first call."""
+    shown: list[View] = []
+    with ExitStack() as stack:
+
+        def progress(step: str, done: int, total: int) -> None:
+            if not shown:
+                shown.append(stack.enter_context(open_view(output, name, quiet=quiet)))
+            shown[0].add(Stage(step, done, total, "bytes"))
+
+        yield progress
