@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import Divergence
+from specextend_cli.bench.statistics import first_difference
 from specextend_cli.engine.sampling import Sampler
 
 TOLERANCE = 1.0

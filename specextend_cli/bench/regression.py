@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.rows import BASELINE, Row, summarize
+from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import one_line
 from specextend_cli.errors import UsageError
@@ -62,8 +61,8 @@ def _check(old: Benchmark, new: Benchmark) -> None:
     shared = _runs(old) & _runs(new)
     if not shared:
         raise _incomparable("they share no method, length and document", "measure the same --methods, --len and texts")
-    if not any(method == BASELINE for method, _, _ in shared):
-        raise _incomparable("speedups need plain decoding in both", f"add {BASELINE} to --methods")
+    if not any(method == PLAIN for method, _, _ in shared):
+        raise _incomparable("speedups need plain decoding in both", f"add {PLAIN} to --methods")
 
 
 def _incomparable(why: str, fix: str) -> UsageError:
@@ -72,7 +71,7 @@ def _incomparable(why: str, fix: str) -> UsageError:
 
 def _worse(old: Row, new: Row) -> Iterator[str]:
     where = f"{new.method} at {format_length(new.length)}"
-    if new.method != BASELINE:
+    if new.method != PLAIN:
         yield from _fall(where, "decoding speedup", "×", old.decode_speedup, new.decode_speedup)
         yield from _fall(where, "end-to-end speedup", "×", old.total_speedup, new.total_speedup)
     yield from _fall(where, "accepted length", "", old.accepted, new.accepted)

@@ -204,3 +204,11 @@ def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
     """The share of n-grams that stood earlier in the same output, 0 to 1. A loop flatters drafters that copy."""
     grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """The index of the first token that differs, a missing one included; None if all are equal."""
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return None if len(one) == len(other) else min(len(one), len(other))

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from specextend_cli.bench.ceilings import seconds
+from specextend_cli.bench.roofline import seconds
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.sampling import Sampler

@@ -78,6 +78,10 @@ def bench(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
         {"--compare": compare, "--methods": methods},
     )
+    if report is not None and suite is None:  # the suite has no plots
+        from specextend_cli.bench import plots
+
+        plots.require()
     _check_outputs(
         outputs=(output, tune, *(() if report is None else (report / name for name in _PAGE))),
         inputs=(*(input or ()), dataset, compare, model),
@@ -95,7 +99,7 @@ def bench(
 
     from specextend_cli.bench import experiments, session
     from specextend_cli.bench import methods as registry
-    from specextend_cli.bench.lengths import parse_lengths
+    from specextend_cli.bench.records import parse_lengths
     from specextend_cli.cli import bench_result, bench_verdict
     from specextend_cli.models.preset_file import check_name
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-from specextend_cli.bench import html, tables
+from specextend_cli.bench import report, tables
 from specextend_cli.bench.events import Event, Explored, Finished, Result
-from specextend_cli.bench.report import render
 from specextend_cli.cli import signals
 from specextend_cli.models.preset_file import to_toml
 from specextend_cli.ui import bench, experiments
@@ -56,7 +55,7 @@ def show(
 def _text(result: Result, form: tables.Format) -> str:
     """The result for programs."""
     if isinstance(result, Finished):
-        return render(result.benchmark, form)
+        return report.render(result.benchmark, form)
     if form == "json":
         return tables.dumps([tables.to_plain(experiment) for experiment in result.experiments], indent=2) + "\n"
     return "\n".join(tables.render(experiment, form) for experiment in result.experiments)
@@ -65,8 +64,8 @@ def _text(result: Result, form: tables.Format) -> str:
 def write_page(result: Result, directory: Path) -> Path:
     """The HTML page."""
     if isinstance(result, Finished):
-        return html.write_report(result.benchmark, directory)
-    return html.write_experiments(result.experiments, directory, result.facts)
+        return report.write_report(result.benchmark, directory)
+    return report.write_experiments(result.experiments, directory, result.facts)
 
 
 def write_preset(result: Result, path: Path, *, force: bool) -> bool:

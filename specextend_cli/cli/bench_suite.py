@@ -27,7 +27,7 @@ def run(
     force: bool,
 ) -> None:
     """Measure, show, and judge: WrongError after the result, which stays useful."""
-    from specextend_cli.bench.suite.where import pick
+    from specextend_cli.bench.suite.device_info import pick
 
     where = pick(device)
     from specextend_cli.bench.suite import gpu
@@ -38,9 +38,9 @@ def run(
         suite = gpu.finish(gpu.run(where), (lambda line: None) if quiet else terminal.note)
     _show(terminal, suite, cast("Format | None", kind), output, one_line=one_line, force=force)
     if report is not None:
-        from specextend_cli.bench import html
+        from specextend_cli.bench import report as page_writer
 
-        page = html.write_experiments([suite.experiment], report, suite.facts | suite.left_out)
+        page = page_writer.write_experiments([suite.experiment], report, suite.facts | suite.left_out)
         if not quiet:
             terminal.note(f"report: {page}")
     gpu.judge(suite)

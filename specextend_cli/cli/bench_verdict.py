@@ -7,7 +7,7 @@ from pathlib import Path
 from specextend_cli.bench.events import Explored, Result
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.regression import regressions
-from specextend_cli.bench.report import from_json
+from specextend_cli.bench.storage import from_json
 from specextend_cli.errors import Exit, InputError, SpecextendError
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from hostile import controls, hostile_benchmark
 from made_benchmark import benchmark, realistic, record
 from rich.console import Console, RenderableType
+from untrusted_text import controls, untrusted_benchmark
 
 from specextend_cli.ui.bench import report, table
 
@@ -40,8 +40,8 @@ def test_what_is_bad_needs_no_colour() -> None:
     assert "0.50×" in text
 
 
-def test_hostile_text_is_harmless() -> None:
-    text = shown(report(hostile_benchmark()), 400)
+def test_untrusted_text_is_harmless() -> None:
+    text = shown(report(untrusted_benchmark()), 400)
     assert not controls(text)
     assert "[red]x[/red]<script>" in text
 

@@ -15,7 +15,7 @@ import pytest
 from shell import HIDE, SHOW, Terminal, command, environment
 
 from specextend_cli.bench import methods, runner
-from specextend_cli.bench.report import from_json, to_json
+from specextend_cli.bench.storage import from_json, to_json
 from specextend_cli.errors import UsageError
 
 SMALL = ("--len", "256", "--docs", "2", "--tokens", "12", "--dtype", "float32")
@@ -226,14 +226,14 @@ def test_fresh_starts_anew(cli, small, home: Path, monkeypatch: pytest.MonkeyPat
     def failing(*arguments):
         raise KeyboardInterrupt
 
-    honest = runner.memory.peak
+    honest = runner.machine.peak
     done = cli(*small, *FEW, "--json", "-q")
-    monkeypatch.setattr(runner.memory, "peak", lambda device: 7)
-    monkeypatch.setattr("specextend_cli.bench.html.write_report", failing)
+    monkeypatch.setattr(runner.machine, "peak", lambda device: 7)
+    monkeypatch.setattr("specextend_cli.bench.report.write_report", failing)
     # After the runs, before the result is safe.
     assert cli(*small, *FEW, "--report", home / "report").returncode == 130
     assert len(kept(home)) == 1
-    monkeypatch.setattr(runner.memory, "peak", honest)
+    monkeypatch.setattr(runner.machine, "peak", honest)
     done = cli(*small, *FEW, "--json", "-q", "--fresh")
     assert all(record.peak_bytes > 7 for record in from_json(done.stdout).records)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hostile import controls, hostile_benchmark
 from made_benchmark import MACHINE, benchmark, realistic, record
+from untrusted_text import controls, untrusted_benchmark
 
 from specextend_cli.bench.records import Benchmark, Divergence, Record
 from specextend_cli.bench.regression import regressions
-from specextend_cli.bench.report import from_json, to_json
+from specextend_cli.bench.storage import from_json, to_json
 from specextend_cli.errors import UsageError
 
 OLD = realistic(lengths=(512, 8192))
@@ -100,8 +100,8 @@ def test_what_was_measured_differently_is_refused(change: dict[str, object], why
     assert caught.value.fix
 
 
-def test_hostile_text_is_harmless() -> None:
-    made = hostile_benchmark()
+def test_untrusted_text_is_harmless() -> None:
+    made = untrusted_benchmark()
     slow = replace(made, records=tuple(replace(one, decode_seconds=9.0) for one in made.records))
     found = regressions(made, slow)
     assert found

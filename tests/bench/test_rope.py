@@ -9,7 +9,7 @@ import torch
 import transformers
 from tiny_models import COMMON, make, prompt, tiny
 
-from specextend_cli.bench.rope import stretched
+from specextend_cli.bench.models import stretched
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from made_benchmark import record
 
 from specextend_cli.bench import statistics
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.records import Record
-from specextend_cli.bench.statistics import Interval, Shares
+from specextend_cli.bench.statistics import Interval, Shares, first_difference
 
 
 def test_an_interval_by_hand() -> None:

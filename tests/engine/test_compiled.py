@@ -17,7 +17,7 @@ from test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
 from torch import Tensor
 
-from specextend_cli.bench.rope import stretched
+from specextend_cli.bench.models import stretched
 from specextend_cli.engine.attention import NAME, Pass
 from specextend_cli.engine.attention.prefix import attend_beside, beside
 from specextend_cli.engine.attention.reference import reference

@@ -9,8 +9,8 @@ import pytest
 import torch
 from tiny_models import generate, prompt, small_draft, tiny
 
-from specextend_cli.bench.rivals.rapid import ByText, bm25
-from specextend_cli.bench.rivals.triforce import Lookup, SmallModel, Source, TriForceDrafter
+from specextend_cli.bench.baselines.rapid import ByText, bm25
+from specextend_cli.bench.baselines.triforce import Lookup, SmallModel, Source, TriForceDrafter
 from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.rows import BASELINE, Row
+from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.rows import Row
 from specextend_cli.bench.tables import one_line
 from specextend_cli.figures import format_many
 
@@ -36,14 +35,14 @@ def provenance(benchmark: Benchmark) -> dict[str, str]:
 def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     """What a reader must know before believing the tables, a sentence each."""
     found = []
-    few = sorted({row.documents for row in rows if row.method != BASELINE and row.documents < FEW})
+    few = sorted({row.documents for row in rows if row.method != PLAIN and row.documents < FEW})
     if few:
         found.append(
             f"Small n: intervals rest on {format_many(few[-1], 'document')} or fewer; read them as a hint."
             if few[-1] > 1
             else "Small n: one document has no interval, and the next one may differ."
         )
-    if rows and not any(row.method == BASELINE for row in rows):
+    if rows and not any(row.method == PLAIN for row in rows):
         found.append("Plain decoding was not measured: there are no speedups, and no output was checked against it.")
     scaled = sorted({row.length for row in rows if row.scaled})
     if scaled:
