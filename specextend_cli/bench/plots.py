@@ -77,7 +77,7 @@ def draw(plot: Plot) -> Picture:
         if not drawn:
             axes.text(0.5, 0.5, "nothing was measured", ha="center", transform=axes.transAxes)
         if plot.note:
-            figure.supxlabel(_short(plot.note), fontsize=8, color="#595959")
+            axes.set_xlabel(f"{_short(plot.x_label)}\n{_short(plot.note)}")
         for kind, file in files.items():
             figure.savefig(file, format=kind, dpi=144, metadata=_NO_METADATA if kind == "svg" else None)
     svg = files["svg"].getvalue().decode("utf-8")
@@ -86,8 +86,6 @@ def draw(plot: Plot) -> Picture:
 
 def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
     """A line a series, with its own colour, mark and dashes; error bars are the intervals."""
-    from matplotlib.transforms import ScaledTranslation
-
     drawn = [[point for point in series.points if _drawable(point, plot.log_x)] for series in plot.series]
     xs = sorted({point.x for points in drawn for point in points})
     if plot.log_x:
@@ -97,10 +95,10 @@ def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
         axes.minorticks_off()
     for index, (series, points) in enumerate(zip(plot.series, drawn, strict=True)):
         look = index if series.look is None else series.look
-        # Intervals at one x would hide each other, so the series are shifted by a few points (1/72 inch).
-        shift = ScaledTranslation(3 * (index - (len(drawn) - 1) / 2) / 72, 0, figure.dpi_scale_trans)
+        # Intervals at one x would hide each other, so each series is shifted a little.
+        shift = 0.008 * (index - (len(drawn) - 1) / 2)
         axes.errorbar(
-            [point.x for point in points],
+            [_shifted(point.x, shift, xs, plot.log_x) for point in points],
             [point.y for point in points],
             yerr=[
                 [0.0 if point.low is None else max(point.y - point.low, 0.0) for point in points],
@@ -113,7 +111,6 @@ def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
             capsize=2,
             elinewidth=1,
             label=_short(series.name),
-            transform=axes.transData + shift,
         )
     if plot.reference is not None:
         axes.axhline(plot.reference, color="#666666", linestyle=(0, (6, 4)), linewidth=1)
@@ -190,6 +187,11 @@ def _size(plot: Plot) -> tuple[float, float]:
     """Inches."""
     lines: Sequence[str] = () if isinstance(plot, LinePlot) else plot.rows if isinstance(plot, HeatMap) else plot.bars
     return 7.5, 4.6 if isinstance(plot, LinePlot) else 1.6 + 0.32 * max(len(lines), 2)
+
+
+def _shifted(x: float, shift: float, xs: Sequence[float], log_x: bool) -> float:
+    """`x` shifted by that share of the axis."""
+    return x * max(xs[-1] / xs[0], 2.0) ** shift if log_x else x + shift * max(xs[-1] - xs[0], 1.0)
 
 
 def _drawable(point: Point, log_x: bool) -> bool:

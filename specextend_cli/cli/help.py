@@ -22,9 +22,15 @@ COMMON = (
 )
 """The options that `-h` shows first, where a command has them."""
 WIDEST = 100
+FIRST = "Options"
+"""The panel of options that name none."""
 NAMES = 30
 """Columns of an option's names and value, behind which its explanation begins."""
-_SHORT_ASKED = "specextend.short"
+_SHORT_ASKED, _ALL_ASKED = "specextend.short", "specextend.all"
+
+
+class Rare(str):
+    """A panel's name; `--help` counts its options, `--help-all` lists them."""
 
 
 class Command(TyperCommand):
@@ -33,7 +39,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `_note_which`."""
         _note_which(ctx, args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, ["--help" if arg == "--help-all" else arg for arg in args])
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -58,7 +64,8 @@ class Group(TyperGroup):
 
 def _note_which(ctx: Any, args: Sequence[str]) -> None:
     """Both flags are one option to the parser: whether the long one was given is kept here."""
-    ctx.meta[_SHORT_ASKED] = "--help" not in args
+    ctx.meta[_SHORT_ASKED] = "--help" not in args and "--help-all" not in args
+    ctx.meta[_ALL_ASKED] = "--help-all" in args
 
 
 def _is_short(ctx: Any) -> bool:
@@ -95,13 +102,15 @@ def _sections(command: TyperCommand | TyperGroup, ctx: Any, *, short: bool) -> I
     if arguments:
         yield from _heading("Arguments")
         yield from _rows([(one.metavar or one.name.upper(), one.help or "") for one in arguments], width)
-    shown = _chosen(options) if short else options
-    for title in dict.fromkeys(_panel(option) for option in shown):
+    usual = [one for one in options if ctx.meta.get(_ALL_ASKED) or not isinstance(_panel(one), Rare)]
+    shown = _chosen(options) if short else usual
+    for title in sorted(dict.fromkeys(map(_panel, shown)), key=lambda panel: panel != FIRST):
         yield from _heading(title)
         yield from _rows([(_names(one), _about(one)) for one in shown if _panel(one) == title], width)
     if len(shown) < len(options):
         yield Text()
-        yield Text(f"{len(shown)} of {len(options)} options; all of them: {ctx.command_path} --help")
+        all_of_them = "--help" if short else "--help-all"
+        yield Text(f"{len(shown)} of {len(options)} options; all of them: {ctx.command_path} {all_of_them}")
 
 
 def _description(help: str, width: int) -> Iterator[Text]:
@@ -139,7 +148,7 @@ def _chosen(options: Sequence[Any]) -> list[Any]:
 
 
 def _panel(option: Any) -> str:
-    return getattr(option, "rich_help_panel", None) or "Options"
+    return getattr(option, "rich_help_panel", None) or FIRST
 
 
 def _usage(argument: Any) -> str:
