@@ -78,7 +78,7 @@ def sizes_for(device: torch.device) -> Sizes:
             head_dim=32,
             head_dims=(32,),
             trees=((1, 40), (12, 70)),
-            lengths=(32, 64),
+            lengths=(32,),
             nodes=8,
             ring=1,
             layers=2,
