@@ -23,8 +23,8 @@ from planted import Planted, plant
 
 from specextend_cli.summarize.citing import Citer
 from specextend_cli.summarize.events import Plan, Sentence
-from specextend_cli.summarize.passages import passages
 from specextend_cli.summarize.planning import plan_work
+from specextend_cli.summarize.provenance import passages
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
 WAYS = ("words", "attention", "both")
@@ -67,7 +67,7 @@ def main() -> None:
     stated, cited, right = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     with (
         Summarizer(Options(cache=False, device="cpu")) as summarizer,
-        patch("specextend_cli.summarize.grounds.Citer", Recorder),
+        patch("specextend_cli.summarize.evidence.Citer", Recorder),
     ):
         # What is asked here is how well sentences are cited that nobody quoted.
         summarizer.preset = summarizer.preset.model_copy(update={"sentences": "written"})

@@ -23,9 +23,9 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
@@ -103,7 +103,7 @@ def main() -> int:
                     if kind == "penalties" and name in ("self/full", "self/streaming"):
                         continue
                     tokens, meter = [], Meter()
-                    budget = Budget(shape, gate=False)
+                    budget = DraftGate(shape, gate=False)
                     stop = Stop(args.tokens, frozenset([eos]))
                     for event in decode(
                         target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, budget=budget

@@ -18,9 +18,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
@@ -78,7 +78,7 @@ def main() -> None:
                     stop=Stop(args.tokens, frozenset([eos])),
                     sampling=Sampling(repetition_penalty=1.1),
                     retrieval=retrieval,
-                    budget=Budget(CHAIN, gate=False),
+                    budget=DraftGate(CHAIN, gate=False),
                 ):
                     meter.add(event)
                 results.setdefault((size, policy), []).append(meter)

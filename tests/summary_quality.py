@@ -32,11 +32,11 @@ from specextend_cli.bench.statistics import Interval, bootstrap_interval, mean, 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.presets import load_preset
-from specextend_cli.summarize.background import drained
+from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.events import Summarized
+from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.summarizer import Options, Summarizer
-from specextend_cli.summarize.support import Source
 
 METHODS = ("specextend", "lead", "truncated", "naive")
 _ROUGE = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
@@ -102,7 +102,7 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
     ids = prompter.encoder.encode(text)
     if len(ids) > room:
         text = prompter.encoder.decode(ids[:room])
-    writer = drained(summarizer.load())
+    writer = result_of(summarizer.load())
     for _ in writer.write(prompter.prompt(template, values, text), max_tokens=most, final=True):
         pass
     return writer.text
@@ -117,7 +117,7 @@ def ours(summarizer: Summarizer, document: Document) -> tuple[str, dict[str, obj
 
 def write(summarizer: Summarizer, document: Document, method: str) -> Row:
     """One row, timed. Models are loaded, and the document's tokens counted, before the clock runs."""
-    drained(summarizer.load())
+    result_of(summarizer.load())
     summarizer.plan(document)
     began = time.perf_counter()
     if method == "specextend":
@@ -161,7 +161,7 @@ def figures(row: Row, source: str, reference: str, scorer: Any) -> dict[str, flo
     """What the table shows of one row."""
     words = row.text.split()
     rouge = scorer.score(reference, row.text)
-    found = Source(source).unsupported(row.text)
+    found = FactSource(source).unsupported(row.text)
     return {
         **{name: rouge[key].fmeasure for name, key in _ROUGE.items()},
         "repeated 4-grams": repeated_ngrams([word.lower() for word in words]),

@@ -33,11 +33,11 @@ def prepare(pair: Path, corpus: Path, out: Path) -> None:
     from specextend_cli.models.preset import PLACEHOLDERS
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.summarize.prompts import Prompter
+    from specextend_cli.summarize.prompt_builder import PromptBuilder
 
     preset, encoder = load_preset("smollm2-135m"), TextEncoder.of(pair)
     documents = [np.array(encoder.encode(text), dtype=np.uint16) for text in read_corpus(corpus)]
-    before, after = Prompter(preset, encoder, pair).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
+    before, after = PromptBuilder(preset, encoder, pair).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
     np.savez_compressed(
         out,
         tokens=np.concatenate(documents),

@@ -8,7 +8,7 @@ from specextend_cli.bench import quality
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row
 from specextend_cli.bench.tables import one_line
-from specextend_cli.figures import format_many
+from specextend_cli.humanize import format_many
 
 FEW = 5
 """Below this many documents the report warns that intervals say little."""

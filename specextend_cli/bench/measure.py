@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.events import Event, Retrieved, Step
 from specextend_cli.engine.events import Prefilled as PrefilledEvent
@@ -52,7 +52,7 @@ def measured(
     prompt: Sequence[int],
     decoding: Decoding,
     retrieval: Retrieval,
-    budget: Budget,
+    budget: DraftGate,
 ) -> Generator[Event, None, Run]:
     """Decode once; yields the engine's events and returns what was measured.
 

@@ -21,19 +21,12 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError, UsageError
 from specextend_cli.models.load import load_model
 from specextend_cli.models.preset import Preset
-from specextend_cli.models.sources import Pair
+from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.eagle import load_eagle
-from specextend_cli.summarize.pair import (
-    Choices,
-    check_memory,
-    device_of,
-    drafter_of,
-    dtype_of,
-    end_tokens,
-    retrieval_of,
-    sampling_of,
-)
+from specextend_cli.runtime.devices import device_of, dtype_of
+from specextend_cli.runtime.eagle_head import load_eagle
+from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, retrieval_of, sampling_of
+from specextend_cli.runtime.options import EngineOptions
 
 
 class Models:
@@ -42,7 +35,9 @@ class Models:
     `context`: the longest sequence in tokens, for the memory check. Raises what `load_writer` raises.
     """
 
-    def __init__(self, preset: Preset, directories: Pair, choices: Choices, *, context: int | None = None) -> None:
+    def __init__(
+        self, preset: Preset, directories: ModelDirectories, choices: EngineOptions, *, context: int | None = None
+    ) -> None:
         self.preset = preset
         self.directories = directories
         self.choices = choices

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from specextend_cli.bench.records import format_length
 from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, StackedBars, format_cell, one_line
 from specextend_cli.errors import UsageError
-from specextend_cli.figures import format_percent
+from specextend_cli.humanize import format_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,9 +26,9 @@ from specextend_cli.bench.records import PLAIN, format_length
 from specextend_cli.bench.roofline import wait
 from specextend_cli.bench.tables import Cell, Experiment, StackedBars, Table
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event, Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import UsageError
@@ -125,7 +125,7 @@ def _decoding(setting: Setting, target: Prefilled, recipe: Recipe, prompt: Promp
         stop=Stop(_tokens(recipe.shape), frozenset()),
         sampling=setting.decoding.sampling,
         retrieval=recipe.retrieval,
-        budget=Budget(recipe.shape, gate=False),
+        budget=DraftGate(recipe.shape, gate=False),
         prefill_chunk=setting.decoding.prefill_chunk,
     )
 

@@ -24,7 +24,7 @@ from specextend_cli.bench.tables import (
     to_plain,
 )
 from specextend_cli.errors import UsageError
-from specextend_cli.figures import format_percent
+from specextend_cli.humanize import format_percent
 
 if TYPE_CHECKING:
     from specextend_cli.bench.plots import Picture

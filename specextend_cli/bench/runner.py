@@ -22,10 +22,10 @@ from specextend_cli.bench.records import PLAIN, Record
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.attention import backend_for
-from specextend_cli.engine.budget import Budget, CostModel
+from specextend_cli.engine.cpu.decoding_threads import on_threads
+from specextend_cli.engine.draft_gate import CostModel, DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.threads import on_threads
 from specextend_cli.errors import FitError, ModelError, UsageError
 
 Key: TypeAlias = tuple[str, int, str, int]
@@ -140,7 +140,7 @@ class Runner:
     ) -> Generator[EngineEvent, None, Run]:
         target.verify_backend = backend_for(self.models.device, recipe.verify)
         # Measured step costs are kept between texts; what a drafter learns from a text is not.
-        budget = Budget(recipe.shape, gate=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
+        budget = DraftGate(recipe.shape, gate=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
         return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, budget)
 
     def _external(self, name: str, program: External, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:

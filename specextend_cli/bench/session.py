@@ -13,13 +13,15 @@ from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.background import stages
-from specextend_cli.summarize.compiling import compiling, kernels
-from specextend_cli.summarize.eagle import with_head
+from specextend_cli.runtime.compiling import compiling, kernels
+from specextend_cli.runtime.devices import device_of
+from specextend_cli.runtime.eagle_head import with_head
+from specextend_cli.runtime.loading import check_draft
+from specextend_cli.runtime.loading_thread import stages
+from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.summarize.pair import Choices, check_draft, device_of
-from specextend_cli.summarize.prompts import Prompter
-from specextend_cli.summarize.threads import fit_threads
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 if TYPE_CHECKING:
     from specextend_cli.bench.experiments.study import Setting
@@ -37,7 +39,7 @@ TOKENS: dict[Workload, int] = {"summary": 256, "reasoning": 2048}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Choices):
+class Options(EngineOptions):
     """What is measured. `tokens` None is the workload's default; `methods` are names, plain decoding among them."""
 
     preset: str = DEFAULT
@@ -159,7 +161,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
         preset = with_head(preset, options.head)
     check_draft(preset, options.draft)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
-    prompts, short = _prompts(options, Prompter(preset, TextEncoder.of(pair.target), pair.target))
+    prompts, short = _prompts(options, PromptBuilder(preset, TextEncoder.of(pair.target), pair.target))
     for warning in short:
         yield Warned(warning)
     yield Stage(f"loading {preset.title}")
@@ -187,7 +189,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     return setting, key({**asked, **identity}, prompts)
 
 
-def _prompts(options: Options, prompter: Prompter) -> tuple[tuple[workloads.Prompt, ...], tuple[str, ...]]:
+def _prompts(options: Options, prompter: PromptBuilder) -> tuple[tuple[workloads.Prompt, ...], tuple[str, ...]]:
     """The prompts, and warnings about too few documents."""
     builtin = options.workload == "reasoning" and not options.inputs and not options.dataset
     sources = texts.problems() if builtin else texts.sources(options.inputs, options.dataset, offline=options.offline)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specextend_cli.bench.texts import Source
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.preset import PLACEHOLDERS, Preset
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.request import WORDS_PER_TOKEN
 
 _ASK = "Solve the problem below. Think step by step, and write every step down.\n\n{document}"
@@ -26,7 +26,7 @@ class Prompt:
 
 
 def summaries(
-    sources: Sequence[Source], prompter: Prompter, lengths: Sequence[int], docs: int
+    sources: Sequence[Source], prompter: PromptBuilder, lengths: Sequence[int], docs: int
 ) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
     """For each length, the beginnings of the `docs` documents that lose least by the cut, in the preset's own prompt.
 
@@ -52,9 +52,9 @@ def summaries(
     return tuple(prompts), tuple(short)
 
 
-def problems(sources: Sequence[Source], prompter: Prompter, docs: int) -> tuple[Prompt, ...]:
+def problems(sources: Sequence[Source], prompter: PromptBuilder, docs: int) -> tuple[Prompt, ...]:
     """Short prompts, one a problem, padded with empty lines to one length, so that they form one group."""
-    solver = Prompter(asking(prompter.preset, _ASK), prompter.encoder, prompter.directory)
+    solver = PromptBuilder(asking(prompter.preset, _ASK), prompter.encoder, prompter.directory)
     before, after = solver.frame("single", dict.fromkeys(PLACEHOLDERS, ""))
     encoded = [(source, prompter.encoder.encode(source.text.strip())) for source in sources[:docs]]
     if not encoded:
@@ -74,7 +74,7 @@ def asking(preset: Preset, prompt: str) -> Preset:
     return preset.model_copy(update={"prompts": preset.prompts.model_copy(update={"system": "", "single": prompt})})
 
 
-def framed(source: Source, ids: Sequence[int], prompter: Prompter, length: int) -> Prompt | None:
+def framed(source: Source, ids: Sequence[int], prompter: PromptBuilder, length: int) -> Prompt | None:
     """A prompt of exactly `length` tokens; None if the document has too few."""
     values = {
         "title": source.name,

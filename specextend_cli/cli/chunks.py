@@ -40,7 +40,7 @@ def chunks(
     import json
 
     from specextend_cli.documents.chunk import chunk
-    from specextend_cli.figures import format_count, format_numbers
+    from specextend_cli.humanize import format_count, format_numbers
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 

@@ -173,7 +173,7 @@ def _why_not(compiler: str) -> str | None:
 def _hardware() -> Iterator[Check]:
     import psutil
 
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
 
     physical = psutil.cpu_count(logical=False)
     yield Check("cores", f"{os.cpu_count()}" + (f" ({physical} physical)" if physical else ""))
@@ -218,7 +218,7 @@ def _models() -> Iterator[Check]:
 
 def _cache(present: bool) -> Check:
     """Where models, notes and compiled code are kept: without a `present` model there must be room for it."""
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.store import cache_root
 
     cache = cache_root()
@@ -237,7 +237,7 @@ def _cache(present: bool) -> Check:
 
 def _presets() -> Check:
     """Whether all presets can be read, and which of them this machine has room for."""
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, fits
     from specextend_cli.models.presets import list_presets
 

@@ -116,7 +116,7 @@ def _record(document: Document) -> dict[str, object]:
 
 def _account(document: Document) -> str:
     """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
-    from specextend_cli.figures import format_many, format_numbers
+    from specextend_cli.humanize import format_many, format_numbers
     from specextend_cli.ui.changes import account
 
     extraction = document.extraction

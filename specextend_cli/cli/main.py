@@ -88,13 +88,13 @@ app.command("doctor", cls=Command)(doctor.doctor)
 
 def main() -> None:
     """The console script."""
-    from specextend_cli.models import lean
-    from specextend_cli.summarize.crew import is_shared
+    from specextend_cli.models import fast_import
+    from specextend_cli.runtime.process_group import is_shared
     from specextend_cli.ui.standard_streams import prepare
 
     prepare()
 
-    lean.own_process = not is_shared()
+    fast_import.own_process = not is_shared()
     try:
         with signals.handled():
             code = _in_company(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
@@ -105,7 +105,7 @@ def main() -> None:
 
 def _in_company(arguments: Sequence[str]) -> int:
     """Run one command line in the first of torchrun's processes; the others compute along with its target."""
-    from specextend_cli.summarize.crew import crew, follow
+    from specextend_cli.runtime.process_group import crew, follow
 
     company = crew()
     assert company is not None

@@ -27,7 +27,7 @@ def pull(
     preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False, debug: options.Debug = False
 ) -> None:
     """Fetch a preset's models, and check what is already here."""
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
     from specextend_cli.ui.fetching import fetching
@@ -45,7 +45,7 @@ def pull(
 @app.command(cls=Command)
 def show(preset: presets.Name, json: options.Json = False, debug: options.Debug = False) -> None:
     """Show where a preset's models come from, where they are and what they take."""
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import locate, size_on_disk
     from specextend_cli.ui.jsonl import format_json
@@ -72,7 +72,7 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
 @app.command(cls=Command)
 def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug = False) -> None:
     """Delete a preset's models from this machine."""
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove
     from specextend_cli.ui.streams import Output

@@ -411,7 +411,7 @@ def go_offline(offline: bool) -> None:
 def usable(device: str) -> None:
     """UsageError where a device that was named is not there, before anything is read. Imports torch to know."""
     if device not in ("auto", "cpu"):
-        from specextend_cli.summarize.pair import device_of
+        from specextend_cli.runtime.devices import device_of
 
         device_of(device)
 

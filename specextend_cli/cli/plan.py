@@ -91,7 +91,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
 
 def _needed_memory(output: Output, preset: Preset) -> int | None:
     """Bytes, where they are known. Warns where this machine has no room for them."""
-    from specextend_cli.figures import format_bytes
+    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, estimate, fits
 
     memory, need = device_memory(), estimate(preset)

@@ -75,7 +75,7 @@ class Source:
 
     def data(self) -> bytes:
         """The whole file, for a reader elsewhere; InputError where there is none, or too much of it."""
-        from specextend_cli.documents.refusals import MAX_BYTES, check_size, unreadable
+        from specextend_cli.documents.read_errors import MAX_BYTES, check_size, unreadable
 
         if self.path == STDIN:
             return sys.stdin.buffer.read(MAX_BYTES + 1)

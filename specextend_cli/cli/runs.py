@@ -76,7 +76,7 @@ def rm(
     debug: options.Debug = False,
 ) -> None:
     """Forget runs. The notes from which an interrupted run goes on stay."""
-    from specextend_cli.figures import format_many
+    from specextend_cli.humanize import format_many
     from specextend_cli.ui.streams import Output
 
     if bool(runs) == everything:

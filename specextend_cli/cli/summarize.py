@@ -85,8 +85,8 @@ def summarize(
     options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
+    from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
-    from specextend_cli.ui.marks import Marks
     from specextend_cli.ui.streams import Output
 
     settings = Options(
@@ -136,7 +136,7 @@ def summarize(
             return
         # A list or a directory may happen to hold one document: what becomes of it does not depend on that.
         many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-        place = destination(output, kind, many=many, force=force, marks=Marks(cite, check))
+        place = destination(output, kind, many=many, force=force, marks=Annotations(cite, check))
         reading = options.files(*(source.file for source in inputs), template, password_file, files_from, model)
         place.check([source.name for source in inputs], reading)
         if place.is_stdout:
@@ -175,12 +175,12 @@ class Job:
 
     def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
         """The same over the workers of a Ray cluster."""
-        from specextend_cli.cli import fleet
+        from specextend_cli.cli import ray_fleet
 
         if not inputs:
             return
         with self.destination.all(self.output.write):
-            failures = fleet.run(
+            failures = ray_fleet.run(
                 address,
                 inputs,
                 output=self.output,

@@ -128,10 +128,12 @@ def train_draft(
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.summarize.compiling import compiling, kernels
-    from specextend_cli.summarize.pair import Choices, device_of, dtype_of, end_tokens, free_memory, sampling_of
-    from specextend_cli.summarize.prompts import Prompter
-    from specextend_cli.summarize.threads import fit_threads
+    from specextend_cli.runtime.compiling import compiling, kernels
+    from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
+    from specextend_cli.runtime.loading import end_tokens, sampling_of
+    from specextend_cli.runtime.options import EngineOptions
+    from specextend_cli.runtime.threads import fit_threads
+    from specextend_cli.summarize.prompt_builder import PromptBuilder
     from specextend_cli.train.answers import Asking
     from specextend_cli.train.card import Facts
     from specextend_cli.train.distill import Distillation, distill
@@ -167,7 +169,7 @@ def train_draft(
         )
         if compile:
             _say(console, compiling(lm, all_threads=True), quiet=quiet)
-        before, after = Prompter(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
+        before, after = PromptBuilder(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
         frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)
         on_gpu = place.type == "cuda"
@@ -183,7 +185,7 @@ def train_draft(
             Asking(
                 batch=256 if on_gpu else 16,
                 memory=free_memory(place) // 3,
-                sampling=sampling_of(preset, Choices()),
+                sampling=sampling_of(preset, EngineOptions()),
                 new_tokens=max(preset.window.note_tokens, _ANSWER),
                 seed=seed or 0,
             ),

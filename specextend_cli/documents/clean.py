@@ -14,15 +14,15 @@ from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.empty_cells import empty_cells
+from specextend_cli.documents.repairs.footnotes import note_marks
+from specextend_cli.documents.repairs.headers_footers import running_lines
 from specextend_cli.documents.repairs.hyphens import hyphens
 from specextend_cli.documents.repairs.initials import initials
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.margins import side_headings
-from specextend_cli.documents.repairs.notes import note_marks
 from specextend_cli.documents.repairs.reading_order import reading_order
 from specextend_cli.documents.repairs.repair import Pages, Repair, Repaired
 from specextend_cli.documents.repairs.rows import rows
-from specextend_cli.documents.repairs.running import running_lines
 from specextend_cli.documents.repairs.watermarks import watermarks
 
 _ORDER: tuple[Repair, ...] = (

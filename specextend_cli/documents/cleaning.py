@@ -17,7 +17,7 @@ from specextend_cli.documents.markdown import compose_markdown
 from specextend_cli.documents.names import places
 from specextend_cli.documents.outline import Outline
 from specextend_cli.documents.process import StoppedError, worker
-from specextend_cli.documents.repairs.running import KEPT
+from specextend_cli.documents.repairs.headers_footers import KEPT
 from specextend_cli.documents.repairs.watermarks import KEPT_MARK
 from specextend_cli.errors import InputError
 

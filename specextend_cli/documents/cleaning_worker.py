@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from specextend_cli.documents import cleaning, confined
+from specextend_cli.documents import cleaning, sandbox_worker
 
 
 def serve() -> None:
     """Answer the one job on stdin."""
-    confined.serve(answer)
+    sandbox_worker.serve(answer)
 
 
 def answer(job: dict[str, Any]) -> Iterator[dict[str, Any]]:

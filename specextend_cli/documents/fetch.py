@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from specextend_cli import __version__
 from specextend_cli.documents.detect import HEAD, detect
 from specextend_cli.documents.names import printable
-from specextend_cli.documents.refusals import MAX_BYTES
+from specextend_cli.documents.read_errors import MAX_BYTES
 from specextend_cli.errors import InputError, UsageError
 
 SECONDS = 300.0

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
-from specextend_cli.documents import confined
+from specextend_cli.documents import sandbox_worker
 from specextend_cli.documents.hocr import Recognized, read_hocr
 from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.names import printable
@@ -54,7 +54,7 @@ class _FailedError(Exception):
 
 def serve() -> None:
     """Answer the one job on stdin."""
-    confined.serve(answer)
+    sandbox_worker.serve(answer)
 
 
 def answer(job: Job) -> Iterator[dict[str, Any]]:
@@ -74,7 +74,7 @@ def _pdf(job: Job, folder: Path) -> Iterator[dict[str, Any]]:
         return
     yield {"pages": len(pdf)}
     picture = folder / "page.png"
-    while (asked := confined.heard()) is not None:
+    while (asked := sandbox_worker.heard()) is not None:
         number, only_if_filled = asked
         try:
             page = pdf[number - 1]
@@ -100,7 +100,7 @@ def _image(job: Job, folder: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         count = tiff_pages(file.read(1 << 26))
     yield {"pages": count}
-    while (asked := confined.heard()) is not None:
+    while (asked := sandbox_worker.heard()) is not None:
         number = asked[0]
         try:
             found = _recognize(job, path, folder, dpi=None, points=72 / DPI, number=number if count > 1 else None)

@@ -11,8 +11,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, TypedDict
 
-from specextend_cli.documents import confined, second_reader
-from specextend_cli.documents.annotations import put_in, read_annotations
+from specextend_cli.documents import sandbox_worker, second_reader
+from specextend_cli.documents.pdf_annotations import put_in, read_annotations
 from specextend_cli.documents.pdf_lines import lines_of
 
 MAX_CHARACTERS = 2_000_000
@@ -33,7 +33,7 @@ class Job(TypedDict):
 
 def serve() -> None:
     """Answer the one job on stdin."""
-    confined.serve(answer)
+    sandbox_worker.serve(answer)
 
 
 def answer(job: Job) -> Iterator[dict[str, Any]]:
@@ -55,7 +55,7 @@ def _pdfium(job: Job) -> Iterator[dict[str, Any]]:
         pdf.init_forms()
     outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
     yield {"pages": len(pdf), "title": pdf.get_metadata_dict().get("Title", ""), "outline": outline}
-    for number in confined.heard() or ():
+    for number in sandbox_worker.heard() or ():
         try:
             page = pdf[number - 1]
             text = page.get_textpage()

@@ -25,7 +25,7 @@ from specextend_cli.documents.line import Line
 from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.names import STDIN, argument, count, places, printable
 from specextend_cli.documents.pages import PageRange
-from specextend_cli.documents.refusals import (
+from specextend_cli.documents.read_errors import (
     MAX_BYTES,
     MAX_TEXT_BYTES,
     check_size,

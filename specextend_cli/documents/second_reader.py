@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from specextend_cli.documents import confined
+from specextend_cli.documents import sandbox_worker
 
 
 def answer(path: str, password: str | None, most: int) -> Iterator[dict[str, Any]]:
@@ -30,7 +30,7 @@ def answer(path: str, password: str | None, most: int) -> Iterator[dict[str, Any
     except broken as error:
         yield {"error": "damaged", "detail": str(error)}
         return
-    for number in confined.heard() or ():
+    for number in sandbox_worker.heard() or ():
         try:
             text = reader.pages[number - 1].extract_text()
         except broken as error:

@@ -12,9 +12,9 @@ from specextend_cli.documents.document import Block, Edit, Sheet
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import grid
 from specextend_cli.documents.process import StoppedError, worker
-from specextend_cli.documents.refusals import unread
+from specextend_cli.documents.read_errors import unread
 from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.notes import unmarked
+from specextend_cli.documents.repairs.footnotes import unmarked
 from specextend_cli.documents.sections import Kind, Parsed, Section
 from specextend_cli.errors import InputError
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
-from specextend_cli.documents import confined
+from specextend_cli.documents import sandbox_worker
 from specextend_cli.documents.sections import Parsed, TooMuchError
 from specextend_cli.documents.structured import compose_sections
 from specextend_cli.errors import InputError
@@ -31,7 +31,7 @@ class Job(TypedDict):
 
 def serve() -> None:
     """Answer the one job on stdin."""
-    confined.serve(answer)
+    sandbox_worker.serve(answer)
 
 
 def answer(job: Job) -> Iterator[dict[str, Any]]:
@@ -59,22 +59,22 @@ def _parse(job: Job) -> Parsed | str:
     """A file's sections, or the kind of a ZIP that is not read."""
     path, name = Path(job["path"]), job["name"]
     if job["kind"] == "html":
-        from specextend_cli.documents import webpage
+        from specextend_cli.documents import html
 
-        return webpage.parse(path, name, whole=job["whole"])
+        return html.parse(path, name, whole=job["whole"])
     if job["kind"] == "email":
-        from specextend_cli.documents import mail
+        from specextend_cli.documents import eml
 
-        return mail.parse(path, name)
+        return eml.parse(path, name)
     from specextend_cli.documents.archive import Archive
 
     archive = Archive(path, name)
     if archive.kind == "docx":
-        from specextend_cli.documents import word
+        from specextend_cli.documents import docx
 
-        return word.parse(archive)
+        return docx.parse(archive)
     if archive.kind == "epub":
-        from specextend_cli.documents import book
+        from specextend_cli.documents import epub
 
-        return book.parse(archive)
+        return epub.parse(archive)
     return archive.kind

@@ -16,20 +16,20 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
-from specextend_cli.engine.budget import CostModel
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL, AttentionRecorder, segment_attention
+from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.draft_gate import CostModel
 from specextend_cli.engine.events import Finished, Looked, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.looks import LOOK_EVERY, Gaze, shares
-from specextend_cli.engine.pieces import pieces
+from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.sampling import Sampler
-from specextend_cli.engine.slots import Folded, Slots
 from specextend_cli.engine.stop import Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BatchRequest:
     """One prompt to continue. A prompt equal to that of the request before it is read only once.
 
     Its first `shared` tokens are read by themselves, and not again if the request before begins with the same: what is
@@ -59,14 +59,14 @@ BatchEvent: TypeAlias = Prefilling | Prefilled | States | Looked | Step | Finish
 @torch.inference_mode()
 def decode_batch(
     lm: LanguageModel,
-    requests: Sequence[Request],
+    requests: Sequence[BatchRequest],
     *,
     slots: int,
     prefill_chunk: int = 1024,
     features: Sequence[int] = (),
     costs: CostModel | None = None,
     look_layers: Collection[int] = (),
-    look_every: int = LOOK_EVERY,
+    look_every: int = ATTRIBUTION_INTERVAL,
     patience: float = inf,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
@@ -84,7 +84,7 @@ def decode_batch(
     reader = _Reader(lm, prefill_chunk, features)
     capacity = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
     costs = costs or CostModel()
-    cache = Slots(lm.config, reader.cache, min(slots, len(requests)), capacity)
+    cache = BatchedKVCache(lm.config, reader.cache, min(slots, len(requests)), capacity)
     waiting = deque(enumerate(requests))
     live: list[_Sequence] = []
     steps = 0
@@ -109,7 +109,7 @@ def decode_batch(
         started = perf_counter()
         steps += 1
         looking = steps % look_every == 0 and any(len(one.marks) for one in live)
-        gaze = Gaze(look_layers) if looking else None
+        gaze = AttentionRecorder(look_layers) if looking else None
         logits, states = _step(lm, cache, live, features, gaze)
         together, seconds = len(live), perf_counter() - started
         lm.governor.end_step(together, seconds)
@@ -120,7 +120,7 @@ def decode_batch(
             if states is not None:
                 yield one.number, States(states[slot : slot + 1])
             if gaze is not None and len(one.marks):
-                yield one.number, Looked(shares(gaze.attention[slot : slot + 1], one.marks))
+                yield one.number, Looked(segment_attention(gaze.attention[slot : slot + 1], one.marks))
             plain = costs.plain(cache.longest)
             yield one.number, one.write(logits[slot : slot + 1], seconds / together, plain, together)
             if one.reason:
@@ -162,7 +162,7 @@ class _Reader:
         started = perf_counter()
         tokens = torch.tensor(prompt, device=self.lm.device)
         positions = torch.arange(len(prompt), device=self.lm.device)
-        for at, end in pieces(len(prompt), self.chunk, shared):
+        for at, end in prefill_chunks(len(prompt), self.chunk, shared):
             if at < kept:
                 continue
             yield Prefilling(at, len(prompt), perf_counter() - started)
@@ -186,7 +186,7 @@ class _Reader:
 class _Sequence:
     """One request that lives in a slot."""
 
-    def __init__(self, number: int, request: Request, device: torch.device) -> None:
+    def __init__(self, number: int, request: BatchRequest, device: torch.device) -> None:
         self.number = number
         self.stop = request.stop
         self.prompt = len(request.prompt)
@@ -206,10 +206,10 @@ class _Sequence:
 
 def _step(
     lm: LanguageModel,
-    cache: Slots,
+    cache: BatchedKVCache,
     live: Sequence[_Sequence],
     features: Sequence[int],
-    gaze: Gaze | None,
+    gaze: AttentionRecorder | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Feed every sequence its last token: logits [used, vocabulary] and the asked states [used, widths]."""
     out = lm.model(
@@ -218,7 +218,7 @@ def _step(
         past_key_values=cache,
         use_cache=True,
         output_hidden_states=bool(features),
-        this_pass=Pass(Folded(cache.mask(lm.dtype), gaze)),
+        this_pass=ForwardContext(BatchedAttention(cache.mask(lm.dtype), gaze)),
     )
     cache.grow()
     states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None

@@ -7,12 +7,12 @@ from time import perf_counter
 
 import torch
 
-from specextend_cli.engine.budget import Budget
+from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL
 from specextend_cli.engine.config import Retrieval, Sampling
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Event, Finished, Looked, Prefilled, Prefilling, Retrieved, Step
-from specextend_cli.engine.looks import LOOK_EVERY
-from specextend_cli.engine.pieces import pieces
+from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.retrieval import Trigger, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -30,11 +30,11 @@ def decode(
     stop: Stop,
     sampling: Sampling | None = None,
     retrieval: Retrieval | None = None,
-    budget: Budget | None = None,
+    budget: DraftGate | None = None,
     prefill_chunk: int = 1024,
     shared: int = 0,
     marks: Sequence[int] = (),
-    look_every: int = LOOK_EVERY,
+    look_every: int = ATTRIBUTION_INTERVAL,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
@@ -48,7 +48,7 @@ def decode(
     if not prompt:
         raise ValueError("the prompt is empty")
     retrieval = retrieval or Retrieval()
-    budget = budget or Budget()
+    budget = budget or DraftGate()
     device, governor = target.lm.device, target.lm.governor
     sampler = Sampler(sampling or Sampling(), prompt, device)
     trigger = Trigger(retrieval)
@@ -59,7 +59,7 @@ def decode(
     drafter.begin(capacity)
 
     started = perf_counter()
-    for at, end in pieces(len(prompt), prefill_chunk, shared):
+    for at, end in prefill_chunks(len(prompt), prefill_chunk, shared):
         yield Prefilling(at, len(prompt), perf_counter() - started)
         piece = prompt[at:end]
         with governor.reading(target.lm.reading_threads):

@@ -23,7 +23,7 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb,
 )
 
-from specextend_cli.engine.attention import NAME, Pass, register
+from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.cache import KVCache
 
 
@@ -209,7 +209,7 @@ class EagleHead(nn.Module):
         states: Tensor,
         positions: Tensor,
         cache: Cache,
-        this_pass: Pass,
+        this_pass: ForwardContext,
         *,
         logits_to_keep: int = 0,
     ) -> HeadOutput:
@@ -221,7 +221,7 @@ class EagleHead(nn.Module):
         return HeadOutput(self.lm_head(normed[-logits_to_keep:]), states)
 
     def advance(
-        self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass
+        self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: ForwardContext
     ) -> tuple[Tensor, Tensor]:
         """What `lm_head` reads, and what the next step reads, both [n, hidden], for embedded tokens; see `forward`."""
         hidden, embeddings, rotary = self._join(embeddings, states, positions)
@@ -231,7 +231,9 @@ class EagleHead(nn.Module):
         normed: Tensor = self.norm(out)
         return normed, normed if self.config.feeds_normed else out
 
-    def remember(self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: Pass) -> None:
+    def remember(
+        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, this_pass: ForwardContext
+    ) -> None:
         """`advance` for later rows' sake: the last layer makes keys and values only."""
         hidden, embeddings, rotary = self._join(self.embedding(tokens), states, positions)
         layers: Any = self.layers

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, Pass, backend_for, register
+from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cpu.decoding_threads import on_threads, probing_threads
+from specextend_cli.engine.cpu.thread_governor import ThreadGovernor
 from specextend_cli.engine.self_check import difference, stock_logits
-from specextend_cli.engine.thread_governor import ThreadGovernor
-from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
@@ -26,7 +26,7 @@ class Output(NamedTuple):
     features: Tensor | None
 
 
-class Forwarded(NamedTuple):
+class ModelOutput(NamedTuple):
     """What a model's `forward` gives, as far as it is looked at; there may be more rows of states than tokens.
 
     `logits` [b, kept, vocabulary]; `hidden_states` [b, rows, width] before each layer and behind the last norm.
@@ -77,7 +77,7 @@ class LanguageModel:
 
     def _probe(self) -> None:
         """One small forward: every layer must come by our attention function. ModelError otherwise."""
-        every = Pass(self.backend, record=frozenset(range(self.layers)))
+        every = ForwardContext(self.backend, record=frozenset(range(self.layers)))
         two = torch.arange(2, device=self.device)
         try:
             self.forward(two, two, self.new_cache(2), this_pass=every)
@@ -104,7 +104,7 @@ class LanguageModel:
         for positions in torch.arange(len(prompt), device=self.device).tensor_split(2):
             logits.append(self.forward(prompt[positions], positions, cache).logits)
             cache.commit()
-        in_tree = Pass(self.backend, tree_mask=tree.mask)
+        in_tree = ForwardContext(self.backend, tree_mask=tree.mask)
         logits.append(self.forward(tree.tokens, len(prompt) + tree.depths, cache, this_pass=in_tree).logits)
         return torch.cat(logits)
 
@@ -119,7 +119,7 @@ class LanguageModel:
         positions: Tensor,
         cache: KVCache,
         *,
-        this_pass: Pass | None = None,
+        this_pass: ForwardContext | None = None,
         logits_to_keep: int = 0,
         features: Sequence[int] = (),
     ) -> Output:
@@ -136,7 +136,7 @@ class LanguageModel:
             use_cache=True,
             logits_to_keep=logits_to_keep,
             output_hidden_states=bool(features),
-            this_pass=this_pass or Pass(self.backend),
+            this_pass=this_pass or ForwardContext(self.backend),
         )
         states = torch.cat([out.hidden_states[i][0, : len(tokens)] for i in features], -1) if features else None
         return Output(out.logits[0], states)

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Backend, Pass, Queries
+from specextend_cli.engine.attention import Backend, ForwardContext, Queries
+from specextend_cli.engine.attribution import segment_attention
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel, Output
-from specextend_cli.engine.looks import shares
 from specextend_cli.engine.tree import DraftTree
 
 
@@ -53,7 +53,7 @@ class Target:
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        this_pass = Pass(self.prefill_backend, record=self.score_layers | self.look_layers, record_last=True)
+        this_pass = ForwardContext(self.prefill_backend, record=self.score_layers | self.look_layers, record_last=True)
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
         out = self.lm.forward(tokens, positions, self.cache, this_pass=this_pass, logits_to_keep=1, features=features)
         self.cache.commit()
@@ -67,7 +67,7 @@ class Target:
         """
         mask = None if len(tree) == 1 else tree.mask
         layers = self.score_layers | self.look_layers if record else self.look_layers
-        this_pass = Pass(self.verify_backend, tree_mask=mask, record=layers)
+        this_pass = ForwardContext(self.verify_backend, tree_mask=mask, record=layers)
         out = self.lm.forward(
             tree.tokens, self.length + tree.depths, self.cache, this_pass=this_pass, features=features
         )
@@ -94,7 +94,7 @@ class Target:
 
         Of the whole sequence a node sees, mean over heads and over `look_layers`: rows sum to 1 at most.
         """
-        return shares(self._attention(self.look_layers, path), marks)
+        return segment_attention(self._attention(self.look_layers, path), marks)
 
     @torch.inference_mode()
     def attention_in(self, layer: int, path: Sequence[int]) -> Tensor:

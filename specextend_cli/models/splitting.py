@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedModel
 
-    from specextend_cli.engine.parallel import Crew
+    from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 _NEEDED = {f"layers.*.self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj")}
 _UNSPLIT = ("replicated_with_grad_allreduce",)  # norms within a head, the same in every process
 
 
-def split(model: PreTrainedModel, crew: Crew) -> None:
+def split(model: PreTrainedModel, crew: ProcessGroup) -> None:
     """Leave this process's part of every layer in `model`, whose forward all processes then call together.
 
     Embedding, norms and output head stay whole: drafts read them. ModelError: the model has no plan, or heads that
@@ -48,7 +48,7 @@ def split(model: PreTrainedModel, crew: Crew) -> None:
         _keep(module, 0 if how == "colwise" else 1, crew)
 
 
-def _keep(linear: nn.Linear, dimension: int, crew: Crew) -> None:
+def _keep(linear: nn.Linear, dimension: int, crew: ProcessGroup) -> None:
     """One part of its outputs (dimension 0), or of its inputs (1), whose products are summed over the processes."""
     from torch import nn
 

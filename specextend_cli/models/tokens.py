@@ -19,7 +19,7 @@ import tiktoken
 from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models import spm
+from specextend_cli.models import sentencepiece_bpe
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: spaces before a digit end their segment, so none stays behind for it.
@@ -127,7 +127,7 @@ def read_tokenizer(directory: Path) -> str:
     """The contents of the model's tokenizer.json, made from its tokenizer.model where that is all there is."""
     file, model = directory / "tokenizer.json", directory / "tokenizer.model"
     if model.is_file() and not file.is_file():
-        return spm.tokenizer_json(model.read_bytes())
+        return sentencepiece_bpe.tokenizer_json(model.read_bytes())
     return file.read_text(encoding="utf-8")
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from specextend_cli.summarize.lexical import Index
-from specextend_cli.summarize.looks import Look
-from specextend_cli.summarize.passages import Material, Origin, Passage
+from specextend_cli.summarize.attribution import SentenceAttention
+from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan
 from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.tfidf import TfidfIndex
 
 _FLOOR = 0.15  # of a sentence's weight of words; a passage with less does not say it
 _GAIN, _GLANCE = 0.35, 0.8  # what a further passage must add, and how much it was looked at, beside the best
@@ -34,7 +34,7 @@ class Evidence:
 class Citer:
     """Finds evidence in the passages of one document. `trust` is what attention counts for, 0 to 1."""
 
-    def __init__(self, text: str, passages: Sequence[Passage], *, trust: float = 0.4) -> None:
+    def __init__(self, text: str, passages: Sequence[DocumentSentence], *, trust: float = 0.4) -> None:
         self.passages = passages
         self._text = text
         self._trust = trust
@@ -68,22 +68,24 @@ class Citer:
             rest = self.index.missing(rest, best)
         return found
 
-    def material(self, note: str, looks: Iterable[Look], source: Material) -> Material:
+    def material(self, note: str, looks: Iterable[SentenceAttention], source: Provenance) -> Provenance:
         """What a note on `source` is made of: its sentences, each with the passages behind it."""
         looks, origins = list(looks), []
         for start, end in spans(note):
-            found = self.evidence(note[start:end], looked_at(start, end, looks, source), source.read)
+            found = self.evidence(note[start:end], attended_sentences(start, end, looks, source), source.read)
             total = sum(one.score for one in found) or 1.0
-            origins.append(Origin(start, end, {one.passage: one.score / total for one in found}))
-        return Material(tuple(origins), source.read)
+            origins.append(SourceSpan(start, end, {one.passage: one.score / total for one in found}))
+        return Provenance(tuple(origins), source.read)
 
     @cached_property
-    def index(self) -> Index:
+    def index(self) -> TfidfIndex:
         """The passages by their words."""
-        return Index([self._text[passage.start : passage.end] for passage in self.passages])
+        return TfidfIndex([self._text[passage.start : passage.end] for passage in self.passages])
 
 
-def looked_at(start: int, end: int, looks: Iterable[Look], source: Material) -> dict[int, float]:
+def attended_sentences(
+    start: int, end: int, looks: Iterable[SentenceAttention], source: Provenance
+) -> dict[int, float]:
     """Attention by passage while characters [start, end) of an answer were written; `source` is what its prompt had."""
     passages: dict[int, float] = defaultdict(float)
     for look in looks:

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.flaws import Flaw
-from specextend_cli.summarize.request import Request
-from specextend_cli.summarize.support import Unsupported
+from specextend_cli.summarize.answer_checks import Flaw
+from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.request import SummaryRequest
 
 Method: TypeAlias = Literal["quoted", "written", "lead", "whole"]
 """Sentences of the document that a draft points to; the target's own; the document's first ones; all of it."""
@@ -210,7 +210,7 @@ class Summary:
     seconds: float
     preset: str
     drafter: str
-    request: Request = field(default_factory=Request)
+    request: SummaryRequest = field(default_factory=SummaryRequest)
     sentences: tuple[Sentence, ...] = ()
     retried: tuple[Retried, ...] = ()
     run: str = ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from specextend_cli.documents.document import Document
-from specextend_cli.models.wording import Style
+from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.events import Event, Text
-from specextend_cli.summarize.grounds import Grounds
-from specextend_cli.summarize.quoting import Quote
-from specextend_cli.summarize.shape import Prescribed
+from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.extractive import Quote
+from specextend_cli.summarize.formatting import Prescribed
 
 
 def placed(quotes: Iterable[Quote], style: Style) -> Iterator[tuple[str, Quote]]:
@@ -21,14 +21,14 @@ def placed(quotes: Iterable[Quote], style: Style) -> Iterator[tuple[str, Quote]]
         part = quote.draft
 
 
-def extract(quotes: Iterable[Quote], grounds: Grounds, style: Style) -> Iterator[Event]:
+def extract(quotes: Iterable[Quote], grounds: EvidenceTracker, style: Style) -> Iterator[Event]:
     """A summary of quotes, told sentence by sentence."""
     for delta, quote in placed(quotes, style):
         yield Text(delta, True)
         yield from grounds.quote(delta, quote.passage, quote.instead)
 
 
-def copy(document: Document, grounds: Grounds, style: Style) -> Iterator[Event]:
+def copy(document: Document, grounds: EvidenceTracker, style: Style) -> Iterator[Event]:
     """The whole text, in a style that makes a list one line a sentence, else with its own line breaks."""
     form = Prescribed(style)
     end = None

@@ -12,19 +12,19 @@ from functools import cached_property
 
 from specextend_cli.documents.document import Document
 from specextend_cli.models.preset import Preset
-from specextend_cli.summarize.answers import Answers, Question
+from specextend_cli.summarize.attribution import SentenceAttention
+from specextend_cli.summarize.cached_generator import CachedGenerator, Prompt
 from specextend_cli.summarize.events import Event, Method, Part, Text, Warned
+from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.extractive import Draft, SentenceSelector
 from specextend_cli.summarize.extracts import copy, extract, placed
-from specextend_cli.summarize.grounds import Grounds
-from specextend_cli.summarize.looks import Look
-from specextend_cli.summarize.passages import Material, joined, material
+from specextend_cli.summarize.formatting import BRIEF, Prescribed, shape
 from specextend_cli.summarize.planning import Work, pack
-from specextend_cli.summarize.prompts import Prompter
-from specextend_cli.summarize.quoting import Draft, Quoter
-from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, Request, usual_words
+from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.provenance import Provenance, joined, material
+from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummaryRequest, usual_words
 from specextend_cli.summarize.sentences import spans, split
-from specextend_cli.summarize.shape import BRIEF, Prescribed, shape
-from specextend_cli.summarize.words import count_words
+from specextend_cli.summarize.word_count import count_words
 
 _OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them
 _MOST_TOKENS = 4.0  # of a word: scripts that a tokenizer hardly knows have more
@@ -38,7 +38,7 @@ class Note:
     text: str
     pages: tuple[int, int]
     tokens: int
-    material: Material
+    material: Provenance
 
 
 class _Room:
@@ -76,11 +76,11 @@ class MapReduce:
     document: Document
     work: Work
     preset: Preset
-    request: Request
+    request: SummaryRequest
     max_tokens: int | None
-    prompter: Prompter
-    answers: Answers
-    grounds: Grounds
+    prompter: PromptBuilder
+    answers: CachedGenerator
+    grounds: EvidenceTracker
     notes: list[Note] = field(default_factory=list)
     method: Method = field(default="written", init=False)
 
@@ -121,7 +121,7 @@ class MapReduce:
             template, level = "merge", level + 1
         template = "single" if level == 1 else "reduce"
         quoted, room = self.preset.sentences == "quoted", _Room(self._words, Prescribed(self.request.style).mark)
-        finals: list[Question] = []
+        finals: list[Prompt] = []
         for number, source in enumerate(sources, 1):
             part = Part(number, len(sources), level, level, source.pages, source.tokens, True)
             question = self._ask_final(template, source, part, max(self._words // len(sources), 1))
@@ -153,7 +153,7 @@ class MapReduce:
     def _quoted(self, drafts: Sequence[Draft]) -> Iterator[Event]:
         """Sentences of the document in place of drafts."""
         style, words = self.request.style, self._words
-        quoter = Quoter(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
+        quoter = SentenceSelector(self.document.text, self.grounds.citer.passages, self.grounds.citer.index)
         exact = self.request.exact or self.max_tokens is not None
         while True:
             quotes = quoter.quotes(
@@ -175,11 +175,11 @@ class MapReduce:
                 f"what the model wrote about {self.document.name} points to no sentence there: these are its first ones"
             )
 
-    def _ask_note(self, template: str, source: Note, part: Part) -> Question:
+    def _ask_note(self, template: str, source: Note, part: Part) -> Prompt:
         limit = self._limit(self.preset.window.note_tokens, source.tokens)
         return self._ask(template, self._values(source, part, self._note_words), source, part, limit)
 
-    def _ask_final(self, template: str, source: Note, part: Part, words: int) -> Question:
+    def _ask_final(self, template: str, source: Note, part: Part, words: int) -> Prompt:
         window = self.preset.window
         most = self.request.room(window.summary_tokens) // part.parts
         if self.preset.sentences == "quoted":
@@ -191,20 +191,20 @@ class MapReduce:
         limit = self._limit(tokens, source.tokens)
         return replace(self._ask(template, self._values(source, part, words), source, part, limit), shown=True)
 
-    def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Question:
+    def _ask(self, template: str, values: dict[str, object], source: Note, part: Part, limit: int) -> Prompt:
         prompt = self.prompter.prompt(template, values, source.text)
         marks = self.prompter.marks(template, values, source.text, [origin.start for origin in source.material.origins])
-        return Question(part, prompt, limit, marks, self.prompter.shared(template, values))
+        return Prompt(part, prompt, limit, marks, self.prompter.shared(template, values))
 
-    def _final(self, question: Question, source: Note, room: _Room) -> Iterator[Event]:
+    def _final(self, question: Prompt, source: Note, room: _Room) -> Iterator[Event]:
         """A part of the summary in its shape: each sentence, then what it rests on."""
         exact = self.request.exact
         form = shape(self.request.style, question.part.number, question.part.parts, brief=not exact)
         gap = form.gap if self.grounds.sentences else ""
-        looks: list[Look] = []
+        looks: list[SentenceAttention] = []
         begin = end = 0  # of what was written since the last sentence in shape
         for event in self.answers.one(question):
-            if isinstance(event, Look):
+            if isinstance(event, SentenceAttention):
                 looks.append(event)
             elif not isinstance(event, Text):
                 yield event

@@ -9,7 +9,7 @@ from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.events import LevelWork, Plan, Rates
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Work:
     chunks: tuple[Chunk, ...]
 
 
-def plan_work(document: Document, prompter: Prompter, rates: Rates | None = None) -> Work:
+def plan_work(document: Document, prompter: PromptBuilder, rates: Rates | None = None) -> Work:
     """Chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
     window = prompter.preset.window
     chunks = tuple(chunk(document, prompter.encoder.encode, window.chunk))
@@ -33,7 +33,7 @@ def plan_work(document: Document, prompter: Prompter, rates: Rates | None = None
     return Work(Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, work, rates), chunks)
 
 
-def _expected(prompter: Prompter, counts: Sequence[int], tokens: int) -> tuple[LevelWork, ...]:
+def _expected(prompter: PromptBuilder, counts: Sequence[int], tokens: int) -> tuple[LevelWork, ...]:
     """The work of levels with so many prompts each, over a text of `tokens` tokens, if every answer takes its room."""
     window = prompter.preset.window
     values = dict.fromkeys(PLACEHOLDERS, "9999")

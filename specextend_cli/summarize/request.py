@@ -1,6 +1,6 @@
 """What a user asks of a summary: how long, in which style and language, on which question, in whose words.
 
-A `Request` is checked once, against the preset that is to fulfil it; then `Prompter` and `Summarizer` ask it.
+A `SummaryRequest` is checked once, against the preset that is to fulfil it; then `Prompter` and `Summarizer` ask it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.templates import check_prompt, placeholders, spell_out
-from specextend_cli.models.wording import Style
+from specextend_cli.models.prompt_templates import Style, check_prompt, placeholders, spell_out
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts, Window
@@ -48,7 +47,7 @@ WRITES_SUMMARY = ("single", "reduce")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class SummaryRequest:
     """None asks for what the preset does by itself.
 
     `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;

@@ -22,7 +22,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize.events import Citation, Rates, Sentence, Summary
-from specextend_cli.summarize.support import Unsupported
+from specextend_cli.summarize.factcheck import Unsupported
 
 _LIMIT = 500  # runs; the oldest go first
 _BYTES = 32_000_000

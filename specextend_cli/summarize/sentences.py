@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import regex
 
-from specextend_cli.summarize.flaws import idle
+from specextend_cli.summarize.answer_checks import idle
 
 _CLOSING = r"[\p{Pe}\p{Pf}]"
 _OWN = r"[\p{STerm}།--[.!?]]"

@@ -13,16 +13,20 @@ from specextend_cli.documents.read import read
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
-from specextend_cli.models.lean import import_transformers
+from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.sources import Pair, fetch, fetch_pair
+from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.answers import Answers
-from specextend_cli.summarize.background import drained, stages
-from specextend_cli.summarize.compiling import compiling, kernels
-from specextend_cli.summarize.eagle import with_head
+from specextend_cli.runtime.compiling import compiling, kernels
+from specextend_cli.runtime.devices import device_of
+from specextend_cli.runtime.eagle_head import with_head
+from specextend_cli.runtime.loading import check_draft, describe, heads_of, load_writer
+from specextend_cli.runtime.loading_thread import result_of, stages
+from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.threads import fit_threads, share_cores
+from specextend_cli.summarize.cached_generator import CachedGenerator
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
@@ -36,23 +40,21 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
-from specextend_cli.summarize.grounds import Grounds
+from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.notes import NoteStore
-from specextend_cli.summarize.pair import Choices, check_draft, describe, device_of, heads_of, load_writer
-from specextend_cli.summarize.passages import passages
 from specextend_cli.summarize.planning import Work, plan_work
-from specextend_cli.summarize.prompts import Prompter
-from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.provenance import passages
+from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.runs import RunStore
-from specextend_cli.summarize.threads import fit_threads, share_cores
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.writer import Writer
+    from specextend_cli.summarize.text_generator import TextGenerator
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Choices, Request):
+class Options(EngineOptions, SummaryRequest):
     """What a user may ask for. None keeps the preset's setting.
 
     `max_tokens` bounds every text that is written. `batch` notes are written at once; who chooses a draft, but no
@@ -74,10 +76,12 @@ class Summarizer:
     Notes are kept in `store`, by default the user's own.
     """
 
-    def __init__(self, options: Options | None = None, *, store: NoteStore | None = None) -> None:
+    def __init__(self, options: Options | None = None, *, store: GenerationCache | None = None) -> None:
         self.options = options or Options()
         preset = load_preset(self.options.preset)
-        self.request = Request(**{field.name: getattr(self.options, field.name) for field in fields(Request)})
+        self.request = SummaryRequest(
+            **{field.name: getattr(self.options, field.name) for field in fields(SummaryRequest)}
+        )
         self.request.check(preset)
         believed, preset = preset.sentences == "written", self.request.fitted(preset)
         self._doubted = not believed and preset.sentences == "written"
@@ -86,9 +90,9 @@ class Summarizer:
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
         kept = cache_root() / "notes.sqlite" if self.options.cache else None
-        self._store, self._runs = store or NoteStore(kept), RunStore(kept)
-        self._prompter: Prompter | None = None
-        self._writer: Writer | None = None
+        self._store, self._runs = store or GenerationCache(kept), RunStore(kept)
+        self._prompter: PromptBuilder | None = None
+        self._writer: TextGenerator | None = None
 
     def __enter__(self) -> Summarizer:
         return self
@@ -112,7 +116,7 @@ class Summarizer:
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
-        return drained(self._planned(document)).plan
+        return result_of(self._planned(document)).plan
 
     def expected_seconds(self, plan: Plan) -> float | None:
         """How long reading and decoding will take, by this preset's last runs here; None before the first."""
@@ -137,7 +141,7 @@ class Summarizer:
         yield work.plan
         text, read, reused = "", 0, 0
         retried: list[Retried] = []
-        grounds = Grounds(document, passages(document, work.chunks))
+        grounds = EvidenceTracker(document, passages(document, work.chunks))
         mapreduce = MapReduce(
             document,
             work,
@@ -145,7 +149,7 @@ class Summarizer:
             self.request,
             self.options.max_tokens,
             self._prompts,
-            Answers(self.preset, self.options, self._prompts, self._store, self.load),
+            CachedGenerator(self.preset, self.options, self._prompts, self._store, self.load),
             grounds,
         )
         warnings: list[str] = []
@@ -217,7 +221,7 @@ class Summarizer:
         if self._prompter is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
-            self._prompter = Prompter(self.preset, TextEncoder.of(directory), directory, request=self.request)
+            self._prompter = PromptBuilder(self.preset, TextEncoder.of(directory), directory, request=self.request)
             self._check_prompts()
         return plan_work(document, self._prompter, self._runs.rates(self.preset.name))
 
@@ -245,11 +249,11 @@ class Summarizer:
                 fix="leave out --strict to summarize the rest",
             )
 
-    def load(self) -> Generator[Event, None, Writer]:
+    def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
         if self._writer is None:
             options, preset = self.options, self.preset
-            pair: Pair = yield from stages(
+            pair: ModelDirectories = yield from stages(
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
             )
             yield Stage(f"loading {preset.title}")
@@ -273,6 +277,6 @@ class Summarizer:
         return options.batch or (1 if drafts else self.preset.window.batch)
 
     @property
-    def _prompts(self) -> Prompter:
+    def _prompts(self) -> PromptBuilder:
         assert self._prompter is not None
         return self._prompter

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.batch import Request, States, decode_batch, slots_for
+from specextend_cli.engine.batch import BatchRequest, States, decode_batch, slots_for
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
+from specextend_cli.train.hidden_states import Span, StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.states import Span, StateFile
 
 _TURNS = 2  # times that a batch's slots are filled from prompts of one length
 
@@ -103,7 +103,7 @@ def _together(
 ) -> Iterator[Sample]:
     asked = [(prompt, copy) for prompt in prompts for copy in range(asking.copies)]
     requests = [
-        Request(prompt, Stop(asking.new_tokens, frozenset(ends)), _sampling(asking, prompt, copy))
+        BatchRequest(prompt, Stop(asking.new_tokens, frozenset(ends)), _sampling(asking, prompt, copy))
         for prompt, copy in asked
     ]
     slots = min(asking.batch, slots_for(lm, max(map(len, prompts)) + asking.new_tokens, asking.memory))

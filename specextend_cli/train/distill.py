@@ -24,16 +24,16 @@ from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
-from specextend_cli.train.curriculum import held_excerpts, held_quotes, kinds_of, prompts_of
+from specextend_cli.train.data_mix import held_excerpts, held_quotes, kinds_of, prompts_of
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
-from specextend_cli.train.identity import claim
-from specextend_cli.train.induction import wire
+from specextend_cli.train.hidden_states import StateFile
+from specextend_cli.train.init_copy_head import init_copy_head
+from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
-from specextend_cli.train.newborn import newborn
+from specextend_cli.train.run_fingerprint import claim
 from specextend_cli.train.samples import Frame, Sample
-from specextend_cli.train.states import StateFile
-from specextend_cli.train.teacher import read_states, state_layers
+from specextend_cli.train.target_logits import read_states, state_layers
 from specextend_cli.train.trainer import Schedule, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 
@@ -122,10 +122,10 @@ def distill(
     head = begun
     if head is None:
         longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
-        head = newborn(lm, vocabulary, layers, max_position=longest)
+        head = init_head(lm, vocabulary, layers, max_position=longest)
         tokens = torch.tensor([token for document in learnt[:_WIRED_ON] for token in document[:512]])
         features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
-        wire(head, tokens, features.float().cpu())
+        init_copy_head(head, tokens, features.float().cpu())
     kinds = kinds_of(answers, learnt, frame, plan)
     measured_on = "answers"
     if not any(sample.rows >= plan.schedule.unroll for sample in held_out):

@@ -11,9 +11,9 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError
+from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.states import StateFile
-from specextend_cli.train.teacher import precision, states_of, targets_of, unrolled
+from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
 
 
 @dataclass(frozen=True)

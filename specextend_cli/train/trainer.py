@@ -17,11 +17,11 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
+from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.loss import candidates, cross_entropy
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.samples import Mixture, Sample
-from specextend_cli.train.states import StateFile
-from specextend_cli.train.teacher import precision, states_of, targets_of, unrolled
+from specextend_cli.train.target_logits import precision, states_of, targets_of, unrolled
 
 _BETWEEN_SAVES = 20  # times what one takes: gigabytes, for a large target's head
 _ROWS_AT_ONCE = 64  # of probabilities over the target's whole vocabulary

@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.head import EagleHead
 
 
@@ -32,11 +32,11 @@ def unroll(head: EagleHead, tokens: Tensor, features: Tensor, start: int, steps:
     positions = torch.arange(rows, device=tokens.device)
     fused = head.fuse(features[:-1])
     if start:
-        head.remember(tokens[1 : 1 + start], fused[:start], positions[:start], cache, Pass(_attend))
+        head.remember(tokens[1 : 1 + start], fused[:start], positions[:start], cache, ForwardContext(_attend))
     states, outputs = fused[start:], []
     for step in range(steps):
         first = start + step
-        this_pass = Pass(_attend, tree_mask=_mask(start, rows, step, tokens.device))
+        this_pass = ForwardContext(_attend, tree_mask=_mask(start, rows, step, tokens.device))
         normed, states = head.advance(head.embedding(tokens[1 + first :]), states, positions[first:], cache, this_pass)
         outputs.append(normed)
         states = states[:-1]

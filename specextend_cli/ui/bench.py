@@ -14,7 +14,7 @@ from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import MISSING, one_line
-from specextend_cli.figures import format_bytes, format_percent, format_seconds, is_slower
+from specextend_cli.humanize import format_bytes, format_percent, format_seconds, is_slower
 from specextend_cli.ui import tables
 from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.streams import sanitize

@@ -27,7 +27,7 @@ from specextend_cli.bench.events import (
 )
 from specextend_cli.bench.records import Record, format_length
 from specextend_cli.documents.names import printable
-from specextend_cli.figures import format_amount, format_count, format_seconds
+from specextend_cli.humanize import format_amount, format_count, format_seconds
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.ui import keys
 from specextend_cli.ui.foreign_output import held_back

@@ -10,7 +10,7 @@ from typing import Literal
 from rich.text import Text
 
 from specextend_cli.documents.document import Document
-from specextend_cli.figures import format_count
+from specextend_cli.humanize import format_count
 from specextend_cli.ui.colours import ACCENT, ADDED, REMOVED
 from specextend_cli.ui.streams import sanitize
 

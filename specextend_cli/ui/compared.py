@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from specextend_cli.figures import format_count, format_many, format_seconds, format_speedup, is_slower
+from specextend_cli.humanize import format_count, format_many, format_seconds, format_speedup, is_slower
 from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.tables import cell, table

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.figures import format_clock, format_count, format_percent, format_speedup, is_slower
+from specextend_cli.humanize import format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.blocks import block, density, histogram
 from specextend_cli.ui.colours import ACCENT, AMBER, GOOD, QUIET
 from specextend_cli.ui.memory import Memory

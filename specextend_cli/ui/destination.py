@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from specextend_cli.errors import UsageError
-from specextend_cli.ui.marks import Marks
+from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.overwriting import exists_already, refuse_existing, refuse_inputs
 from specextend_cli.ui.streams import sanitize
 from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, Format, JsonArray, Write, Writer
@@ -31,7 +31,7 @@ class Destination:
     file: Path | None = None
     directory: Path | None = None
     force: bool = False
-    marks: Marks = NO_MARKS
+    marks: Annotations = NO_MARKS
     array: JsonArray | None = None
 
     @property
@@ -109,7 +109,7 @@ class Destination:
 
 
 def destination(
-    output: str | None, format: str, *, many: bool, force: bool = False, marks: Marks = NO_MARKS
+    output: str | None, format: str, *, many: bool, force: bool = False, marks: Annotations = NO_MARKS
 ) -> Destination:
     """What `--output` means: a directory if it is one, ends in a slash, or there are several inputs; stdout for -."""
     kind = cast(Format, format)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from specextend_cli import __version__
-from specextend_cli.figures import format_count
+from specextend_cli.humanize import format_count
 from specextend_cli.summarize.events import Method, Summary
 from specextend_cli.ui.progress import format_coverage
 from specextend_cli.ui.streams import sanitize

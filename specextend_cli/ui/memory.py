@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from specextend_cli.figures import format_bytes
+from specextend_cli.humanize import format_bytes
 
 
 @dataclass(frozen=True)

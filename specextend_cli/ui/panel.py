@@ -25,10 +25,10 @@ from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Warned
 from specextend_cli.ui import keys
+from specextend_cli.ui.annotations import warn_unsupported
 from specextend_cli.ui.colours import QUIET
 from specextend_cli.ui.dashboard import Dashboard, collapsed
 from specextend_cli.ui.foreign_output import held_back
-from specextend_cli.ui.marks import warn_unsupported
 from specextend_cli.ui.memory import memory
 from specextend_cli.ui.progress import Progress
 from specextend_cli.ui.streams import Output, sanitize, warning

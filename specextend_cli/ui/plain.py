@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 
 from specextend_cli.engine.events import Prefilling, Step
-from specextend_cli.figures import format_many, format_percent
+from specextend_cli.humanize import format_many, format_percent
 from specextend_cli.summarize.events import Event, Level, Plan, Retried, Stage, Warned
-from specextend_cli.ui.marks import warn_unsupported
+from specextend_cli.ui.annotations import warn_unsupported
 from specextend_cli.ui.progress import (
     Progress,
     format_doing,

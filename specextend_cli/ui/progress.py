@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.figures import (
+from specextend_cli.humanize import (
     format_amount,
     format_count,
     format_many,
@@ -20,6 +20,7 @@ from specextend_cli.figures import (
     format_seconds,
     format_speedup,
 )
+from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import (
     Coverage,
@@ -36,7 +37,6 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
-from specextend_cli.summarize.flaws import Flaw
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64

@@ -10,11 +10,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.figures import format_count, format_many, format_percent, format_seconds
+from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.runs import Run
+from specextend_cli.ui.annotations import Annotations, format_page
 from specextend_cli.ui.colours import QUIET
-from specextend_cli.ui.marks import Marks, format_page
 from specextend_cli.ui.streams import sanitize
 from specextend_cli.ui.tables import cell, table
 
@@ -52,7 +52,7 @@ def format_run(run: Run) -> Text:
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
     width = len(str(len(run.sentences)))
     for sentence in run.sentences:
-        said = Marks(cite=True, check=True).mark(sentence.text, sentence, run.unit)
+        said = Annotations(cite=True, check=True).mark(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
     lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)

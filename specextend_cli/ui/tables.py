@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.figures import format_bytes, format_count, format_percent, format_seconds, format_speedup
+from specextend_cli.humanize import format_bytes, format_count, format_percent, format_seconds, format_speedup
 from specextend_cli.ui.blocks import block, histogram
 from specextend_cli.ui.colours import AMBER, GOOD, QUIET
 from specextend_cli.ui.streams import sanitize

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from specextend_cli.figures import format_clock, format_count, format_percent, format_seconds
+from specextend_cli.humanize import format_clock, format_count, format_percent, format_seconds
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.ui.foreign_output import held_back
 from specextend_cli.ui.streams import Output

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
 from specextend_cli.summarize.events import Event, Part, Plan, Sentence, Summarized, Text
+from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.jsonl import format_event, format_json, named, summary_record
 from specextend_cli.ui.markdown import format_footer
-from specextend_cli.ui.marks import Marks
 from specextend_cli.ui.streams import Sanitizer
 
 Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
 Write: TypeAlias = Callable[[str], object]
-NO_MARKS = Marks()
+NO_MARKS = Annotations()
 """JSON needs none: it always says what a sentence rests on."""
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
@@ -34,7 +34,7 @@ class TextWriter:
     With `marks`, a sentence waits until it is known what it rests on, which is as soon as it is whole.
     """
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
+    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._marks = marks
         self._clean = Sanitizer()
@@ -75,7 +75,7 @@ class TextWriter:
 class MarkdownWriter:
     """The summary, and a footer that says what was read."""
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
+    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._text = TextWriter(write, marks)
         self._span: tuple[int, int] | None = None
@@ -96,7 +96,7 @@ class MarkdownWriter:
 class JsonWriter:
     """One JSON object when the document is done."""
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
+    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._document = document
 
@@ -130,7 +130,7 @@ class JsonArray:
 class JsonLinesWriter:
     """Every event as a line, when it happens, with its document's name."""
 
-    def __init__(self, write: Write, marks: Marks = NO_MARKS, document: str = "") -> None:
+    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
         self._document = document
 
@@ -139,7 +139,7 @@ class JsonLinesWriter:
         self.write(format_event(event, self._document) + "\n")
 
 
-WRITERS: dict[Format, Callable[[Write, Marks, str], Writer]] = {
+WRITERS: dict[Format, Callable[[Write, Annotations, str], Writer]] = {
     "text": TextWriter,
     "md": MarkdownWriter,
     "json": JsonWriter,

@@ -11,9 +11,9 @@ from tiny_models import generate, prompt, small_draft, tiny
 
 from specextend_cli.bench.baselines.rapid import ByText, bm25
 from specextend_cli.bench.baselines.triforce import Lookup, SmallModel, Source, TriForceDrafter
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
@@ -35,7 +35,7 @@ def source(kind: str, positions: str) -> Source:
 
 def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 40) -> list[list[int]]:
     events = decode(
-        target, drafter, tokens, stop=Stop(new), retrieval=config, budget=Budget(CHAIN, gate=False), prefill_chunk=64
+        target, drafter, tokens, stop=Stop(new), retrieval=config, budget=DraftGate(CHAIN, gate=False), prefill_chunk=64
     )
     return [list(event.tokens) for event in events if isinstance(event, Step)]
 

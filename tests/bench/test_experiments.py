@@ -28,13 +28,13 @@ from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import UsageError
-from specextend_cli.summarize.background import drained
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @pytest.fixture
 def setting(models) -> Setting:
-    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], prompter, [160, 240], docs=2)
     decoding = Decoding(Sampling(), 10, frozenset(), 128)
     return Setting(models, prompts, decoding, 1, 0, describe(models.device))
@@ -42,7 +42,7 @@ def setting(models) -> Setting:
 
 def finish(name: str, setting: Setting) -> Experiment:
     """Run an experiment. Every one has a question, and tables with rows for each length."""
-    found = drained(experiments.run(name, setting))
+    found = result_of(experiments.run(name, setting))
     assert found.name == name
     assert found.question.endswith("?")
     for table in found.tables:
@@ -89,7 +89,7 @@ def test_a_profile_attributes_every_millisecond(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(profiling, "STEPS", 3)
-    found = drained(profiling.run(setting, tmp_path))
+    found = result_of(profiling.run(setting, tmp_path))
     totals, shares = found.tables
     assert [row[:2] for row in totals.rows] == [(n, step) for n in (160, 240) for step in ("plain", "verification")]
     layers = setting.models.lm.layers

@@ -6,9 +6,9 @@ import torch
 from tiny_models import prompt, tiny
 
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
@@ -21,7 +21,7 @@ RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)
 def run(target: Target, kind: str, tokens: list[int]) -> tuple[list[int], list[object]]:
     drafters = {"none": NoDrafter, "ngram": NgramDrafter}
     drafter = drafters[kind]() if kind in drafters else LMDrafter(target.lm, target, RETRIEVAL)
-    budget = Budget(TreeShape(nodes=8, depth=3, width=2, threshold=0.0), gate=False)
+    budget = DraftGate(TreeShape(nodes=8, depth=3, width=2, threshold=0.0), gate=False)
     emitted: list[int] = []
     sets: list[object] = []
     for event in decode(target, drafter, tokens, stop=Stop(24), retrieval=RETRIEVAL, budget=budget, prefill_chunk=64):

@@ -25,12 +25,12 @@ from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @pytest.fixture
 def prompts(models) -> tuple[Prompt, ...]:
-    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     return summaries([Source("a", text(90)), Source("b", text(80, start=7))], prompter, [192, 300], docs=2)[0]
 
 
@@ -123,7 +123,7 @@ def test_order_is_random_but_repeatable(models, prompts) -> None:
 
 
 def test_past_the_window_rope_is_stretched_for_everybody_and_said(models) -> None:
-    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     prompts, _ = summaries([Source("a", text(90))], prompter, [256, 500], docs=1)
     made = runner(models, ("plain", "specextend", "transformers"))  # a window of 512, and 24 new tokens
     rotary = models.lm.model.model.rotary_emb

@@ -15,7 +15,7 @@ import torch
 from specextend_cli.bench.suite import gpu
 from specextend_cli.bench.suite.device_info import sizes_for
 from specextend_cli.bench.suite.kernels import Found
-from specextend_cli.summarize.background import drained
+from specextend_cli.runtime.loading_thread import result_of
 
 BARE = """
 import runpy, sys
@@ -95,7 +95,7 @@ def test_a_wrong_kernel_fails_the_command_after_its_result(
 def test_when_time_is_up_nothing_new_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "not here")
     run = gpu.run(torch.device("cpu"), seconds=-1)
-    suite = drained(run)
+    suite = result_of(run)
     assert [table.title for table in suite.experiment.tables] == ["Ceilings"]
     assert set(suite.skipped.values()) == {"time was up", "not here"}
 

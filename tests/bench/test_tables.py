@@ -26,7 +26,7 @@ from specextend_cli.bench.tables import (
     to_csv,
     to_markdown,
 )
-from specextend_cli.figures import format_percent
+from specextend_cli.humanize import format_percent
 
 TABLE = Table("Sizes", ("name", "speed", "hit"), (("a|b", 1.23456, None), ("c", 12345.6, 7)), "By size.")
 EXPERIMENT = Experiment(

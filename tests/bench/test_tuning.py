@@ -20,13 +20,13 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.errors import UsageError
 from specextend_cli.models.preset_file import check_name, to_toml
 from specextend_cli.models.presets import list_presets, load_preset
-from specextend_cli.summarize.background import drained
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @pytest.fixture
 def setting(models) -> Setting:
-    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     sources = [Source(name, text(50, start=n * 7)) for n, name in enumerate("abcd")]
     prompts, _ = summaries(sources, prompter, [160], docs=4)
     return Setting(models, prompts, Decoding(Sampling(), 8, frozenset(), 128), 1, 0, describe(models.device))
@@ -45,7 +45,7 @@ def timed(setting: Setting, monkeypatch: pytest.MonkeyPatch, seconds) -> None:
 
 
 def tune(setting: Setting, **options) -> Tuned:
-    return drained(tuning.tune(setting, **options))
+    return result_of(tuning.tune(setting, **options))
 
 
 def test_a_faster_candidate_is_found_checked_elsewhere_and_explained(setting: Setting, monkeypatch) -> None:

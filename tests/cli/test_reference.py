@@ -16,7 +16,7 @@ from examples import blocks
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import list_presets, load_preset, preset_files
-from specextend_cli.models.templates import PLACEHOLDERS, WISHES
+from specextend_cli.models.prompt_templates import PLACEHOLDERS, WISHES
 
 
 def test_the_reference_is_current():

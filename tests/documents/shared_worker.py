@@ -16,10 +16,10 @@ import pytest
 from specextend_cli.documents import (
     cleaning,
     cleaning_worker,
-    confined,
     pdf,
     pdf_worker,
     process,
+    sandbox_worker,
     structured,
     structured_worker,
 )
@@ -31,16 +31,16 @@ _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss
 
 def serve() -> None:
     """In the worker: answer jobs until stdin ends, and after each say so, with the most memory there ever was."""
-    confined.serve(_all)
+    sandbox_worker.serve(_all)
 
 
 def _all(job: Any) -> Iterator[dict[str, Any]]:
     while job is not None:
         if isinstance(job, dict):
-            confined._confine(job["memory"])
+            sandbox_worker._confine(job["memory"])
             yield from _reader(job).answer(job)
             yield {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK}
-        job = confined.heard()
+        job = sandbox_worker.heard()
 
 
 def _reader(job: dict[str, Any]) -> Any:

@@ -8,9 +8,9 @@ from made_forms import form_bytes, labelled_bytes, unmapped_bytes
 from made_pdfs import report_bytes
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.documents.annotations import Annotation, put_in
 from specextend_cli.documents.legibility import meaningless
 from specextend_cli.documents.names import page_label
+from specextend_cli.documents.pdf_annotations import Annotation, put_in
 from specextend_cli.errors import InputError
 
 

@@ -11,7 +11,7 @@ import random
 import pytest
 
 from specextend_cli.documents import cleaning, read_bytes
-from specextend_cli.documents.mail import MAX_HEADER
+from specextend_cli.documents.eml import MAX_HEADER
 from specextend_cli.errors import InputError
 
 SIZE = 25_000

@@ -12,9 +12,9 @@ from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.empty_cells import empty_cells
-from specextend_cli.documents.repairs.notes import unmarked
+from specextend_cli.documents.repairs.footnotes import unmarked
+from specextend_cli.documents.repairs.headers_footers import running_lines
 from specextend_cli.documents.repairs.reading_order import reading_order
-from specextend_cli.documents.repairs.running import running_lines
 from specextend_cli.documents.word_gaps import missing_spaces
 
 

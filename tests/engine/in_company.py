@@ -16,8 +16,8 @@ from tiny_models import prompt, tiny
 
 from specextend_cli.engine import native
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.parallel import Crew, LeadingTarget, follow
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.tensor_parallel import LeadingTarget, ProcessGroup, follow
 from specextend_cli.models.splitting import split
 
 MARKS = [0, 40, 90, 140]
@@ -30,7 +30,7 @@ def main(names: list[str]) -> None:
     torch.set_num_threads(1)
     native.is_loaded = lambda: False
     distributed.init_process_group("gloo")
-    crew = Crew()
+    crew = ProcessGroup()
     found = {}
     for name in names:
         model = tiny(name)

@@ -8,18 +8,18 @@ import pytest
 import torch
 from tiny_models import ARCHITECTURES, generate, prompt, tiny
 
-from specextend_cli.engine.batch import Request, States, _Reader, decode_batch
+from specextend_cli.engine.batch import BatchRequest, States, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NoDrafter
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.pieces import pieces
+from specextend_cli.engine.prefill import prefill_chunks
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
 
-def run(lm: LanguageModel, requests: Sequence[Request], slots: int) -> list[list[int]]:
+def run(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list[list[int]]:
     written: list[list[int]] = [[] for _ in requests]
     for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
         if isinstance(event, Step):
@@ -33,7 +33,7 @@ def test_equal_to_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)
     written = run(
-        LanguageModel(tiny(name)), [Request(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)], slots
+        LanguageModel(tiny(name)), [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)], slots
     )
     assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
@@ -49,7 +49,7 @@ def test_sampled_and_penalized_equal_to_decoding_alone() -> None:
     for kind in kinds:
         events = decode(Target(lm), NoDrafter(), prompt(30), stop=Stop(20), sampling=kind)
         alone.append([token for event in events if isinstance(event, Step) for token in event.tokens])
-    assert run(lm, [Request(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
+    assert run(lm, [BatchRequest(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
 
 
 def test_where_reading_is_slow_a_few_are_finished_before_the_rest_is_read(monkeypatch) -> None:
@@ -57,8 +57,8 @@ def test_where_reading_is_slow_a_few_are_finished_before_the_rest_is_read(monkey
     lm, now = LanguageModel(tiny()), [0.0]
     monkeypatch.setattr("specextend_cli.engine.batch.perf_counter", lambda: now[0])
 
-    def requests() -> list[Request]:
-        return [Request(prompt(30, seed=n), Stop(6)) for n in range(10)]
+    def requests() -> list[BatchRequest]:
+        return [BatchRequest(prompt(30, seed=n), Stop(6)) for n in range(10)]
 
     written: list[list[int]] = [[] for _ in requests()]
     told = []
@@ -77,8 +77,8 @@ def test_what_prompts_begin_with_alike_is_read_once() -> None:
     lm = LanguageModel(tiny())
     prompts = [prompt()[:20] + prompt(seed=n)[:n] for n in (30, 11, 47)] + [prompt(seed=9)[:40]]
 
-    def requests() -> list[Request]:
-        return [Request(p, Stop(9), shared=20) for p in prompts]
+    def requests() -> list[BatchRequest]:
+        return [BatchRequest(p, Stop(9), shared=20) for p in prompts]
 
     events = list(decode_batch(lm, requests(), slots=2, prefill_chunk=16))
     read = [[event.done for n, event in events if n == i and isinstance(event, Prefilling)] for i in range(4)]
@@ -108,7 +108,7 @@ def test_what_was_read_before_does_not_round_a_prompt(before: list[tuple[int, in
 
 @pytest.mark.parametrize("shared", [0, 5, 16, 20, 40, 41, 90])
 def test_pieces_of_a_prompt(shared: int) -> None:
-    read = pieces(41, 16, shared)
+    read = prefill_chunks(41, 16, shared)
     assert [at for start, end in read for at in range(start, end)] == list(range(41))
     assert max(end - start for start, end in read) <= 16
     assert any(start == min(shared, 40) for start, _ in read)
@@ -119,7 +119,9 @@ def test_ends_and_reasons() -> None:
     whole = generate(tiny(), prompt(30), 20)
     end = frozenset({whole[4]})
     at = whole.index(whole[4])
-    events = list(decode_batch(lm, [Request(prompt(30), Stop(20, end)), Request(prompt(30), Stop(3))], slots=2))
+    events = list(
+        decode_batch(lm, [BatchRequest(prompt(30), Stop(20, end)), BatchRequest(prompt(30), Stop(3))], slots=2)
+    )
     ended = {number: (event.reason, event.tokens) for number, event in events if isinstance(event, Finished)}
     assert ended == {0: ("eos", at + 1), 1: ("length", 3)}
 
@@ -127,7 +129,7 @@ def test_ends_and_reasons() -> None:
 def test_a_prompt_asked_twice_is_read_once() -> None:
     lm = LanguageModel(tiny())
     prompts = [prompt(30), prompt(30), prompt(20), prompt(30)]
-    events = list(decode_batch(lm, [Request(p, Stop(4)) for p in prompts], slots=2))
+    events = list(decode_batch(lm, [BatchRequest(p, Stop(4)) for p in prompts], slots=2))
     assert [number for number, event in events if isinstance(event, Prefilled)] == [0, 2, 3]
     written = [[t for n, e in events if n == number and isinstance(e, Step) for t in e.tokens] for number in range(4)]
     assert written[0] == written[1] == written[3]
@@ -135,7 +137,7 @@ def test_a_prompt_asked_twice_is_read_once() -> None:
 
 def test_states_are_those_of_one_forward() -> None:
     lm = LanguageModel(tiny())
-    requests = [Request(prompt(30), Stop(9)), Request(prompt(21, seed=2), Stop(5))]
+    requests = [BatchRequest(prompt(30), Stop(9)), BatchRequest(prompt(21, seed=2), Stop(5))]
     states: dict[int, list[torch.Tensor]] = {0: [], 1: []}
     tokens: dict[int, list[int]] = {0: [], 1: []}
     for number, event in decode_batch(lm, requests, slots=2, prefill_chunk=8, features=(1, 3)):
@@ -153,4 +155,4 @@ def test_nothing_and_the_empty_prompt() -> None:
     lm = LanguageModel(tiny())
     assert list(decode_batch(lm, [], slots=4)) == []
     with pytest.raises(ValueError, match="empty"):
-        list(decode_batch(lm, [Request([], Stop(3))], slots=1))
+        list(decode_batch(lm, [BatchRequest([], Stop(3))], slots=1))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from tiny_models import prompt, tiny
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import from_lists
@@ -60,7 +60,9 @@ def test_a_kept_path_gives_the_logits_of_the_plain_sequence() -> None:
     cache = lm.new_cache(64)
     lm.forward(torch.tensor(tokens), torch.arange(40), cache)
     cache.commit()
-    in_tree = lm.forward(tree.tokens, 40 + tree.depths, cache, this_pass=Pass(lm.backend, tree_mask=tree.mask)).logits
+    in_tree = lm.forward(
+        tree.tokens, 40 + tree.depths, cache, this_pass=ForwardContext(lm.backend, tree_mask=tree.mask)
+    ).logits
     cache.keep(path)
     after = lm.forward(torch.tensor([50]), torch.tensor([44]), cache).logits
 

@@ -15,10 +15,10 @@ from tiny_heads import tiny_head
 from tiny_models import generate, prompt, tiny
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.compiled_head import KINDS, HeadPrograms, programs_for
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cpu.compiled_head import KINDS, CompiledHead, programs_for
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.four_bit import round_to_four_bit
 from specextend_cli.engine.lm import LanguageModel
@@ -32,7 +32,7 @@ ours = pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
 
 
-def made(name: str, directory: Path) -> HeadPrograms:
+def made(name: str, directory: Path) -> CompiledHead:
     """Of a tiny head of four bits a weight, in float32."""
     head = tiny_head(name, head_dim=32)
     round_to_four_bit(head)
@@ -43,12 +43,12 @@ def made(name: str, directory: Path) -> HeadPrograms:
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> HeadPrograms:
+def programs(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> CompiledHead:
     return made("eagle3-2-layers", tmp_path_factory.mktemp("programs"))
 
 
 @pytest.fixture
-def asked(programs: HeadPrograms) -> Iterator[list[int]]:
+def asked(programs: CompiledHead) -> Iterator[list[int]]:
     """The head uses its programs; the rows of every call that went to the stock forward nevertheless."""
     rows: list[int] = []
     stock = programs.head.forward
@@ -64,7 +64,7 @@ def asked(programs: HeadPrograms) -> Iterator[list[int]]:
     programs.drop()
 
 
-def check_forwards(programs: HeadPrograms) -> None:
+def check_forwards(programs: CompiledHead) -> None:
     """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
     torch.manual_seed(0)
     head = programs.head
@@ -86,7 +86,7 @@ def check_forwards(programs: HeadPrograms) -> None:
             n = at.stop - at.start
             cache.reserve(n)
             positions = torch.arange(40, 40 + n)
-            this_pass = Pass(SplitKV(), mask)
+            this_pass = ForwardContext(SplitKV(), mask)
             forward = head(tokens[at], states[at], positions, cache, this_pass, logits_to_keep=keep)
             out += [*forward, cache.rows(cache.start, cache.end).clone()]
             if at.start == 1:
@@ -100,14 +100,14 @@ def check_forwards(programs: HeadPrograms) -> None:
 
 
 @ours
-def test_forwards_are_the_stock_ones(programs: HeadPrograms, asked: list[int], kernels: str) -> None:
+def test_forwards_are_the_stock_ones(programs: CompiledHead, asked: list[int], kernels: str) -> None:
     check_forwards(programs)
     assert not asked
 
 
 @ours
 @pytest.mark.parametrize("policy", POLICIES)
-def test_plain_decodings_tokens(programs: HeadPrograms, asked: list[int], policy: str, kernels: str) -> None:
+def test_plain_decodings_tokens(programs: CompiledHead, asked: list[int], policy: str, kernels: str) -> None:
     target, retrieval = Target(LanguageModel(tiny())), small(policy)
     drafter = EagleDrafter(programs.head, target, retrieval)
     assert run(target, drafter, LONG, retrieval, shape=SHAPE)[0] == generate(tiny(), LONG, NEW)
@@ -115,14 +115,14 @@ def test_plain_decodings_tokens(programs: HeadPrograms, asked: list[int], policy
 
 
 @ours
-def test_what_is_not_for_a_program_goes_to_the_head(programs: HeadPrograms, asked: list[int], kernels: str) -> None:
+def test_what_is_not_for_a_program_goes_to_the_head(programs: CompiledHead, asked: list[int], kernels: str) -> None:
     head = programs.head
     cache = head.new_cache(60)
     for n, backend in ((1, SplitKV()), (17, SplitKV()), (3, SplitKV()), (1, None)):
         cache.rollback()
         cache.reserve(n)
         states = torch.randn(n, head.config.hidden)
-        this_pass = Pass(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
+        this_pass = ForwardContext(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
         with torch.inference_mode():
             head(torch.arange(n), states, torch.arange(n), cache, this_pass)
         if n == 1:
@@ -131,7 +131,7 @@ def test_what_is_not_for_a_program_goes_to_the_head(programs: HeadPrograms, aske
 
 
 @ours
-def test_a_damaged_program_is_refused_and_made_again(programs: HeadPrograms, tmp_path: Path, kernels: str) -> None:
+def test_a_damaged_program_is_refused_and_made_again(programs: CompiledHead, tmp_path: Path, kernels: str) -> None:
     torn = tmp_path / "torn.pt2"
     torn.write_bytes(programs.files["row"].read_bytes()[:1000])
     damaged = replace(programs, files={**programs.files, "row": torn})
@@ -141,7 +141,7 @@ def test_a_damaged_program_is_refused_and_made_again(programs: HeadPrograms, tmp
 
 
 @ours
-def test_programs_that_compute_something_else_are_not_used(programs: HeadPrograms, kernels: str) -> None:
+def test_programs_that_compute_something_else_are_not_used(programs: CompiledHead, kernels: str) -> None:
     other = tiny_head("eagle3-2-layers", seed=5, head_dim=32)
     with pytest.raises(CannotCompileError, match="something else"):
         replace(programs, head=other, files=dict.fromkeys(KINDS, programs.files["rows"])).use()
@@ -149,7 +149,7 @@ def test_programs_that_compute_something_else_are_not_used(programs: HeadProgram
 
 
 @ours
-def test_a_program_is_of_one_head(programs: HeadPrograms, tmp_path: Path, kernels: str) -> None:
+def test_a_program_is_of_one_head(programs: CompiledHead, tmp_path: Path, kernels: str) -> None:
     with pytest.raises(CannotCompileError, match="kernels"):
         programs_for(tiny_head("eagle3"), tmp_path)
     directory = programs.files["row"].parent

@@ -11,10 +11,10 @@ from test_compiled import needs_a_compiler
 from test_four_bit import broad, four_bit
 from tiny_models import tiny
 
-from specextend_cli.engine import threads
-from specextend_cli.engine.compiled import programs_for
+from specextend_cli.engine.cpu import decoding_threads
+from specextend_cli.engine.cpu.compiled_model import programs_for
+from specextend_cli.engine.cpu.decoding_threads import decoding_threads, on_threads, quickest
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.threads import decoding_threads, on_threads, quickest
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_steps_of_a_model_are_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
         step()
         return most - 1
 
-    monkeypatch.setattr(threads, "quickest", twice)
+    monkeypatch.setattr(decoding_threads, "quickest", twice)
     with on_threads(4):
         assert decoding_threads(lm) == 3
     assert read == [1, 8, 1, 8]

@@ -8,7 +8,7 @@ from tiny_heads import VARIANTS, tiny_head
 from tiny_models import prompt, tiny
 from torch import Tensor, nn
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead, HeadConfig
@@ -92,7 +92,7 @@ def follows(head: EagleHead, plain: Plain) -> None:
     cache = head.new_cache(64)
 
     cache.reserve(29)
-    out = head(tokens[1:], head.fuse(features), torch.arange(29), cache, Pass(lm.backend))
+    out = head(tokens[1:], head.fuse(features), torch.arange(29), cache, ForwardContext(lm.backend))
     cache.commit()
     read, states = tokens[1:], plain.fused(features.double())
     logits, own = plain.run(read, states)
@@ -100,7 +100,7 @@ def follows(head: EagleHead, plain: Plain) -> None:
     for depth in range(5):
         drafted = head.vocabulary[out.logits[-1:].argmax(-1)]
         cache.reserve(1)
-        out = head(drafted, out.states[-1:], torch.tensor([29 + depth]), cache, Pass(lm.backend))
+        out = head(drafted, out.states[-1:], torch.tensor([29 + depth]), cache, ForwardContext(lm.backend))
         cache.commit()
         read, states = torch.cat((read, drafted)), torch.cat((states, own[-1:]))
         logits, own = plain.run(read, states)

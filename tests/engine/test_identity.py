@@ -11,9 +11,9 @@ from tiny_heads import tiny_head
 from tiny_models import ARCHITECTURES, VOCABULARY, generate, prompt, small_draft, tiny
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.engine.lm import LanguageModel
@@ -77,7 +77,7 @@ def run(
         stop=Stop(new),
         sampling=sampling,
         retrieval=retrieval,
-        budget=Budget(shape, gate=gate),
+        budget=DraftGate(shape, gate=gate),
         prefill_chunk=64,
     ):
         meter.add(event)
@@ -213,7 +213,7 @@ def test_prompts_around_a_chunk_of_the_drafter(drafter: str, length: int) -> Non
         assert run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=12)[0] == expected
 
 
-class Rarely(Budget):
+class Rarely(DraftGate):
     """A gate that is shut for a hundred steps at a time."""
 
     def next_shape(self, length: int) -> TreeShape:
@@ -253,7 +253,12 @@ def test_the_end_token_and_the_limit() -> None:
     for drafter in (NoDrafter(), LMDrafter(target.lm, target, retrieval)):
         tokens, reasons = [], []
         for event in decode(
-            target, drafter, prompt(), stop=Stop(NEW, frozenset([end])), retrieval=retrieval, budget=Budget(gate=False)
+            target,
+            drafter,
+            prompt(),
+            stop=Stop(NEW, frozenset([end])),
+            retrieval=retrieval,
+            budget=DraftGate(gate=False),
         ):
             if isinstance(event, Step):
                 tokens.extend(event.tokens)

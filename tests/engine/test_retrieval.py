@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import prompt, tiny
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.chunks import Chunks
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.lm import LMDrafter
-from specextend_cli.engine.drafters.working import WorkingCache, rotary_frequencies
 from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Trigger, spans, working_set
@@ -122,7 +122,7 @@ def test_what_is_due_stays_due() -> None:
     assert need.due(1)
 
 
-class Spender(Budget):
+class Spender(DraftGate):
     """Affords a choice every so many times that it is asked."""
 
     every = 1
@@ -181,7 +181,7 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     """Undo RoPE on each chosen key with complex numbers, apply it anew at its dense position."""
     lm = LanguageModel(tiny(name))
     config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=5, sinks=2, positions="compact")
-    working = WorkingCache(lm.new_cache, config, frequencies=rotary_frequencies(lm))
+    working = DraftCache(lm.new_cache, config, frequencies=rotary_frequencies(lm))
     working.begin(64)
     tokens = torch.tensor(prompt(60))
     lm.forward(tokens, torch.arange(60), working.full)

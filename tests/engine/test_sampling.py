@@ -15,9 +15,9 @@ from tiny_heads import EAGLE1, EAGLE3
 from tiny_models import COMMON, make
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.head import EagleHead, HeadConfig
@@ -108,7 +108,7 @@ def test_sampling_keeps_the_targets_distribution(name: str) -> None:
             stop=Stop(3),
             sampling=Sampling(temperature=0.9, seed=seed),
             retrieval=retrieval,
-            budget=Budget(TreeShape(nodes=6, depth=2, width=3, threshold=0.0), gate=False),
+            budget=DraftGate(TreeShape(nodes=6, depth=2, width=3, threshold=0.0), gate=False),
         ):
             if isinstance(event, Step):
                 tokens.extend(event.tokens)

@@ -9,10 +9,10 @@ import torch
 from test_identity import SHAPE, run, small
 from tiny_models import generate, prompt, tiny
 
+from specextend_cli.engine.cpu.thread_governor import ThreadGovernor
 from specextend_cli.engine.drafters import NgramDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.thread_governor import ThreadGovernor
 
 
 @pytest.fixture(autouse=True)

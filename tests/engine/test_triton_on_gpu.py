@@ -24,7 +24,7 @@ from test_triton import (
 
 from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, pack
-from specextend_cli.engine.graphed import cuda_graph
+from specextend_cli.engine.cuda.graphs import cuda_graph
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
 

@@ -19,7 +19,7 @@ from tiny_heads import tiny_head
 from tiny_models import VOCABULARY, generate, prompt, tiny
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -49,7 +49,7 @@ class PlainYarn(Plain):
 def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor) -> Tensor:
     cache = head.new_cache(len(tokens))
     cache.reserve(len(tokens))
-    return head(tokens, head.fuse(features), torch.arange(len(tokens)), cache, Pass(lm.backend)).logits
+    return head(tokens, head.fuse(features), torch.arange(len(tokens)), cache, ForwardContext(lm.backend)).logits
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

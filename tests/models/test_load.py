@@ -10,8 +10,8 @@ from tiny_models import ARCHITECTURES, COMMON, make, tiny
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models import undrawn
-from specextend_cli.models.chat import render_chat
+from specextend_cli.models import skip_init
+from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.load import load_model, load_tokenizer
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
@@ -44,7 +44,7 @@ def test_models_are_built_as_transformers_builds_them(
     """Parameters and buffers, those of no file, too."""
     tiny(kind).save_pretrained(tmp_path)
     ours = load_model(tmp_path)
-    monkeypatch.setattr(undrawn, "Undrawn", nullcontext)
+    monkeypatch.setattr(skip_init, "Undrawn", nullcontext)
     theirs = load_model(tmp_path)
     for mine, other in (
         (ours.named_parameters(), theirs.named_parameters()),

@@ -14,7 +14,7 @@ else:
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import list_presets, load_preset, user_presets
-from specextend_cli.models.templates import fill
+from specextend_cli.models.prompt_templates import fill
 
 HEAD = '[draft]\nkind = "eagle"\n'
 SOURCE = '[draft.source]\nkind = "hub"\nrepo = "owner/head"\n'

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from specextend_cli.errors import Exit, FitError, ModelError
-from specextend_cli.models import convert, sources, store, wheel
+from specextend_cli.models import convert, pypi_source, sources, store
 from specextend_cli.models.preset import LocalSource, WheelSource
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
@@ -50,8 +50,8 @@ def test_an_installed_wheel_is_used_and_not_imported(source: WheelSource, instal
 
 
 def test_another_version_is_not_used(source: WheelSource, installed: Path) -> None:
-    assert wheel.find_installed(source) == installed / source.file
-    assert wheel.find_installed(source.model_copy(update={"version": "2.0"})) is None
+    assert pypi_source.find_installed(source) == installed / source.file
+    assert pypi_source.find_installed(source.model_copy(update={"version": "2.0"})) is None
 
 
 def test_an_installed_file_with_another_hash_is_not_used(source: WheelSource, installed: Path) -> None:
@@ -66,7 +66,7 @@ def test_download_by_pip_with_progress_then_nothing_twice(source: WheelSource, i
     assert {"downloading", "extracting", "converting"} <= {step for step, _, _ in seen}
     assert all(0 <= done <= total for _, done, total in seen)
     assert ("downloading", source.wheel_bytes, source.wheel_bytes) in seen
-    assert not wheel.download_directory(source).exists()
+    assert not pypi_source.download_directory(source).exists()
     assert leftovers() == []
     seen.clear()
     assert fetch(source, offline=True, progress=lambda *event: seen.append(event)) == directory
@@ -250,7 +250,7 @@ def test_offline_by_environment(monkeypatch: pytest.MonkeyPatch, value: str, exp
 @pytest.mark.pair
 def test_the_embedded_pair_speaks_english() -> None:
     torch = pytest.importorskip("torch")
-    from specextend_cli.models.chat import render_chat
+    from specextend_cli.models.chat_template import render_chat
     from specextend_cli.models.load import load_model
     from specextend_cli.models.tokens import TextEncoder
 

@@ -11,15 +11,15 @@ import pytest
 
 from specextend_cli import Options, Summarizer
 from specextend_cli.documents.read import read
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native.compiler import compiler
 from specextend_cli.engine.stop import Stop
-from specextend_cli.summarize.background import drained
-from specextend_cli.summarize.writer import Writer
+from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.summarize.text_generator import TextGenerator
 
 pytestmark = pytest.mark.pair
 SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "flood-warning.pdf"
@@ -27,23 +27,23 @@ LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 
 
 
 @pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
+def writer(tmp_path_factory: pytest.TempPathFactory) -> TextGenerator:
     try:
         Library.within(tmp_path_factory.mktemp("kernels"))
         compiler()
         options = Options(cache=False)
     except CannotCompileError:
         options = Options(cache=False, dtype="float32", compile=False)
-    return drained(Summarizer(options).load())
+    return result_of(Summarizer(options).load())
 
 
-def _written(writer: Writer, drafter: Drafter, prompt: list[int]) -> list[int]:
+def _written(writer: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
     stop = Stop(16 if writer.target.lm.exact_rows else 5)
-    events = decode(writer.target, drafter, prompt, stop=stop, budget=Budget(writer.budget.shape, gate=False))
+    events = decode(writer.target, drafter, prompt, stop=stop, budget=DraftGate(writer.budget.shape, gate=False))
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 
-def test_drafts_change_no_token_of_a_short_text(writer: Writer) -> None:
+def test_drafts_change_no_token_of_a_short_text(writer: TextGenerator) -> None:
     tokens = writer.tokenizer.encode(read(SAMPLE).text[:4000]).ids
     lengths = LENGTHS if writer.target.lm.exact_rows else LENGTHS[::9]  # stock layers are slow
     for start, length in enumerate(lengths):
@@ -52,7 +52,7 @@ def test_drafts_change_no_token_of_a_short_text(writer: Writer) -> None:
         assert _written(writer, writer.drafter, prompt) == plain, length
 
 
-def test_batches_and_trees_have_no_more_rows_than_are_exact(writer: Writer) -> None:
+def test_batches_and_trees_have_no_more_rows_than_are_exact(writer: TextGenerator) -> None:
     rows = writer.target.lm.exact_rows
     if rows is None:
         pytest.skip("our kernels are not here")

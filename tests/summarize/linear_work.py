@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from specextend_cli.summarize.answer_checks import flaw, idle
 from specextend_cli.summarize.citing import Citer
-from specextend_cli.summarize.flaws import flaw, idle
-from specextend_cli.summarize.lexical import Index, terms
-from specextend_cli.summarize.passages import Passage
+from specextend_cli.summarize.extractive import stands_alone
+from specextend_cli.summarize.factcheck import FactSource
+from specextend_cli.summarize.formatting import shape
+from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.quantities import dates, numbers, values
-from specextend_cli.summarize.quoting import stands_alone
 from specextend_cli.summarize.sentences import Sentences, spans, split
-from specextend_cli.summarize.shape import shape
-from specextend_cli.summarize.support import Source
+from specextend_cli.summarize.tfidf import TfidfIndex, terms
 
 SIZE = 25_000
 REPEATED = (
@@ -72,15 +72,15 @@ def main() -> None:
         idle("Please " + text)
         stands_alone(f"The river {text} rises again in the spring.")
         shape("bullets", 1, 1).feed(text)
-        Source(text).unsupported("In 2019 the River rose by 12 m on 3 May in Paris.")
-        Source("Paris").unsupported(text[:2_000])
+        FactSource(text).unsupported("In 2019 the River rose by 12 m on 3 May in Paris.")
+        FactSource("Paris").unsupported(text[:2_000])
         Sentences().add(text)
     passages = [f"The river {number} rises to the level of the bridge. " for number in range(20_000)]
-    index = Index(passages)
+    index = TfidfIndex(passages)
     for number in range(0, len(passages), 20):  # notes on chunks: each asks for its own passages alone
         index.shares(index.weights("the level of the river"), range(number, number + 20))
     text = "".join(passages)
-    places = [Passage(at, at + 40, 1) for at in range(0, len(text), 50)]
+    places = [DocumentSentence(at, at + 40, 1) for at in range(0, len(text), 50)]
     Citer(text, places).evidence("The river rises.", {}, range(20))
 
 

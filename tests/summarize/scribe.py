@@ -15,14 +15,14 @@ from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
 Answer = Callable[[list[int], int], str]
 
 
 @dataclass(frozen=True)
-class Recorder(Prompter):
+class Recorder(PromptBuilder):
     """Keeps the template, the text and the ids of every prompt."""
 
     asked: list[tuple[str, str, list[int]]] = field(default_factory=list)

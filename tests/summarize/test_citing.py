@@ -12,15 +12,16 @@ from planted import plant
 from scribe import Scribe, run, summarizer
 
 from specextend_cli.documents.document import Chunk
-from specextend_cli.summarize.citing import Citer, looked_at
+from specextend_cli.engine.attribution import attribution_layers
+from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
+from specextend_cli.summarize.citing import Citer, attended_sentences
 from specextend_cli.summarize.events import Sentence, Text
-from specextend_cli.summarize.lexical import Index, terms
-from specextend_cli.summarize.looks import Look, look_layers, pack, unpack
-from specextend_cli.summarize.passages import Material, Origin, Passage, joined, material, passages
+from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan, joined, material, passages
 from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.tfidf import TfidfIndex, terms
 
 
-def whole(document) -> list[Passage]:
+def whole(document) -> list[DocumentSentence]:
     return passages(document, [Chunk(0, len(document.text), 0)])
 
 
@@ -44,7 +45,7 @@ def test_terms_of_other_scripts(text: str, found: set[str]) -> None:
 
 
 def test_a_rare_word_counts_more_than_one_that_every_passage_has() -> None:
-    index = Index(["the town flooded", "the town voted", "the town burned"])
+    index = TfidfIndex(["the town flooded", "the town voted", "the town burned"])
     weights = index.weights("the flooded town")
     assert sum(weights.values()) == pytest.approx(1)
     shares = index.shares(weights)
@@ -79,8 +80,8 @@ def test_what_was_not_read_is_no_source() -> None:
 
 
 def test_texts_joined_are_made_of_all_that_each_is_made_of() -> None:
-    one = Material((Origin(0, 3, {1: 1.0}), Origin(4, 7, {0: 1.0})), range(0, 3))
-    other = Material((Origin(0, 2, {5: 1.0}),), range(3, 8))
+    one = Provenance((SourceSpan(0, 3, {1: 1.0}), SourceSpan(4, 7, {0: 1.0})), range(0, 3))
+    other = Provenance((SourceSpan(0, 2, {5: 1.0}),), range(3, 8))
     text, made_of = joined([("abc def", one), ("gh", other)], "\n\n")
     assert [text[origin.start : origin.end] for origin in made_of.origins] == ["abc", "def", "gh"]
     assert made_of.read == range(0, 8)
@@ -133,11 +134,11 @@ def test_words_and_attention_together_are_right_more_often_than_either() -> None
 
 
 def test_attention_on_notes_is_attention_on_what_they_come_from() -> None:
-    source = Material((Origin(0, 10, {3: 0.75, 8: 0.25}), Origin(11, 20, {5: 1.0})), range(9))
-    looks = [Look(0, 10, {0: 0.4, 1: 0.1}), Look(12, 20, {1: 0.5})]
-    assert looked_at(0, 10, looks, source) == pytest.approx({3: 0.3, 8: 0.1, 5: 0.1})
-    assert looked_at(11, 21, looks, source) == {5: 0.5}
-    assert looked_at(30, 40, looks, source) == {}
+    source = Provenance((SourceSpan(0, 10, {3: 0.75, 8: 0.25}), SourceSpan(11, 20, {5: 1.0})), range(9))
+    looks = [SentenceAttention(0, 10, {0: 0.4, 1: 0.1}), SentenceAttention(12, 20, {1: 0.5})]
+    assert attended_sentences(0, 10, looks, source) == pytest.approx({3: 0.3, 8: 0.1, 5: 0.1})
+    assert attended_sentences(11, 21, looks, source) == {5: 0.5}
+    assert attended_sentences(30, 40, looks, source) == {}
 
 
 @given(st.integers(1, 6), st.integers(0, 5))
@@ -165,7 +166,7 @@ def _moved(text: str, chunk: Chunk) -> list[tuple[int, int]]:
 
 
 def test_looks_are_kept_as_they_were() -> None:
-    looks = [Look(0, 12, {3: 0.5, 7: 0.1234}), Look(13, 20, {})]
+    looks = [SentenceAttention(0, 12, {3: 0.5, 7: 0.1234}), SentenceAttention(13, 20, {})]
     assert unpack(pack(looks)) == looks
     for damaged in ("", "[", "[[1, 2]]", "[[1, 2, 3]]", '[["a", 1, {}]]', "null"):
         assert unpack(damaged) == []
@@ -173,7 +174,7 @@ def test_looks_are_kept_as_they_were() -> None:
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 12, 30, 80])
 def test_every_model_has_layers_to_look_at(layers: int) -> None:
-    chosen = look_layers(layers)
+    chosen = attribution_layers(layers)
     assert chosen
     assert all(0 <= layer < layers for layer in chosen)
 
@@ -191,7 +192,7 @@ class Copyist(Scribe):
         said, looks, at = [], [], 0
         for number, sentence in told:
             words = sentence if not final else "This was about crowns."
-            looks.append(Look(at, at + len(words), {number: 0.4}))
+            looks.append(SentenceAttention(at, at + len(words), {number: 0.4}))
             said.append(words)
             at += len(words) + 1
         self.text = " ".join(said)

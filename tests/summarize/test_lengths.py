@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scribe import Scribe, document, run, summarizer
 from tiny_preset import text, write
 
-from specextend_cli.summarize.lexical import Index
-from specextend_cli.summarize.passages import Passage
-from specextend_cli.summarize.quoting import Draft, Quoter
-from specextend_cli.summarize.request import LEAST, Request, usual_words
+from specextend_cli.summarize.extractive import Draft, SentenceSelector
+from specextend_cli.summarize.provenance import DocumentSentence
+from specextend_cli.summarize.request import LEAST, SummaryRequest, usual_words
 from specextend_cli.summarize.sentences import spans
-from specextend_cli.summarize.words import count_words
+from specextend_cli.summarize.tfidf import TfidfIndex
+from specextend_cli.summarize.word_count import count_words
 
 STYLES = ("paragraph", "bullets", "abstract", "tldr", "outline")
 SCRIPTS = {
@@ -57,8 +57,8 @@ def prose(script: str, sentences: int, longest: int, seed: int) -> str:
 )
 def test_any_number_of_words_is_met(script, mark, wanted, sentences, longest, seed):
     source = prose(script, sentences, longest, seed)
-    passages = [Passage(start, end, 1) for start, end in spans(source)]
-    quoter = Quoter(source, passages, Index([source[one.start : one.end] for one in passages]))
+    passages = [DocumentSentence(start, end, 1) for start, end in spans(source)]
+    quoter = SentenceSelector(source, passages, TfidfIndex([source[one.start : one.end] for one in passages]))
     half = len(passages) // 2
     drafts = [Draft([source[:60], "Rain fell."], range(half)), Draft(["x"], range(half, len(passages)))]
     found = quoter.quotes(drafts, wanted, usual=60, exact=True, mark=mark)
@@ -113,8 +113,8 @@ def test_the_usual_length(preset):
     window = summarizer(preset).preset.window
     assert usual_words(window) == 36
     assert [usual_words(window, size) for size in (1, 90, 105, 1000)] == [LEAST, LEAST, 35, 36]
-    assert Request(length="short").words(300) == 100
-    assert Request(style="abstract", length="long").words(300) == 400
+    assert SummaryRequest(length="short").words(300) == 100
+    assert SummaryRequest(style="abstract", length="long").words(300) == 400
 
 
 @pytest.mark.parametrize("style", ["paragraph", "bullets"])

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from specextend_cli.summarize.lexical import Index, terms
 from specextend_cli.summarize.quantities import numbers
 from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.tfidf import TfidfIndex, terms
 
 MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes
 
@@ -38,7 +38,7 @@ def test_terms_have_no_accents_however_many_there_are() -> None:
 
 
 def test_shares_of_some_passages() -> None:
-    index = Index(["river bridge", "river", "bridge", "river bridge"])
+    index = TfidfIndex(["river bridge", "river", "bridge", "river bridge"])
     weights = index.weights("river bridge")
     whole = index.shares(weights)
     assert index.shares(weights, range(1, 3)) == {passage: whole[passage] for passage in (1, 2)}

@@ -13,7 +13,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.events import Summary, Warned
-from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.markdown import format_footer
@@ -174,7 +174,7 @@ def test_the_embedded_pair_takes_no_question() -> None:
 
 def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:
     three = load_preset(presets["three"])
-    assert [Request(length=n).fitted(three).window.summary_parts for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
-    assert Request(length=5, sentences="quoted").fitted(three).window.summary_parts == 3
-    assert Request(style="tldr", sentences="quoted").fitted(three).window.summary_parts == 1
-    assert Request(style="abstract", sentences="quoted").fitted(three).window.summary_parts == 1
+    assert [SummaryRequest(length=n).fitted(three).window.summary_parts for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
+    assert SummaryRequest(length=5, sentences="quoted").fitted(three).window.summary_parts == 3
+    assert SummaryRequest(style="tldr", sentences="quoted").fitted(three).window.summary_parts == 1
+    assert SummaryRequest(style="abstract", sentences="quoted").fitted(three).window.summary_parts == 1

@@ -14,6 +14,7 @@ import tiny_preset
 import torch
 import transformers
 from published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
+from specextend_cli.runtime.options import EngineOptions
 from tiny_models import generate
 
 from specextend_cli.engine.decode import decode
@@ -25,10 +26,10 @@ from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.eagle import WINDOW, with_head
-from specextend_cli.summarize.pair import Choices, describe, load_writer, retrieval_of
-from specextend_cli.summarize.prompts import Prompter
-from specextend_cli.summarize.writer import Writer
+from specextend_cli.runtime.eagle_head import WINDOW, with_head
+from specextend_cli.runtime.loading import describe, load_writer, retrieval_of
+from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.text_generator import TextGenerator
 
 PRESETS = {preset.name: preset for preset in list_presets()}
 LAYOUTS = {
@@ -121,7 +122,7 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     )
 
 
-def write(writer: Writer, prompt: list[int], new: int = 32) -> tuple[list[int], int]:
+def write(writer: TextGenerator, prompt: list[int], new: int = 32) -> tuple[list[int], int]:
     """Tokens that were written, and the largest tree that was verified."""
     writer.budget.gate = False
     steps = [
@@ -143,7 +144,7 @@ def write(writer: Writer, prompt: list[int], new: int = 32) -> tuple[list[int], 
 
 def prompt_of(preset: Preset, folder: Path) -> list[int]:
     """The preset's own words and template around a document."""
-    prompter = Prompter(preset, TextEncoder.of(folder / "target"), folder / "target")
+    prompter = PromptBuilder(preset, TextEncoder.of(folder / "target"), folder / "target")
     values = {"title": "a", "words": 9, "pages": "1", "part": 1, "parts": 2, "language": "English"}
     return prompter.prompt("map", values, tiny_preset.text(4))
 
@@ -152,7 +153,7 @@ def prompt_of(preset: Preset, folder: Path) -> list[int]:
 def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tmp_path: Path) -> None:
     preset = shrink(PRESETS[name], tmp_path)
     assert is_present(preset)
-    writer = load_writer(preset, fetch_pair(preset, offline=True), Choices(device="cpu"))
+    writer = load_writer(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
     prompt = prompt_of(preset, tmp_path)
     tokens, nodes = write(writer, prompt)
     plain, one = write(writer.plainly(), prompt)
@@ -178,12 +179,12 @@ def pair(tmp_path: Path) -> Preset:
 
 
 def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
-    writer = load_writer(pair, fetch_pair(pair, offline=True), Choices(device="cpu"))
+    writer = load_writer(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
     said = describe(writer.drafter)
     assert said in {f"blend (eagle3 of layers {layers} + ngram)" for layers in ("0, 1, 2", "1, 2, 3")}
-    writer = load_writer(pair, fetch_pair(pair, offline=True), Choices(device="cpu", draft="eagle"))
+    writer = load_writer(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
     assert describe(writer.drafter).startswith("eagle3 of layers ")
-    writer = load_writer(pair, fetch_pair(pair, offline=True), Choices(device="cpu", draft="ngram"))
+    writer = load_writer(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
     assert describe(writer.drafter) == "ngram"
 
 
@@ -195,7 +196,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     assert changed.draft.of == ("eagle", "ngram")
     assert changed.draft.window == WINDOW
     assert changed.retrieval == Retrieval(**{**preset.retrieval.model_dump(), "positions": "compact"})
-    writer = load_writer(changed, fetch_pair(changed, offline=True), Choices(device="cpu"))
+    writer = load_writer(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
     assert describe(writer.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
     prompt = prompt_of(changed, tmp_path)
     assert write(writer, prompt)[0] == write(writer.plainly(), prompt)[0]
@@ -207,10 +208,10 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
 def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: Path) -> None:
     directories = fetch_pair(pair, offline=True)
     with pytest.raises(UsageError, match="has no draft model"):
-        load_writer(pair, directories, Choices(device="cpu", draft="lm"))
+        load_writer(pair, directories, EngineOptions(device="cpu", draft="lm"))
     plain = pair.model_copy(update={"draft": Draft(kind="ngram")})
     with pytest.raises(UsageError, match="has no EAGLE head") as caught:
-        load_writer(plain, fetch_pair(plain, offline=True), Choices(device="cpu", draft="eagle"))
+        load_writer(plain, fetch_pair(plain, offline=True), EngineOptions(device="cpu", draft="eagle"))
     assert "--head DIR" in caught.value.fix
 
 
@@ -220,13 +221,13 @@ def test_chunks_of_sentences_end_where_the_targets_vocabulary_says() -> None:
 
     own = PRESETS["smollm2-135m"]
     asked = own.model_copy(update={"retrieval": own.retrieval.model_copy(update={"cut": "sentences"})})
-    assert retrieval_of(asked, Choices(), Encoder).breaks == {5, 9}
-    assert retrieval_of(own, Choices(), Encoder).breaks == frozenset()
+    assert retrieval_of(asked, EngineOptions(), Encoder).breaks == {5, 9}
+    assert retrieval_of(own, EngineOptions(), Encoder).breaks == frozenset()
 
 
 def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
     built = shrink(PRESETS["smollm2-135m"], tmp_path)
     asked = built.model_copy(update={"retrieval": built.retrieval.model_copy(update={"layers": (1, 3)})})
     with pytest.raises(ModelError) as caught:
-        load_writer(asked, fetch_pair(asked), Choices(device="cpu"))
+        load_writer(asked, fetch_pair(asked), EngineOptions(device="cpu"))
     assert caught.value.why == "it has layers 0 to 2"

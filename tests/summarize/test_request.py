@@ -11,9 +11,9 @@ from tiny_preset import SPECIALS, text
 
 from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.templates import spell_out
+from specextend_cli.models.prompt_templates import spell_out
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.request import FORMS, Request
+from specextend_cli.summarize.request import FORMS, SummaryRequest
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import format_event, summary_record
 
@@ -141,7 +141,7 @@ def test_lengths(asked, preset):
     assert budget(length="short")[0] < usual == budget(length="medium")[0] < budget(length="long")[0]
     assert budget(length=17)[0] == 17
     window = load_preset(preset).window
-    assert Request(length=400).room(window.summary_tokens) > window.summary_tokens
+    assert SummaryRequest(length=400).room(window.summary_tokens) > window.summary_tokens
     assert len(budget(length=120)[1].text.split()) > len(budget(length=20)[1].text.split())
 
 
@@ -149,7 +149,7 @@ def test_a_style_that_one_prompt_must_write(presets):
     three = load_preset(presets["three"])
     assert three.window.summary_parts == 3
     for style, form in FORMS.items():
-        assert Request(style=style).fitted(three).window.summary_parts == (1 if form.whole else 3)
+        assert SummaryRequest(style=style).fitted(three).window.summary_parts == (1 if form.whole else 3)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import Estimate
+from specextend_cli.runtime.loading import load_writer
 from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Text
-from specextend_cli.summarize.pair import load_writer
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
 SHORT, LONG = text(6), text(30)
@@ -161,7 +161,7 @@ def test_a_device_that_is_not_there(presets, device):
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(presets, monkeypatch):
     huge = Estimate(weights=10**15, kv=0, draft_weights=0, draft_kv=0, workspace=0)
-    monkeypatch.setattr("specextend_cli.summarize.pair.estimate", lambda preset, **_: huge)
+    monkeypatch.setattr("specextend_cli.runtime.loading.estimate", lambda preset, **_: huge)
     monkeypatch.setattr("specextend_cli.models.load.load_model", lambda *_, **__: pytest.fail("loaded"))
     with pytest.raises(FitError, match="does not fit into memory") as refused:
         summarize(presets["one"], device="cpu")

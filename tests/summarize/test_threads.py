@@ -8,7 +8,7 @@ import psutil
 import pytest
 import torch
 
-from specextend_cli.summarize import threads
+from specextend_cli.runtime import threads
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.sentences import Sentences, spans
-from specextend_cli.summarize.support import Source
 
 SOURCE = (
     "The harbour of Port Ellery was opened on 12 March 1871 by Governor Anna O'Brien. It cost 1,000 crowns, that is"
@@ -20,7 +20,7 @@ SOURCE = (
 
 
 def found(text: str, source: str = SOURCE) -> list[tuple[str, str]]:
-    marked = Source(source).unsupported(text)
+    marked = FactSource(source).unsupported(text)
     assert all(text[one.start : one.end] == one.text for one in marked)
     assert marked == sorted(marked, key=lambda one: one.start)
     return [(one.text, one.kind) for one in marked]
@@ -99,8 +99,8 @@ def test_a_number_is_read_alike_with_and_without_separators(n: int) -> None:
 @example("0S", "")
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_text_can_be_checked_and_supports_itself(text: str, other: str) -> None:
-    assert [one for one in Source(text).unsupported(text) if one.kind != "name"] == []
-    for one in Source(other).unsupported(text):
+    assert [one for one in FactSource(text).unsupported(text) if one.kind != "name"] == []
+    for one in FactSource(other).unsupported(text):
         assert text[one.start : one.end] == one.text != ""
 
 

@@ -12,9 +12,9 @@ from transformers import GenerationConfig
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.answers import AnswerFile, Asking, answer, unanswered
+from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.states import StateFile
-from specextend_cli.train.teacher import bound, read_states
+from specextend_cli.train.target_logits import bound, read_states
 
 GREEDY = Asking(new_tokens=6, copies=1, sampling=Sampling())
 

@@ -15,9 +15,9 @@ from published_heads import angelslim, speculators
 from tiny_heads import tiny_head
 from tiny_models import VOCABULARY, generate, prompt, tiny
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
@@ -107,7 +107,7 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
         FRAME.around(documents()[-1][:48]),
         stop=Stop(24),
         retrieval=retrieval,
-        budget=Budget(TreeShape(nodes=4, depth=3, width=1, threshold=0.0), gate=False),
+        budget=DraftGate(TreeShape(nodes=4, depth=3, width=1, threshold=0.0), gate=False),
     ):
         if isinstance(event, Step):
             tokens += event.tokens

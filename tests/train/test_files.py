@@ -16,7 +16,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.distill import Distillation, _seconds
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
-from specextend_cli.train.identity import claim
+from specextend_cli.train.run_fingerprint import claim
 from specextend_cli.train.samples import Frame
 from specextend_cli.train.trainer import Schedule
 

@@ -7,7 +7,7 @@ import torch
 from tiny_heads import tiny_head
 from tiny_models import prompt, tiny
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.unroll import unroll
 
@@ -26,7 +26,7 @@ def test_every_step_equals_a_drafted_chain_of_that_depth(name: str) -> None:
         cache = head.new_cache(n)
         cache.reserve(first + 1)
         fused = head.fuse(features[: first + 1])
-        out = head(tokens[1 : first + 2], fused, torch.arange(first + 1), cache, Pass(lm.backend))
+        out = head(tokens[1 : first + 2], fused, torch.arange(first + 1), cache, ForwardContext(lm.backend))
         for step in range(steps):
             row = first + step
             assert torch.allclose(out.logits[-1], head.lm_head(unrolled[step][row - start - step]), atol=1e-4)
@@ -34,7 +34,9 @@ def test_every_step_equals_a_drafted_chain_of_that_depth(name: str) -> None:
                 break
             cache.commit()
             cache.reserve(1)
-            out = head(tokens[row + 2 : row + 3], out.states[-1:], torch.tensor([row + 1]), cache, Pass(lm.backend))
+            out = head(
+                tokens[row + 2 : row + 3], out.states[-1:], torch.tensor([row + 1]), cache, ForwardContext(lm.backend)
+            )
 
 
 def test_gradients_reach_every_part_of_the_head() -> None:

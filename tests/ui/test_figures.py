@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from specextend_cli.figures import (
+from specextend_cli.humanize import (
     format_bytes,
     format_many,
     format_numbers,

@@ -13,9 +13,9 @@ from tiny_heads import tiny_head
 from tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
 from torch import Tensor
 
-from specextend_cli.engine.budget import Budget
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter
 from specextend_cli.engine.events import DrafterFailed, Step
 from specextend_cli.engine.lm import LanguageModel
@@ -149,7 +149,7 @@ def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
     for _ in range(2):
         tokens = []
         for event in decode(
-            target, whole, TOKENS, stop=Stop(NEW), retrieval=small(policy), budget=Budget(SHAPE, gate=False)
+            target, whole, TOKENS, stop=Stop(NEW), retrieval=small(policy), budget=DraftGate(SHAPE, gate=False)
         ):
             if isinstance(event, Step):
                 tokens += event.tokens

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.engine import native, private_files, unpacked
-from specextend_cli.engine.compiled import Programs
+from specextend_cli.engine import native, private_files
+from specextend_cli.engine.cpu import unpacked_files
+from specextend_cli.engine.cpu.compiled_model import CompiledLayers
+from specextend_cli.engine.cpu.layer_program import load_program
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import library as library_module
 from specextend_cli.engine.private_files import (
@@ -28,10 +30,9 @@ from specextend_cli.engine.private_files import (
     make_private,
     publish,
 )
-from specextend_cli.engine.program import load_program
 from specextend_cli.models import store
-from specextend_cli.summarize import compiling
-from specextend_cli.summarize.notes import NoteStore
+from specextend_cli.runtime import compiling
+from specextend_cli.summarize.generation_cache import GenerationCache
 
 NOBODY = 65534
 
@@ -252,7 +253,7 @@ def test_a_shared_cache_is_said_with_what_to_do(place: Path, monkeypatch: pytest
 
 def test_a_program_that_was_exchanged_is_made_again(place: Path) -> None:
     files = {kind: written(place, name=f"{kind}.pt2") for kind in ("token", "tree")}
-    programs = Programs((), (), 1, files, 1)  # type: ignore[arg-type]
+    programs = CompiledLayers((), (), 1, files, 1)  # type: ignore[arg-type]
     assert programs.missing == []
     files["tree"].write_bytes(b"machine cope")
     assert programs.missing == ["tree"]
@@ -281,7 +282,7 @@ private_files.publish(made, made.with_name("kernels.so"))
 
 def test_directories_that_torch_left_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    unpacked._sweep.cache_clear()
+    unpacked_files._sweep.cache_clear()
     hours_ago = time.time() - 7200
     for name, inside, when in (
         ("aotinductor_ours", "token-0123456789abcdef", hours_ago),
@@ -294,7 +295,7 @@ def test_directories_that_torch_left_are_removed(tmp_path: Path, monkeypatch: py
         os.utime(tmp_path / name, (when, when))
     (tmp_path / "elsewhere" / "token-0123456789abcdef").mkdir(parents=True)
     (tmp_path / "aotinductor_link").symlink_to(tmp_path / "elsewhere")
-    unpacked.remove_unpacked()
+    unpacked_files.remove_unpacked()
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["aotinductor_link", "aotinductor_new", "aotinductor_other", "elsewhere", "others"]
     assert (tmp_path / "elsewhere" / "token-0123456789abcdef").is_dir()
@@ -302,7 +303,7 @@ def test_directories_that_torch_left_are_removed(tmp_path: Path, monkeypatch: py
 
 def test_the_cache_is_for_its_user_alone(home: Path) -> None:
     """Models may be anybody's; what documents say may not."""
-    NoteStore(store.cache_root() / "notes.sqlite")
+    GenerationCache(store.cache_root() / "notes.sqlite")
     assert stat.S_IMODE(store.cache_root().stat().st_mode) == 0o700
     shutil.rmtree(store.cache_root())
     store.build(store.cache_root() / "models" / "mine", lambda into: None)

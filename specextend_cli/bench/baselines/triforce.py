@@ -15,7 +15,7 @@ from torch import Tensor
 
 from specextend_cli.bench.methods import Recipe, with_policy
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.drafters.working import WorkingCache, rotary_frequencies
+from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, from_lists, root
@@ -85,7 +85,7 @@ class SmallModel:
     def __init__(self, lm: LanguageModel, config: Retrieval) -> None:
         self.lm = lm
         frequencies = rotary_frequencies(lm) if config.re_indexes else None
-        self.working = WorkingCache(lm.new_cache, config, frequencies=frequencies)
+        self.working = DraftCache(lm.new_cache, config, frequencies=frequencies)
         self._unread: list[int] = []
 
     def begin(self, capacity: int) -> None:
@@ -144,7 +144,7 @@ class TriForceDrafter:
         self.target = target
         self.source = source
         frequencies = rotary_frequencies(target.lm) if config.re_indexes else None
-        self.working = WorkingCache(target.lm.new_cache, config, frequencies=frequencies, shared=target.cache)
+        self.working = DraftCache(target.lm.new_cache, config, frequencies=frequencies, shared=target.cache)
         self._last = 0
         self._chosen = False
 

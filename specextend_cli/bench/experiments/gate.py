@@ -20,7 +20,7 @@ from specextend_cli.bench.rows import decode_ratios
 from specextend_cli.bench.tables import Table
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, framed
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 SLOWER = 0.97
 """Times plain decoding; above it, a difference is the clock's."""
@@ -40,7 +40,7 @@ def _measure(setting: Setting) -> Generator[Running, None, Measurements]:
 def adverse(setting: Setting) -> Iterator[Prompt]:
     """The adverse documents of each length, in the preset's own prompt."""
     models = setting.models
-    prompter = Prompter(models.preset, models.encoder, models.directories.target)
+    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     ordinary = sorted({token for prompt in setting.prompts for token in prompt.text})
     for length in setting.lengths:
         documents = {RANDOM: random.Random(f"{setting.seed} {length}").choices(ordinary, k=length)}

@@ -19,7 +19,7 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.tables import HeatMap, Table
 from specextend_cli.bench.teacher_forcing import teacher_forced
 from specextend_cli.bench.workloads import Prompt, asking
-from specextend_cli.summarize.prompts import Prompter
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = ("full", "streaming", "retrieval")
@@ -86,7 +86,7 @@ def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
 def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
     models = setting.models
     ask = f"{{document}}\n\nWhat is the secret number of {city}?"
-    return Prompter(asking(models.preset, ask), models.encoder, models.directories.target).frame("single", {})
+    return PromptBuilder(asking(models.preset, ask), models.encoder, models.directories.target).frame("single", {})
 
 
 def _tables(setting: Setting, found: _Found) -> Iterator[Table]:

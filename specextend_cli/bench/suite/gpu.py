@@ -20,7 +20,7 @@ from specextend_cli.bench.suite.kernels import check
 from specextend_cli.bench.suite.synthetic_models import GRAPHS, RETRIEVAL, SyntheticModels
 from specextend_cli.bench.tables import Cell, Experiment, Table, dumps, to_plain
 from specextend_cli.errors import Exit, SpecextendError
-from specextend_cli.figures import format_many
+from specextend_cli.humanize import format_many
 
 SECONDS = 7.5 * 60
 """After which no new part starts, so that everything ends within nine minutes."""

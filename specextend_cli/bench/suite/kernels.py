@@ -11,12 +11,12 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, pack
-from specextend_cli.engine.graphed import Capture, cuda_graph, use_graphs
+from specextend_cli.engine.cuda.graphs import Capture, cuda_graph, use_graphs
 from specextend_cli.engine.lm import LanguageModel
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -184,7 +184,7 @@ def captured(case: Case, capture: Capture = cuda_graph) -> float:
     cache.commit()
 
     def verified() -> Tensor:
-        this_pass = Pass(lm.backend, case.mask if n > 1 else None)
+        this_pass = ForwardContext(lm.backend, case.mask if n > 1 else None)
         depths = case.mask.sum(-1) - 1
         logits = lm.forward(tokens[prefix:], prefix + depths, cache, this_pass=this_pass).logits.cpu().float()
         cache.rollback()

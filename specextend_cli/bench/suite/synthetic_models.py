@@ -19,8 +19,8 @@ from specextend_cli.bench.steps import Plan, Steps, measure
 from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.cuda.graphs import drop_graphs, use_graphs
 from specextend_cli.engine.drafters import EagleDrafter
-from specextend_cli.engine.graphed import drop_graphs, use_graphs
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 

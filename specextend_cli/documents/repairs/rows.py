@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
-from specextend_cli.documents.repairs.notes import NOTE_NUMBER
+from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
 from specextend_cli.documents.repairs.repair import Pages, Repaired
 
 CELLS = "  "

@@ -1,6 +1,6 @@
 """Attention for draft trees, registered with transformers under one name, with interchangeable back ends."""
 
-from specextend_cli.engine.attention.function import NAME, Backend, Pass, Queries, register
+from specextend_cli.engine.attention.function import NAME, Backend, ForwardContext, Queries, register
 from specextend_cli.engine.attention.select import backend_for
 
-__all__ = ["NAME", "Backend", "Pass", "Queries", "backend_for", "register"]
+__all__ = ["NAME", "Backend", "ForwardContext", "Queries", "backend_for", "register"]

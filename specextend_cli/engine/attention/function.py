@@ -27,7 +27,7 @@ Queries: TypeAlias = dict[int, tuple[Tensor, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ForwardContext:
     """What one forward means, handed to every layer as a keyword argument of the model's call: no global state.
 
     Layers named in `record` leave their queries in `queries`; `record_last` keeps those of the last token only.
@@ -52,7 +52,7 @@ def attend(
     attention_mask: Tensor | None,
     *,
     scaling: float | None = None,
-    this_pass: Pass | None = None,
+    this_pass: ForwardContext | None = None,
     s_aux: Tensor | None = None,
     softcap: float | None = None,
     **kwargs: Any,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.drafters.working import WorkingCache
 from specextend_cli.engine.head import EagleHead, HeadOutput
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
@@ -32,7 +32,7 @@ class EagleDrafter(ModelDrafter):
         self.name = "eagle3" if head.config.generation == 3 else "eagle"
         self.feature_layers = head.config.feature_layers
         self.vocabulary = head.vocabulary
-        super().__init__(target, WorkingCache(head.new_cache, config, frequencies=head.frequencies), window=window)
+        super().__init__(target, DraftCache(head.new_cache, config, frequencies=head.frequencies), window=window)
         self._features: list[Tensor] = []  # of the positions whose rows wait
         self._states = torch.empty(0)  # the head's own, of the level last drafted
         self._is_first = True
@@ -60,14 +60,14 @@ class EagleDrafter(ModelDrafter):
         ids, states = self._join(tokens, cache)
         # A chain is a tree, and what attention is quick at; without a mask it would take the rows for a prompt's.
         chain = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
-        this_pass = Pass(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
+        this_pass = ForwardContext(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
         out: HeadOutput = self.head(ids, states, positions, cache, this_pass, logits_to_keep=1)
         self._states = out.states[-1:]
         return out.logits
 
     def _remember(self, tokens: list[int], positions: Tensor, cache: KVCache) -> None:
         ids, states = self._join(tokens, cache)
-        self.head.remember(ids, states, positions, cache, Pass(self.target.lm.backend))
+        self.head.remember(ids, states, positions, cache, ForwardContext(self.target.lm.backend))
 
     def _join(self, tokens: list[int], cache: KVCache) -> tuple[Tensor, Tensor]:
         """What the head reads of pending tokens, which get rows in `cache`: their ids and the states before them."""
@@ -77,7 +77,7 @@ class EagleDrafter(ModelDrafter):
         fused = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
         return torch.tensor(tokens, device=self.device), fused
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: Pass) -> Tensor:
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: ForwardContext) -> Tensor:
         cache = self.working.cache
         cache.reserve(len(tokens))
         out: HeadOutput = self.head(tokens, self._states[parents], positions, cache, this_pass)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.drafters.working import WorkingCache, rotary_frequencies
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
@@ -36,7 +36,7 @@ class LMDrafter(ModelDrafter):
         self.lm = lm
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"
-        working = WorkingCache(
+        working = DraftCache(
             lm.new_cache,
             config,
             frequencies=rotary_frequencies(lm) if config.re_indexes else None,
@@ -72,7 +72,7 @@ class LMDrafter(ModelDrafter):
         ids = torch.tensor(tokens, device=self.device).clamp_(max=self.lm.vocabulary - 1)
         return self._shared(self.lm.forward(ids, positions, cache, logits_to_keep=1).logits)
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: Pass) -> Tensor:
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: ForwardContext) -> Tensor:
         return self._shared(self.lm.forward(tokens, positions, self.working.cache, this_pass=this_pass).logits)
 
     def _shared(self, logits: Tensor) -> Tensor:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Pass
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.opt_tree import grow
-from specextend_cli.engine.drafters.working import WorkingCache
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 
@@ -30,7 +30,7 @@ class ModelDrafter(ABC):
     feature_layers: tuple[int, ...] = ()
     vocabulary: Tensor | None = None
 
-    def __init__(self, target: Target, working: WorkingCache, *, window: int | None = None) -> None:
+    def __init__(self, target: Target, working: DraftCache, *, window: int | None = None) -> None:
         self.target = target
         self.working = working
         self.window = window if working.config.policy != "full" else None
@@ -49,7 +49,7 @@ class ModelDrafter(ABC):
         self._forward(tokens, positions, cache)
 
     @abstractmethod
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: Pass) -> Tensor:
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, this_pass: ForwardContext) -> Tensor:
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
 
     def visible(self) -> Tensor:
@@ -97,7 +97,7 @@ class ModelDrafter(ABC):
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            this_pass = Pass(self.target.lm.backend, tree_mask=tree_mask)
+            this_pass = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
             return _log_probabilities(self._expand(tokens, parents, positions, this_pass))
 
         tree = grow(token, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)

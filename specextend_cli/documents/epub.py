@@ -1,0 +1,125 @@
+"""EPUB to sections: the files of the spine in reading order, and after them those that are only linked to, as notes.
+
+A file begins a section, and so does every heading in it. Files without a heading take the name that the table of
+contents gives them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from specextend_cli.documents.archive import Archive
+from specextend_cli.documents.html import read_xhtml
+from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.errors import InputError
+
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_FONTS = frozenset(("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"))
+_PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document")
+
+
+def parse(archive: Archive) -> Parsed:
+    """The sections of a book; InputError when it is damaged or copy-protected. Missing files are failed sections."""
+    package = _package_part(archive)
+    root = _required(archive, package)
+    parsed = Parsed("epub", " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split()))
+    folder = posixpath.dirname(package)
+    items = {attribute(item, "id"): item for item in root.iter("{*}item")}
+    protected, titles = _protected(archive), _titles(archive, items, folder)
+    linear: list[str] = []
+    aside: list[str] = []
+    seen: set[str] = set()
+    for reference in root.iter("{*}itemref"):
+        item = items.get(attribute(reference, "idref"))
+        if item is None or attribute(item, "media-type") in _PAGES:
+            part = "" if item is None else _resolve(folder, attribute(item, "href"))
+            if part in seen:
+                continue
+            if part in archive:  # nothing is read twice, and every missing file is counted
+                seen.add(part)
+            (aside if attribute(reference, "linear") == "no" else linear).append(part)
+    if not (linear or aside):
+        raise _damaged(archive, "it names no files to be read")
+    if protected & seen:
+        why = "its text is encrypted (DRM)"
+        raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
+    for part in linear:
+        parsed.begin()
+        _read(archive, part, parsed)
+        if (section := parsed.sections[-1]).items and not section.title:
+            section.title = titles.get(part, "")
+    parsed.begin()
+    for part in aside:
+        _read(archive, part, parsed)
+    return parsed
+
+
+def _read(archive: Archive, part: str, parsed: Parsed) -> None:
+    title = parsed.title
+    try:
+        read_xhtml(archive.read(part), parsed)
+    except KeyError:
+        parsed.fail("a file of the book is missing")
+    except MarkupError as error:
+        parsed.fail(f"{part}: {error}")
+    parsed.title = title
+
+
+def _package_part(archive: Archive) -> str:
+    for rootfile in _required(archive, _CONTAINER).iter("{*}rootfile"):
+        return attribute(rootfile, "full-path")
+    raise _damaged(archive, f"{_CONTAINER} names no book")
+
+
+def _required(archive: Archive, part: str) -> Any:
+    try:
+        return xml_root(archive.read(part))
+    except KeyError:
+        raise _damaged(archive, f"{part} is missing in it") from None
+    except MarkupError as error:
+        raise _damaged(archive, f"{part}: {error}") from None
+
+
+def _damaged(archive: Archive, why: str) -> InputError:
+    return InputError(f"{archive.name} is an EPUB book and damaged", why=why, fix="download or copy it again")
+
+
+def _resolve(folder: str, href: str) -> str:
+    """The name of a part in the archive; an address elsewhere resolves to a name that no part has."""
+    address = urlsplit(href)
+    return posixpath.normpath(posixpath.join(folder, unquote(address.path))) if not address.scheme else ""
+
+
+def _protected(archive: Archive) -> set[str]:
+    """Parts that are encrypted, fonts aside: those are often scrambled in books that anyone may read."""
+    found = set()
+    if _ENCRYPTION in archive:
+        for data in _required(archive, _ENCRYPTION).iter("{*}EncryptedData"):
+            method = next((attribute(part, "Algorithm") for part in data.iter("{*}EncryptionMethod")), "")
+            if method not in _FONTS:
+                found |= {unquote(attribute(part, "URI")) for part in data.iter("{*}CipherReference")}
+    return found
+
+
+def _titles(archive: Archive, items: dict[str, Any], folder: str) -> dict[str, str]:
+    """What the table of contents (the NCX, or the navigation of EPUB 3) calls each file."""
+    found: dict[str, str] = {}
+    for item in items.values():
+        part = _resolve(folder, attribute(item, "href"))
+        ncx = attribute(item, "media-type") == "application/x-dtbncx+xml"
+        if part not in archive or not (ncx or "nav" in attribute(item, "properties").split()):
+            continue
+        try:
+            root = xml_root(archive.read(part))
+        except MarkupError:
+            continue
+        for entry in root.iter("{*}navPoint" if ncx else "{*}a"):
+            label = next(entry.iter("{*}navLabel"), entry) if ncx else entry
+            target = next((attribute(child, "src") for child in entry if name(child) == "content"), "") if ncx else ""
+            whole = _resolve(posixpath.dirname(part), target or attribute(entry, "href"))
+            found.setdefault(whole, " ".join("".join(label.itertext()).split()))
+    return found

@@ -1,0 +1,1 @@
+"""What decodes faster on processors: compiled layers and threads."""

@@ -1,0 +1,166 @@
+"""A drafter's two caches: everything it has read, and the part its attention may see.
+
+Both hold keys as the model left them, after RoPE, and the full cache remembers the position each key was rotated for.
+Rotations compose, R(b - a) R(a) = R(b), so a working cache at dense positions is one gather and one turn by the
+difference, from the full cache each time: the same as storing keys before RoPE, without undoing RoPE on every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.chunks import Chunks
+from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.retrieval import working_set
+from specextend_cli.errors import ModelError
+
+
+class DraftCache:
+    """`cache` is what the drafter's forwards use; `full` holds the keys of all `read` positions.
+
+    `frequencies` [r / 2] are RoPE's, needed where positions are re-indexed. With `shared`, the full cache belongs to
+    the target, whose own keys then serve the draft (the target as its own draft): this class only reads it. When
+    nothing is hidden from a drafter of its own, both caches are one.
+    """
+
+    def __init__(
+        self,
+        new_cache: Callable[[int], KVCache],
+        config: Retrieval,
+        *,
+        frequencies: Tensor | None,
+        shared: KVCache | None = None,
+    ) -> None:
+        self.config = config
+        self.read = 0
+        self._is_shared = shared is not None
+        self._is_whole = config.policy == "full" and not self._is_shared
+        self._frequencies = frequencies if config.re_indexes else None
+        self.full = new_cache(0) if shared is None else shared
+        self.cache = self.full if self._is_whole else new_cache(0)
+        self._chosen = self._rotated_at = self._range(0, 0)
+        self._chunks = Chunks(config)
+
+    def begin(self, capacity: int) -> None:
+        """Start a new sequence of at most `capacity` tokens."""
+        if not self._is_shared:
+            self.full.begin(capacity)
+        if not self._is_whole:
+            self.cache.rollback(0)
+        self.read = 0
+        self._chosen = self._rotated_at = self._range(0, 0)
+        self._chunks = Chunks(self.config)
+
+    def note(self, tokens: Sequence[int]) -> None:
+        """The next committed tokens, which say where chunks may end; their keys come later."""
+        self._chunks.add(tokens)
+
+    @property
+    def stale(self) -> bool:
+        """Whether positions were read that no working set was chosen from yet."""
+        return self.read > 0 and self.cache.length == 0
+
+    @property
+    def visible(self) -> Tensor:
+        """Ascending committed positions in the working cache: those chosen, or about to be, and all that came since."""
+        if self.stale:
+            return working_set(self.config, self.read, None, self.full.buffer.device)
+        since = self.cache.length - len(self._chosen)
+        return torch.cat((self._chosen, self._range(self.read - since, self.read)))
+
+    def positions(self, n: int, offset: int = 0) -> Tensor:
+        """RoPE positions of the next `n` tokens, `offset` behind what is committed here."""
+        start = (self.cache.length if self.config.re_indexes else self.read) + offset
+        return self._range(start, start + n)
+
+    def show(self, chosen: Tensor) -> None:
+        """Make the ascending positions `chosen` the working set."""
+        if self._is_whole:
+            return
+        rotated_at = chosen if self._is_shared else self._rotated_at[chosen]
+        rows = self._turned(self.full.gather(chosen), rotated_at, self._range(0, len(chosen)))
+        self.cache.rollback(0)
+        self.cache.append(rows)
+        self._chosen = chosen
+
+    def choose(self, scores: Tensor | None) -> None:
+        """Show what the policy chooses by the target's attention."""
+        if self._is_shared:
+            self.read = self.full.length
+        device = self.full.buffer.device
+        self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read, device)))
+
+    def commit(self, rows: int) -> None:
+        """The `rows` rows behind the working cache's committed ones now belong to the sequence."""
+        rotated_at, start = self.positions(rows), self.cache.length
+        self.cache.keep(range(rows))
+        if not self._is_whole:
+            self.full.append(self.cache.rows(start, start + rows))
+        self._rotated_at = torch.cat((self._rotated_at, rotated_at))
+        self.read += rows
+
+    def commit_full(self, rows: int) -> None:
+        """`rows` rows were read straight into the full cache at their own positions; the working set is stale."""
+        self.full.keep(range(rows))
+        self._rotated_at = torch.cat((self._rotated_at, self._range(self.read, self.read + rows)))
+        self.read += rows
+        if not self._is_whole:
+            self.cache.rollback(0)
+            self._chosen = self._range(0, 0)
+
+    def follow(self) -> None:
+        """Take in what the target has added to the shared cache since the last time."""
+        if self.read == self.full.length:
+            return
+        where = self._range(self.read, self.full.length)
+        rows = self.full.rows(self.read, self.full.length)
+        self.cache.append(self._turned(rows, where, self.positions(len(where))))
+        self.read = self.full.length
+
+    def _range(self, start: int, end: int) -> Tensor:
+        return torch.arange(start, end, device=self.full.buffer.device)
+
+    def _turned(self, rows: Tensor, rotated_at: Tensor, positions: Tensor) -> Tensor:
+        """Rows [2, layers, heads, n, d] with their keys turned from one position to another."""
+        if self._frequencies is None:
+            return rows
+        keys = rotate(rows[0], (positions - rotated_at).float()[:, None] * self._frequencies)
+        return torch.stack((keys, rows[1]))
+
+
+def rotate(keys: Tensor, angles: Tensor) -> Tensor:
+    """Keys [.., n, d] turned by angles [n, r / 2] in their first r dimensions, halves paired as Llama pairs them."""
+    half = angles.shape[-1]
+    x, y, rest = keys[..., :half].float(), keys[..., half : 2 * half].float(), keys[..., 2 * half :]
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat(((x * cos - y * sin).to(keys.dtype), (y * cos + x * sin).to(keys.dtype), rest), -1)
+
+
+@torch.inference_mode()
+def rotary_frequencies(lm: LanguageModel) -> Tensor:
+    """RoPE's angle per position, [r / 2], checked against the model itself.
+
+    One token's keys are computed at two positions; in every layer, turning one must give the other. ModelError when it
+    does not: the model interleaves its dimensions, or some of its layers have no RoPE.
+    """
+    frequencies = getattr(getattr(lm.model.get_decoder(), "rotary_emb", None), "inv_freq", None)
+    if isinstance(frequencies, Tensor):
+        distance, keys = 37, []
+        for position in (0, distance):
+            cache = lm.new_cache(1)
+            token = torch.zeros(1, dtype=torch.long, device=lm.device)
+            lm.forward(token, token + position, cache, logits_to_keep=1)
+            keys.append(cache.buffer[0, :, :, :1].float())
+        turned = rotate(keys[0], distance * frequencies.float()[None])
+        if torch.allclose(turned, keys[1], rtol=0, atol=0.02 * float(keys[1].abs().max())):
+            return frequencies.float()
+    raise ModelError(
+        f"{type(lm.model).__name__} cannot draft at compact positions",
+        why="its position encoding is not one rotation per position",
+        fix='set positions = "absolute" under [retrieval] in the preset',
+    )

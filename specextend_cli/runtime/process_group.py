@@ -1,0 +1,44 @@
+"""Several processes for one target, as torchrun starts them: the first runs the command, the others compute along."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.tensor_parallel import ProcessGroup
+
+
+def is_shared() -> bool:
+    """Whether this process is one of several."""
+    return {"RANK", "MASTER_ADDR"} <= os.environ.keys() and int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+@cache
+def crew() -> ProcessGroup | None:
+    """The processes, which the first call waits for; None for a process of its own."""
+    if not is_shared():
+        return None
+    import torch
+    from torch.distributed import init_process_group
+
+    from specextend_cli.engine.tensor_parallel import ProcessGroup
+
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return ProcessGroup()
+
+
+def follow(crew: ProcessGroup) -> None:
+    """Load what the first process loads, and compute along, until it has no more to do."""
+    from specextend_cli.engine import tensor_parallel
+    from specextend_cli.models.fast_import import import_transformers
+    from specextend_cli.runtime.loading import load_target
+
+    order = crew.hear()
+    while order[0] == "load":
+        import_transformers()
+        target = load_target(*order[1:])
+        order = tensor_parallel.follow(target, crew)

@@ -1,0 +1,75 @@
+"""How many threads compute on a processor: torch's own choice, but never more than this process may use.
+
+torch takes a thread a physical core: two threads of one core share the units that multiply, and memory is busy before
+all cores are. Two things it does not see: a container's share of the processors, whose threads are stopped when they
+have used it up, and, in builds without MKL, which processors are halves of one core. `OMP_NUM_THREADS` overrules all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.lm import LanguageModel
+
+_OVERRULED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+@cache
+def _threads() -> int:
+    """What torch took in the beginning."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def fit_threads() -> int:
+    """Give torch as many threads as it took in the beginning, or fewer where that is too many; returns the number."""
+    import torch
+
+    if are_chosen():
+        return torch.get_num_threads()
+    able = (_threads(), psutil.cpu_count(logical=False), share(_GROUPS))
+    fitting = min(count for count in able if count)
+    if fitting != torch.get_num_threads():
+        torch.set_num_threads(fitting)
+    return fitting
+
+
+def share_cores(lm: LanguageModel) -> None:
+    """Let decoding take fewer threads while other programs want the cores, unless the user says how many."""
+    import torch
+
+    from specextend_cli.engine.cpu.thread_governor import ThreadGovernor
+
+    if lm.device.type == "cpu" and lm.parts == 1 and not are_chosen():
+        lm.governor = ThreadGovernor(torch.get_num_threads())
+
+
+def are_chosen() -> bool:
+    """Whether the user says how many."""
+    return any(os.environ.get(name) for name in _OVERRULED)
+
+
+def share(groups: Path) -> int | None:
+    """Processors that a container may use, rounded up, by Linux' control groups; None where nothing says so."""
+    try:
+        quota, period = _limit(groups)
+        return max(ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _limit(groups: Path) -> Sequence[str]:
+    """Microseconds of processor time, and in how many: of version 2, else of version 1."""
+    if (groups / "cpu.max").exists():
+        return (groups / "cpu.max").read_text().split()
+    return [(groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]

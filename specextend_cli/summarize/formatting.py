@@ -1,0 +1,133 @@
+"""The shape of a style, whoever writes: a model that makes no list when asked for one has its sentences made into one.
+
+Small models do what they were trained to do, and that is prose. What is a list already stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from specextend_cli.models.prompt_templates import Style
+from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.word_count import by_character
+
+_ITEM = re.compile(r"\s*(?:[-*•–#]|\(?\d{1,3}[.)]|[IVX]{1,5}\.)\s")
+BRIEF = 2
+"""Sentences of a tldr."""
+_LISTS = ("bullets", "outline")
+
+
+class Shape(Protocol):
+    """Takes the deltas of one part of a summary, whole sentences each, and gives them back in shape."""
+
+    gap: str
+    """What stands between this part and the one before."""
+    space: str
+    """What stands between sentences that come without white space around them."""
+
+    def feed(self, delta: str) -> str:
+        """The next of the text."""
+
+
+class Prose:
+    """As it is."""
+
+    gap = "\n\n"
+    space = " "
+
+    def feed(self, delta: str) -> str:
+        """The same."""
+        return delta
+
+
+class Brief:
+    """Its first two sentences."""
+
+    gap = space = " "
+
+    def __init__(self) -> None:
+        self._left = BRIEF
+
+    def feed(self, delta: str) -> str:
+        """The sentences that still count."""
+        kept = [sentence for sentence in split(delta) if sentence.strip()][: self._left]
+        self._left -= len(kept)
+        return "".join(kept)
+
+
+class Items:
+    """A line for each sentence, marked with `first` or `others`; a list that the model made stays as it is.
+
+    A sentence that announces others, with a colon, waits for one: where the text ends there, it says nothing.
+    """
+
+    gap, space = "\n", ""  # its lines begin with their breaks
+
+    def __init__(self, first: str, others: str) -> None:
+        self._marks = [others, first]
+        self._begun = self._listed = False
+        self._waiting = ""
+
+    def feed(self, delta: str) -> str:
+        """Lines, each but the first after a line break."""
+        if not self._begun:
+            self._listed = bool(_ITEM.match(delta))
+        if self._listed:
+            self._begun = True
+            return delta
+        lines = []
+        for sentence in split(delta):
+            if body := " ".join(sentence.split()):
+                mark = self._marks.pop() if len(self._marks) > 1 else self._marks[0]
+                line = ("\n" if self._begun else "") + mark + body
+                self._begun = True
+                if body.endswith(":"):
+                    self._waiting += line
+                else:
+                    lines.append(self._waiting + line)
+                    self._waiting = ""
+        return "".join(lines)
+
+
+class Prescribed:
+    """Sentences that are not the model's in a style: what stands before each, and the sentence as it stands there."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._topics = 0
+        self._last = ""
+
+    @property
+    def mark(self) -> int:
+        """How many words a sentence has there besides its own."""
+        return 1 if self._style in _LISTS else 0
+
+    def place(self, sentence: str, *, topic: bool) -> str:
+        """The next sentence; with a `topic` begins another part of the text."""
+        before, mark = self._before(topic), ""
+        if self._style in _LISTS:
+            self._topics += topic
+            mark = "- " if self._style == "bullets" else f"{self._topics}. " if topic else "   - "
+            listed = _ITEM.match(sentence)
+            sentence = sentence[listed.end() :] if listed else sentence
+        self._last = sentence
+        return before + mark + sentence
+
+    def _before(self, topic: bool) -> str:
+        if not self._last:
+            return ""
+        if self._style in _LISTS:
+            return "\n"
+        if topic and self._style == "paragraph":
+            return "\n\n"
+        return "" if by_character(self._last) else " "
+
+
+def shape(style: Style, part: int, parts: int, *, brief: bool = True) -> Shape:
+    """The shape of part `part` of `parts` of a summary in that style; a tldr that is not to be `brief` is prose."""
+    if style == "bullets":
+        return Items("- ", "- ")
+    if style == "outline":
+        return Items(f"{part}. ", "   - ")
+    return Brief() if style == "tldr" and brief else Prose()

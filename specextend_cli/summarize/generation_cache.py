@@ -1,0 +1,87 @@
+"""Notes that survive an interruption: what a prompt was answered, kept on disk.
+
+The key covers everything the answer depends on, so an edited document recomputes only the parts that changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from specextend_cli.engine.private_files import create
+
+_VERSION = 1
+_LIMIT = 50_000  # notes; the oldest go first
+
+
+def key(prompt: Sequence[int], settings: object) -> str:
+    """A digest of a prompt's tokens and of the JSON-able `settings` that shape its answer."""
+    return hashlib.sha256(json.dumps([_VERSION, list(prompt), settings], sort_keys=True).encode()).hexdigest()
+
+
+class GenerationCache:
+    """A small sqlite file, safe with several processes. A store that cannot be used forgets, it does not fail.
+
+    `path` None keeps nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.problem = ""
+        if path is not None:
+            try:
+                create(path.parent)  # for this user alone: it holds what documents say
+                with closing(self._connect()) as store, store:
+                    store.execute("create table if not exists notes (key text primary key, text text, written real)")
+                    store.execute("create table if not exists looks (key text primary key, looks text)")
+            except (OSError, sqlite3.Error) as error:
+                self._give_up(error)
+
+    def get(self, key: str) -> str | None:
+        """The stored text, if there is any."""
+        return self._one("select text from notes where key = ?", key)
+
+    def looks(self, key: str) -> str:
+        """What was stored with the text about where the target looked, or ""."""
+        return self._one("select looks from looks where key = ?", key) or ""
+
+    def _one(self, query: str, key: str) -> str | None:
+        if self.path is None:
+            return None
+        try:
+            with closing(self._connect()) as store:
+                row = store.execute(query, (key,)).fetchone()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return None
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, text: str, looks: str = "") -> None:
+        """Keep a text, and where the target looked while it wrote it. They are on disk when this returns."""
+        if self.path is None:
+            return
+        try:
+            with closing(self._connect()) as store, store:
+                store.execute("insert or replace into notes values (?, ?, ?)", (key, text, time.time()))
+                store.execute(
+                    "delete from notes where key in (select key from notes order by written desc limit -1 offset ?)",
+                    (_LIMIT,),
+                )
+                if looks:
+                    store.execute("insert or replace into looks values (?, ?)", (key, looks))
+                    store.execute("delete from looks where key not in (select key from notes)")
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self.path is not None
+        return sqlite3.connect(self.path, timeout=10)
+
+    def _give_up(self, error: Exception) -> None:
+        self.problem = f"notes are not being saved: {self.path}: {error}"
+        self.path = None

@@ -1,0 +1,93 @@
+"""Prompts as token ids: the preset's words and the chat template around a document that cannot give orders.
+
+Only the template's own text may contain control tokens. The document, and everything else that comes from a user's
+file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not the end of a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.chat_template import render_chat
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.prompt_templates import fill
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.request import SummaryRequest
+
+_MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True)
+class PromptBuilder:
+    """Builds the prompts of one preset with its target's tokenizer, from the model in `directory`.
+
+    They say what the `request` asks for.
+    """
+
+    preset: Preset
+    encoder: TextEncoder
+    directory: Path
+    request: SummaryRequest = field(default_factory=SummaryRequest, kw_only=True)
+
+    def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
+        """Token ids of `template` around `text`, up to where the answer begins.
+
+        "single" and "reduce" write the summary, "map" notes, "merge" notes on notes.
+        """
+        before, after = self.frame(template, values)
+        return before + self.encoder.encode(text) + after
+
+    def marks(self, template: str, values: Mapping[str, object], text: str, starts: Sequence[int]) -> list[int]:
+        """Where in the prompt around `text` the pieces that begin at characters `starts` begin, and the last one ends.
+
+        Within a token or two: each piece is counted by itself.
+        """
+        if not starts:
+            return []
+        before, _ = self.frame(template, values)
+        count = self.encoder.count
+        ends = [*accumulate(count(text[a:b]) for a, b in pairwise((0, *starts, len(text))))]
+        stretch = count(text) / max(ends[-1], 1)
+        return [len(before) + round(end * stretch) for end in ends]
+
+    def overhead(self, template: str, values: Mapping[str, object]) -> int:
+        """Tokens of a prompt besides its text."""
+        return sum(map(len, self.frame(template, values)))
+
+    def shared(self, template: str, values: Mapping[str, object]) -> int:
+        """How many tokens every prompt of `template` begins with, whatever the values."""
+        one, other = (self.frame(template, some)[0] for some in (values, dict.fromkeys(values, "")))
+        return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+    def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
+        """Token ids before and after the text."""
+        prompts = self.preset.prompts
+        wanted = {"question": self.request.focus or "", **values}
+        if self.request.language is not None:
+            wanted["language"] = self.request.language
+        words = self.request.spelled(prompts, template, self._harmless)
+        before, after = fill(words, {key: self._harmless(str(value)) for key, value in wanted.items()})
+        messages = [{"role": "user", "content": f"{before.lstrip()}{_MARK}{after.rstrip()}"}]
+        if prompts.system:
+            messages.insert(0, {"role": "system", "content": prompts.system})
+        rendered = render_chat(
+            self.directory, messages, template=prompts.chat_template, options=prompts.template_options
+        )
+        if rendered.count(_MARK) != 1:
+            raise ModelError(
+                f"the chat template of {self.directory.name} does not keep the message as it is",
+                why=f"a mark put into it came out {rendered.count(_MARK)} times",
+                fix="write chat_template in the preset's [prompts]",
+            )
+        head, _, tail = rendered.partition(_MARK)
+        return self.encoder.encode_prompt(head), self.encoder.encode_prompt(tail)
+
+    def _harmless(self, value: str) -> str:
+        """A title, say, that contains neither our mark nor the spelling of a control token."""
+        for spelling in (_MARK, *self.encoder.commands):
+            value = value.replace(spelling, f"{spelling[0]} {spelling[1:]}")
+        return value

@@ -1,0 +1,92 @@
+"""Which sentences of a source say what a sentence says: the words they share, rare ones counting more."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import regex
+
+from specextend_cli.summarize.folding import without_accents
+from specextend_cli.summarize.word_count import UNSPACED
+
+_TERM = regex.compile(
+    rf"(?P<run>[{UNSPACED}\p{{Hangul}}]+)|(?P<number>\d+(?:[.,]\d+)*)|[\p{{L}}\p{{M}}--[{UNSPACED}\p{{Hangul}}]]+",
+    regex.V1,
+)
+_GRAM = 2  # characters of a term where words cannot be told: no spaces, or particles written to them (Korean)
+_NUMBER = 2.0  # what a number counts for, beside a word as rare: it is seldom there by chance
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
+_POSSESSIVE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]s\\b")
+
+
+def terms(text: str) -> set[str]:
+    """The words and numbers of a text, without case, accents, common endings and separators of thousands.
+
+    Where words are not told by spaces, every two characters in a row. Digits are those of ASCII.
+    """
+    plain = without_accents(text.casefold())
+    return set(_terms(_POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))))
+
+
+def _terms(plain: str) -> Iterator[str]:
+    for match in _TERM.finditer(plain):
+        if match["number"]:
+            yield "".join(str(unicodedata.decimal(c, c)) for c in match[0].replace(",", ""))
+        elif match["run"]:
+            run = match[0]
+            yield from (run[at : at + _GRAM] for at in range(max(len(run) - _GRAM + 1, 1)))
+        else:
+            yield _ENDING.sub("", match[0])
+
+
+class TfidfIndex:
+    """Passages of a source by the words in them."""
+
+    def __init__(self, passages: Sequence[str]) -> None:
+        self.count = len(passages)
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for number, passage in enumerate(passages):
+            for term in terms(passage):
+                self._places[term].append(number)
+
+    def weights(self, text: str) -> dict[str, float]:
+        """The terms of `text`, each with what finding it is worth: little where every passage has it. They sum to 1."""
+        worth = {term: self._rarity(term) * (_NUMBER if term[0].isdigit() else 1.0) for term in terms(text)}
+        total = sum(worth.values())
+        return {term: value / total for term, value in worth.items()}
+
+    def _rarity(self, term: str) -> float:
+        return math.log1p(self.count / (len(self._places.get(term, ())) + 0.5))
+
+    def shares(self, weights: Mapping[str, float], within: range | None = None) -> dict[int, float]:
+        """For every passage with any of the terms, the weight of those it has, 0 to 1.
+
+        `within`: of these passages only, at the cost of these only.
+        """
+        found: dict[int, float] = defaultdict(float)
+        for term, weight in weights.items():
+            places = self._places.get(term, [])
+            if within is not None:
+                places = places[bisect_left(places, within.start) : bisect_left(places, within.stop)]
+            for passage in places:
+                found[passage] += weight
+        # Terms come in any order, and sums differ by it: what is equal is to be found equal.
+        return {passage: round(share, 9) for passage, share in found.items()}
+
+    def share(self, weights: Mapping[str, float], passage: int) -> float:
+        """The weight of those terms that one passage has, 0 to 1."""
+        return sum(weight for term, weight in weights.items() if self._has(passage, term))
+
+    def missing(self, weights: Mapping[str, float], passage: int) -> dict[str, float]:
+        """Those terms that a passage does not have."""
+        return {term: weight for term, weight in weights.items() if not self._has(passage, term)}
+
+    def _has(self, passage: int, term: str) -> bool:
+        places = self._places.get(term, [])
+        at = bisect_left(places, passage)
+        return at < len(places) and places[at] == passage

@@ -1,0 +1,243 @@
+"""The gate, on a clock of our own: costs are invented, so nothing here depends on the machine."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.draft_gate import CostModel, DraftGate
+from specextend_cli.engine.tree import DraftTree, from_lists, root
+
+PLAIN = 0.040
+
+
+def verification(nodes: int) -> float:
+    return PLAIN * (1 + 0.04 * (nodes - 1))
+
+
+def chain(scores: list[float]) -> DraftTree:
+    return from_lists(range(len(scores) + 1), [max(i - 1, 0) for i in range(len(scores) + 1)], [1.0, *scores])
+
+
+def simulate(
+    rate: float, promised: float, draft_seconds: float, *, tokens: int = 600, noise: float = 0.0, copies: bool = False
+) -> float:
+    """Seconds of plain decoding over seconds behind the gate, when each drafted token is right with probability `rate`
+    and the drafter says `promised`. `copies`: it drafts without forwards."""
+    rng = random.Random(0)
+    budget = DraftGate(TreeShape(nodes=8, depth=7))
+    emitted, seconds = 0, 0.0
+    while emitted < tokens:
+        shape = budget.next_shape(1000)
+        drafting = shape.nodes > 1 and (copies or shape.forwards > 0)
+        spent = draft_seconds if drafting else 0.0
+        tree = chain([promised**i for i in range(1, 8)]) if drafting else root(0)
+        tree = budget.cut(tree, 1000)
+        accepted = 1
+        while accepted < len(tree) and rng.random() < rate:
+            accepted += 1
+        cost = verification(len(tree)) * (1 + noise * rng.random())
+        budget.learn(tree, shape, accepted, spent, cost, 1000)
+        emitted, seconds = emitted + accepted, seconds + spent + cost
+    return emitted * PLAIN * (1 + noise / 2) / seconds
+
+
+@pytest.mark.parametrize("promised", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("draft_seconds", [0.0, 0.01, 0.1, 0.4])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_useless_drafter_costs_almost_nothing(promised: float, draft_seconds: float, noise: float) -> None:
+    # A first trial is unavoidable: ten times a plain step in the worst case here, 600 tokens to carry it.
+    assert simulate(0.0, promised, draft_seconds, noise=noise) > 0.95
+
+
+@pytest.mark.parametrize("promised", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("draft_seconds", [0.0, 0.001, 0.004, 0.02])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_useless_copies_cost_almost_nothing(promised: float, draft_seconds: float, noise: float) -> None:
+    """Nor does looking for them: a tenth of a plain step, on every step."""
+    assert simulate(0.0, promised, draft_seconds, noise=noise, copies=True) > 0.97
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("promised", [0.6, 0.8, 0.95])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_good_drafter_is_used(promised: float, noise: float, copies: bool) -> None:
+    assert simulate(0.8, promised, 0.01, noise=noise, copies=copies) > 1.9
+
+
+def test_a_drafter_dearer_than_it_is_worth_is_left_alone() -> None:
+    assert simulate(0.8, 0.8, 0.3) > 0.95
+
+
+@pytest.mark.parametrize(("forward", "rate", "most"), [(0.001, 0.9, 7), (0.012, 0.55, 1), (0.04, 0.2, 0)])
+def test_it_drafts_with_as_many_forwards_as_pay(forward: float, rate: float, most: int) -> None:
+    """A forward costs a fortieth of a plain step, three tenths, or all of one; `rate`: it brings a token so often."""
+    rng = random.Random(0)
+    budget = DraftGate(TreeShape(nodes=8, depth=7))
+    granted = []
+    for _ in range(400):
+        shape = budget.next_shape(1000)
+        forwards = min(shape.forwards, 7) if shape.nodes > 1 else 0
+        tree = budget.cut(chain([rate**i for i in range(1, forwards + 1)]) if forwards else root(0), 1000)
+        accepted = 1
+        while accepted < len(tree) and rng.random() < rate:
+            accepted += 1
+        budget.learn(tree, shape, accepted, forwards * forward, verification(len(tree)), 1000)
+        granted.append(forwards)
+    late = granted[200:]
+    assert max(set(late), key=late.count) == most
+
+
+@pytest.mark.parametrize("looking", [0.0, 0.003, 0.01])
+def test_a_model_that_fails_at_first_is_tried_again(looking: float) -> None:
+    """Though a draft without it proposes nothing, and costs next to nothing."""
+    budget = DraftGate(TreeShape(nodes=4, depth=1))
+    drafted = []
+    for step in range(1500):
+        shape = budget.next_shape(1000)
+        drafts = shape.nodes > 1 and shape.forwards > 0
+        tree = budget.cut(chain([0.9]) if drafts else root(0), 1000)
+        accepted = len(tree) if step > 300 else 1
+        spent = 0.1 * PLAIN if drafts else looking * PLAIN if shape.nodes > 1 else 0.0
+        budget.learn(tree, shape, accepted, spent, verification(len(tree)), 1000)
+        drafted.append(drafts)
+    assert sum(drafted[100:300]) < 40
+    assert sum(drafted[1300:]) > 180
+
+
+def test_a_trial_that_cannot_be_afforded_does_not_stop_the_rest() -> None:
+    """Copies bring a token more a step; the model loses two plain steps a draft."""
+    budget = DraftGate(TreeShape(nodes=4, depth=1))
+    tokens, seconds = 0, 0.0
+    for step in range(200):
+        shape = budget.next_shape(1000)
+        if shape.nodes == 1:
+            tree, spent = root(0), 0.0
+        elif shape.forwards == 0:
+            tree, spent = chain([0.5]), 0.0
+        else:
+            tree, spent = chain([0.5]), 2 * PLAIN
+        tree = budget.cut(tree, 1000)
+        accepted = len(tree) if step % 2 else 1
+        budget.learn(tree, shape, accepted, spent, verification(len(tree)), 1000)
+        tokens, seconds = tokens + accepted, seconds + spent + verification(len(tree))
+    assert tokens * PLAIN / seconds > 1.3
+
+
+@pytest.mark.parametrize("slow", range(0, 40, 3))
+def test_a_slow_moment_ends_nothing(slow: int) -> None:
+    budget = DraftGate(TreeShape(nodes=4, depth=1))
+    accepted = 0
+    for step in range(300):
+        shape = budget.next_shape(1000)
+        drafts = shape.nodes > 1 and shape.forwards > 0
+        tree = budget.cut(chain([0.9]) if drafts else root(0), 1000)
+        cost = verification(len(tree)) * (100 if step == slow else 1)
+        budget.learn(tree, shape, len(tree), 0.1 * PLAIN if drafts else 0.0, cost, 1000)
+        accepted += len(tree) if step >= 200 else 0
+    assert accepted > 180
+
+
+def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
+    def gain(charged: float) -> float:
+        budget = DraftGate(TreeShape(nodes=2, depth=1))
+        tokens = 0
+        for _ in range(300):
+            shape = budget.next_shape(1000)
+            drafts = shape.nodes > 1 and shape.forwards > 0
+            tree = budget.cut(chain([0.9]) if drafts else root(0), 1000)
+            budget.learn(tree, shape, len(tree), 0.001, verification(len(tree)), 1000)
+            if drafts:
+                budget.charge(charged, 1000)
+            tokens += len(tree)
+        return tokens / 300
+
+    assert gain(0.0) > 1.8
+    assert gain(2 * PLAIN) < 1.2
+
+
+@pytest.mark.parametrize("seconds", [0.1 * PLAIN, 0.5 * PLAIN])
+def test_choosing_takes_a_hundredth_of_the_time(seconds: float) -> None:
+    budget, choices, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0, 2000
+    for _ in range(steps):
+        shape = budget.next_shape(1000)
+        drafts = shape.nodes > 1 and shape.forwards > 0
+        tree = budget.cut(chain([0.95]) if drafts else root(0), 1000)
+        affords = drafts and budget.affords_choice()
+        budget.learn(tree, shape, len(tree), 0.001, verification(len(tree)), 1000)
+        if affords:
+            budget.charge(seconds, 1000)
+            choices += 1
+    assert 0.005 < choices * seconds / (steps * PLAIN) < 0.012
+
+
+def test_one_slow_choice_does_not_put_off_the_next_for_long() -> None:
+    budget, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0
+    while not (shape := budget.next_shape(1000)).forwards or shape.nodes == 1:
+        budget.learn(root(0), shape, 1, 0.0, PLAIN, 1000)
+    budget.learn(chain([0.9]), shape, 2, 0.0, PLAIN, 1000)
+    budget.charge(1000 * PLAIN, 1000)
+    while not budget.affords_choice() and steps < 1000:
+        budget.learn(root(0), budget.next_shape(1000), 1, 0.0, PLAIN, 1000)
+        steps += 1
+    assert 50 < steps < 150
+
+
+def test_without_the_gate_choices_are_made_whatever_they_cost() -> None:
+    for gate in (True, False):
+        budget = DraftGate(TreeShape(nodes=2, depth=1), gate=gate)
+        for _ in range(3):
+            budget.learn(root(0), TreeShape(nodes=1), 1, 0.0, PLAIN, 1000)
+        budget.learn(chain([0.9]), TreeShape(nodes=2, depth=1, forwards=1), 2, 0.0, PLAIN, 1000)
+        budget.charge(PLAIN, 1000)
+        assert budget.affords_choice() != gate
+
+
+def test_without_the_gate_every_step_drafts() -> None:
+    budget = DraftGate(TreeShape(nodes=4), gate=False)
+    assert [budget.next_shape(10).nodes for _ in range(3)] == [4, 4, 4]
+    assert len(budget.cut(chain([0.01] * 9), 10)) == 4
+
+
+def test_the_first_steps_are_plain_so_that_speedup_has_a_measure() -> None:
+    budget = DraftGate()
+    assert budget.costs.plain(100) == 0.0
+    for _ in range(2):
+        shape = budget.next_shape(100)
+        assert shape.nodes == 1
+        budget.learn(root(0), shape, 1, 0.0, PLAIN, 100)
+    assert budget.costs.plain(100) == pytest.approx(PLAIN)
+    assert budget.next_shape(100).nodes > 1
+
+
+def test_costs_between_and_beyond_measured_sizes() -> None:
+    costs = CostModel()
+    for nodes, seconds in ((1, 0.04), (8, 0.06), (1, 0.5), (8, 0.9)):  # the fastest of the first measurements counts
+        costs.learn(nodes, 1000, seconds)
+    assert costs.plain(1000) == pytest.approx(0.04)
+    assert costs.seconds(1, 1000) == pytest.approx(0.04)
+    assert costs.seconds(4, 1000) == pytest.approx(0.04 + 0.02 * 3 / 7)
+    assert costs.seconds(18, 1000) > costs.seconds(8, 1000)
+    assert costs.plain(64) == 0.0
+
+
+def test_a_slow_moment_is_not_mistaken_for_a_slow_machine() -> None:
+    costs = CostModel()
+    for _ in range(20):
+        costs.learn(1, 1000, 0.04)
+    costs.learn(1, 1000, 10.0)
+    assert costs.plain(1000) < 0.05
+
+
+def test_what_a_node_costs_is_remembered_at_other_lengths() -> None:
+    costs = CostModel()
+    for _ in range(3):
+        costs.learn(1, 1000, 0.010)
+        costs.learn(1, 8000, 0.030)
+    assert costs.seconds(5, 8000) == pytest.approx(0.030 * 1.4)  # nothing but plain steps was measured anywhere
+    for _ in range(3):
+        costs.learn(8, 1000, 0.024)  # 7 nodes more: 1.4 plain steps
+    assert costs.seconds(6, 8000) == pytest.approx(0.030 * 2.0)
+    assert costs.seconds(13, 1000) == pytest.approx(0.010 * 3.4)

@@ -1,0 +1,94 @@
+"""What the command line imports with transformers, by the modules that are there afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from published_heads import safeailab_3
+from tiny_models import tiny
+
+from specextend_cli.cli import main as command
+from specextend_cli.models import fast_import
+
+IMPORTS = """
+import sys
+from specextend_cli.models import lean
+from transformers.utils import import_utils
+asked = import_utils.is_torch_distributed_available
+fast_import.own_process = True
+fast_import.import_transformers()
+import specextend_cli.engine.decode, specextend_cli.engine.batch, specextend_cli.engine.drafters
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
+assert import_utils.is_torch_distributed_available is asked
+from pathlib import Path
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.models.heads import load_head
+from specextend_cli.models.load import load_model
+load_head(Path(sys.argv[2]), LanguageModel(load_model(Path(sys.argv[1]))))
+print(*sorted({"scipy", "sympy", "torch._dynamo", "torch.distributed.checkpoint"} & set(sys.modules)))
+"""
+MASKS = """
+from specextend_cli.models import lean
+fast_import.own_process = True
+fast_import.import_transformers()
+import torch, transformers
+sizes = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+config = transformers.LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+model = transformers.LlamaForCausalLM(config)
+from transformers import masking_utils
+with masking_utils.TransformGetItemToIndex():
+    pass
+exactly = {"min_new_tokens": 3, "max_new_tokens": 3}  # random weights may end a text at once
+assert model.generate(torch.tensor([[1, 2, 3]]), **exactly, do_sample=False, pad_token_id=0).shape == (1, 6)
+import torch._dynamo
+assert torch._dynamo.disable is not fast_import._as_is
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+"""
+
+
+MODULE = """
+import sys
+from specextend_cli.models import lean
+import torch
+with fast_import._without_compiler():
+    import torch._dynamo.config as config
+    from torch._dynamo.utils import counters
+    import torch._dynamo
+    assert torch._dynamo.disable is not fast_import._as_is
+import torch._dynamo
+assert torch._dynamo.disable is not fast_import._as_is
+assert torch._dynamo.config is config
+assert torch._dynamo.utils.counters is counters
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+"""
+
+
+def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
+    """By importing transformers, or by loading a target and a head."""
+    tiny().save_pretrained(tmp_path / "target")
+    (tmp_path / "head").mkdir()
+    safeailab_3(tmp_path / "head")
+    command = [sys.executable, "-c", IMPORTS, str(tmp_path / "target"), str(tmp_path / "head")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+@pytest.mark.parametrize("wanting", [MASKS, MODULE])
+def test_torchs_compiler_is_whole_for_whoever_wants_it(wanting: str) -> None:
+    done = subprocess.run([sys.executable, "-c", wanting], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("entry", ["main", "run"])
+def test_only_the_console_script_says_that_the_process_is_its_own(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    monkeypatch.setattr(fast_import, "own_process", False)
+    monkeypatch.setattr(sys, "argv", ["specextend", "--version"])
+    if entry == "main":
+        with pytest.raises(SystemExit):
+            command.main()
+    else:
+        command.run(["--version"])
+    assert fast_import.own_process == (entry == "main")
