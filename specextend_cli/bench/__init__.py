@@ -1,1 +1,1 @@
-"""Honest measurements: workloads, methods side by side, statistics, reports."""
+"""`specextend bench`: methods of decoding, measured side by side."""

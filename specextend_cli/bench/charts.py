@@ -1,11 +1,11 @@
-"""Which plots a benchmark's rows make."""
+"""The plots of a benchmark's rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.rows import BASELINE, Row
+from specextend_cli.bench.records import PLAIN, format_length
+from specextend_cli.bench.rows import Row
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, Series, StackedBars
 
@@ -14,43 +14,42 @@ LONGEST = 12
 
 
 def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
-    """Every plot that has something to show."""
+    """Every plot that has data."""
     made = (
-        speedups(rows, "Decoding", lambda row: row.decode_speedup),
-        speedups(rows, "End to end", lambda row: row.total_speedup),
+        decoding_speedup(rows),
+        _by_length(rows, "End to end: speedup over plain", "times plain", lambda row: row.total_speedup),
         accepted_lengths(rows),
         step_shares(rows),
         *(distribution(rows, length) for length in sorted({row.length for row in rows})),
     )
-    return tuple(plot for plot in made if plot is not None)
+    return present(made)
 
 
-def speedups(rows: Sequence[Row], what: str, pick: Callable[[Row], Interval | None]) -> LinePlot | None:
-    """Times plain decoding, by length."""
-    return _by_length(rows, f"{what}: speedup over plain", "times plain", pick)
+def present(plots: Sequence[Plot | None]) -> tuple[Plot, ...]:
+    """The plots that are there."""
+    return tuple(plot for plot in plots if plot is not None)
+
+
+def decoding_speedup(rows: Sequence[Row]) -> LinePlot | None:
+    """Decoding speed over plain decoding, by prompt length."""
+    return _by_length(rows, "Decoding: speedup over plain", "times plain", lambda row: row.decode_speedup)
 
 
 def accepted_lengths(rows: Sequence[Row]) -> LinePlot | None:
-    """Tokens a step, by length."""
+    """Tokens a verification step, by prompt length."""
     return _by_length(
         rows,
         "Accepted length, bonus token included",
         "tokens per verification step",
-        lambda row: None if _steps_singly(row) else row.accepted,
+        lambda row: row.accepted if _drafts(row) else None,
     )
 
 
 def step_shares(rows: Sequence[Row]) -> StackedBars | None:
-    """What decoding time goes to, for the methods that draft."""
+    """Decoding time by part, for the methods that draft."""
     order = list(dict.fromkeys(row.method for row in rows))
-    shown = sorted(
-        (
-            (row, row.shares)
-            for row in rows
-            if row.shares is not None and row.shares.verify < 1 and not _steps_singly(row)
-        ),
-        key=lambda pair: (order.index(pair[0].method), pair[0].length),
-    )
+    shown = [(row, row.shares) for row in rows if row.shares is not None and row.shares.verify < 1 and _drafts(row)]
+    shown.sort(key=lambda pair: (order.index(pair[0].method), pair[0].length))
     if not shown:
         return None
     return StackedBars(
@@ -63,24 +62,23 @@ def step_shares(rows: Sequence[Row]) -> StackedBars | None:
 
 
 def distribution(rows: Sequence[Row], length: int) -> HeatMap | None:
-    """How often a verification step emits how many tokens, at one length."""
-    shown = [row for row in rows if row.length == length and not _steps_singly(row)]
+    """How often a verification step emits how many tokens, at one prompt length."""
+    shown = [row for row in rows if row.length == length and _drafts(row)]
     if not shown:
         return None
-    largest = min(max(size for row in shown for size in row.accepted_counts), LONGEST)
-    columns = [str(size) for size in range(1, largest + 1)]
-    columns[-1] += "+" if any(size > LONGEST for row in shown for size in row.accepted_counts) else ""
+    longest = max(size for row in shown for size in row.accepted_counts)
+    columns = [str(size) for size in range(1, min(longest, LONGEST) + 1)]
     values = []
     for row in shown:
-        counts = [0] * largest
+        counts = [0] * len(columns)
         for size, count in row.accepted_counts.items():
-            counts[min(size, largest) - 1] += count
+            counts[min(size, len(columns)) - 1] += count
         values.append(tuple(count / row.accepted_counts.total() for count in counts))
     return HeatMap(
         f"Tokens per verification step, prompts of {format_length(length)} tokens",
         "tokens a step emits, bonus included (share of all steps)",
         "method",
-        tuple(columns),
+        (*columns[:-1], columns[-1] + ("+" if longest > LONGEST else "")),
         tuple(row.method for row in shown),
         tuple(values),
         low=0.0,
@@ -88,34 +86,21 @@ def distribution(rows: Sequence[Row], length: int) -> HeatMap | None:
     )
 
 
-def _steps_singly(row: Row) -> bool:
-    """Whether no step of it emitted more than one token: plain decoding by any name, or a peer that does not say."""
-    return not any(size > 1 for size in row.accepted_counts)
+def _drafts(row: Row) -> bool:
+    """Whether any step emitted more than one token."""
+    return any(size > 1 for size in row.accepted_counts)
 
 
 def _by_length(
     rows: Sequence[Row], title: str, y_label: str, pick: Callable[[Row], Interval | None]
 ) -> LinePlot | None:
-    """A line a method, beside plain decoding's 1."""
-    series = _series(rows, pick)
+    """A line a method, and plain decoding's 1. A method's look is its place among all methods of the benchmark."""
+    points: dict[str, list[Point]] = {row.method: [] for row in rows if row.method != PLAIN}
+    for row in rows:
+        if row.method != PLAIN and (interval := pick(row)) is not None:
+            points[row.method].append(Point(row.length, interval.value, interval.low, interval.high))
+    series = tuple(Series(method, tuple(own), look) for look, (method, own) in enumerate(points.items()) if own)
     if not series:
         return None
-    return LinePlot(
-        title,
-        "prompt (tokens)",
-        y_label,
-        series,
-        log_x=True,
-        reference=1.0,
-        reference_label="plain",
-        note="Whiskers: 95% interval over documents.",
-    )
-
-
-def _series(rows: Sequence[Row], pick: Callable[[Row], Interval | None]) -> tuple[Series, ...]:
-    """A line a method. Its look is its place among all methods, not among those that have this figure."""
-    points: dict[str, list[Point]] = {row.method: [] for row in rows if row.method != BASELINE}
-    for row in rows:
-        if row.method != BASELINE and (interval := pick(row)) is not None:
-            points[row.method].append(Point(row.length, interval.value, interval.low, interval.high))
-    return tuple(Series(method, tuple(own), look) for look, (method, own) in enumerate(points.items()) if own)
+    note = "Error bars: 95% interval over documents."
+    return LinePlot(title, "prompt (tokens)", y_label, series, True, 1.0, "plain", note=note)

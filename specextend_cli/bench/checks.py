@@ -1,4 +1,4 @@
-"""Are the tokens those of plain decoding? Where not, how near the choice was."""
+"""Whether a method's tokens are plain decoding's; if not, how close the two best logits were."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Sequence
 
 import torch
 
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import Divergence
+from specextend_cli.bench.statistics import first_difference
 from specextend_cli.engine.sampling import Sampler
 
 TOLERANCE = 1.0
-"""The largest gap, in logits, that rounding may turn over in half precision.
+"""The largest gap, in logits, that rounding may reverse in half precision.
 
 A bfloat16 number has eight significant bits, so logits between 16 and 32 are 1/8 apart; a tree's matrix products
 round otherwise than a single token's in every layer, and eight such steps leave room for the layers' errors to add up.
-A wrong implementation turns over gaps of any size; the typical gap is several logits.
+A wrong implementation reverses gaps of any size; the typical gap is several logits.
 """
 
 
 def divergence(
     target: Prefilled, prompt: Sequence[int], plain: Sequence[int], other: Sequence[int], decoding: Decoding
 ) -> Divergence | None:
-    """Where `other` leaves `plain`, the target's own continuation of `prompt`; None where they are equal."""
+    """The first difference of `other` from `plain`, plain decoding's continuation of `prompt`; None if equal."""
     index = first_difference(plain, other)
     if index is None:
         return None
@@ -33,9 +33,9 @@ def divergence(
 
 @torch.inference_mode()
 def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: int, decoding: Decoding) -> float:
-    """How far the two best choices for token `index` lie apart after `prompt` and the tokens of `plain` before it.
+    """The difference of the two best choices for token `index`, after `prompt` and `plain[:index]`.
 
-    In logits, penalties included; when sampling, in the logarithms that the race compares.
+    In logits, penalties included; for sampling, in logarithms of the scores that the sampler compares.
     """
     device = target.lm.device
     target.begin(len(prompt) + len(plain) + 1)
@@ -44,7 +44,7 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
     logits = out.logits
     sampler = Sampler(decoding.sampling, prompt, device)
     if index:
-        # The tokens before it, read like a prompt: what plain decoding computed one by one, in one forward.
+        # The tokens before it, in one forward instead of one by one.
         logits = target.prefill(torch.tensor(plain[:index], device=device)).logits
         sampler.commit(plain[:index])
     best = sampler.ranking(logits)[0].topk(2).values
@@ -54,7 +54,7 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
 
 
 def is_wrong(found: Divergence | None, *, exact: bool) -> bool:
-    """Whether a divergence of a method that claims to be lossless cannot be rounding."""
+    """Whether a lossless method's divergence cannot be rounding."""
     if found is None:
         return False
     return exact or found.gap is None or found.gap > TOLERANCE

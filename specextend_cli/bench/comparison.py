@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from time import monotonic
 
-from specextend_cli.bench.differences import first_difference
-from specextend_cli.bench.load import Load, LoadMeter
-from specextend_cli.bench.statistics import Interval, bootstrap_interval
+from specextend_cli.bench.machine import Load, LoadMeter
+from specextend_cli.bench.statistics import Interval, bootstrap_interval, first_difference
 from specextend_cli.documents.document import Document
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter

@@ -1,4 +1,4 @@
-"""What a benchmark tells its consumers while it runs."""
+"""The events of a benchmark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WarmingUp:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """A method has written `tokens` of at most `limit` tokens. A peer says so only when it begins."""
+    """A method has written `tokens` of at most `limit` tokens. External programs only report their start."""
 
     method: str
     document: str
@@ -51,7 +51,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run is over: the `done`-th of `runs`. Its divergence is looked for when plain decoding's tokens are known."""
+    """A run is over: the `done`-th of `runs`. It is compared with plain decoding later."""
 
     record: Record
     done: int
@@ -67,7 +67,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A method is left out from here on, and why."""
+    """A method is left out from here on, for this reason."""
 
     method: str
     why: str

@@ -1,4 +1,4 @@
-"""The paper's three data sets from the Hugging Face Hub, by name, when there is a network."""
+"""The paper's three data sets from the Hugging Face Hub, by name."""
 
 from __future__ import annotations
 

@@ -1,20 +1,29 @@
-"""What a run's figures belong to."""
+"""The machine of a run: its hardware and software, peak memory, and the load of other processes."""
 
 from __future__ import annotations
 
+import os
 import platform
+import resource
 import subprocess
+import sys
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic
 
+import psutil
 import torch
 
 from specextend_cli import __version__
 from specextend_cli.bench.records import Machine
 
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+_NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guests are counted in user time already
+
 
 def describe(device: torch.device) -> Machine:
-    """This machine, as far as it says."""
+    """Hardware and software of this process."""
     return Machine(
         processor=_processor(),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
@@ -36,7 +45,7 @@ def _processor() -> str:
 
 
 def _commit() -> str | None:
-    """The checkout's commit, "+" where files were changed since; None where this is no checkout of ours."""
+    """The checkout's commit, with "+" if tracked files were changed; None outside a checkout."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
@@ -50,3 +59,76 @@ def _commit() -> str | None:
         return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def reset_peak(device: torch.device) -> None:
+    """Start a new measurement of peak memory. On systems without /proc, `peak` is the whole process's so far."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    try:
+        _CLEAR.write_text("5")  # Linux resets the high-water mark to what is resident now
+    except OSError:
+        return
+
+
+def peak(device: torch.device) -> int:
+    """Peak bytes since `reset_peak`."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError, IndexError):
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return used if sys.platform == "darwin" else used * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`others`: mean number of the `cores` that other processes kept busy. `averages`: the one-minute load average
+    before and after, this process included; None if the system has none.
+    """
+
+    cores: int
+    others: float
+    averages: tuple[float, float] | None
+
+    @property
+    def busy(self) -> bool:
+        """Whether timings have probably suffered."""
+        return self.others >= 0.25
+
+
+class LoadMeter:
+    """Measures from its construction on."""
+
+    def __init__(self) -> None:
+        self._average = _average()
+        self._at, self._busy, self._own = monotonic(), _busy_seconds(), _own_seconds()
+
+    def load(self) -> Load:
+        """The load since construction."""
+        wall = max(monotonic() - self._at, 1e-3)
+        others = (_busy_seconds() - self._busy - (_own_seconds() - self._own)) / wall
+        cores, after = psutil.cpu_count() or 1, _average()
+        averages = None if self._average is None or after is None else (self._average, after)
+        return Load(cores, min(max(others, 0.0), float(cores)), averages)
+
+
+def _average() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
+
+
+def _busy_seconds() -> float:
+    """Busy seconds of all cores since the system was started."""
+    times = psutil.cpu_times()._asdict()
+    return float(sum(seconds for kind, seconds in times.items() if kind not in _NOT_BUSY))
+
+
+def _own_seconds() -> float:
+    times = psutil.Process().cpu_times()
+    return float(times.user + times.system)

@@ -1,4 +1,4 @@
-"""One run of one method of ours over one prompt, timed inside the engine only: no consumer's time counts."""
+"""One run of one of our methods over one prompt. Only time inside the engine counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specextend_cli.engine.stop import Stop
 
 @dataclass
 class Run:
-    """What came out of a run, ours or a peer's; fields as in `Record`."""
+    """The result of a run, ours or an external program's; fields as in `Record`."""
 
     tokens: list[int] = field(default_factory=list)
     prefill_seconds: float = 0.0
@@ -32,13 +32,13 @@ class Run:
 
     @property
     def hit(self) -> float | None:
-        """Mean share of the target's attention that the draft could see."""
+        """Mean share of the target's attention on the working set."""
         return sum(self.hits) / len(self.hits) if self.hits else None
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What all methods of a run have in common."""
+    """What all methods of a benchmark share."""
 
     sampling: Sampling
     tokens: int
@@ -56,7 +56,7 @@ def measured(
 ) -> Generator[Event, None, Run]:
     """Decode once; yields the engine's events and returns what was measured.
 
-    The prefill is charged as if the target had read the prompt now, and with whatever the drafter itself read.
+    Prefill time is that of the target's real reading, plus whatever the drafter read.
     """
     run = Run()
     events = decode(

@@ -1,8 +1,7 @@
-"""What can be measured, by name: how each method drafts, or which other program it is.
+"""The methods by name: how each drafts, or which external program it is.
 
-"The draft" is the preset's draft model; a preset that has none is measured with a blend of n-grams and the target
-itself. `standard`, `streaming` and the parts draft on every step, as published; the gate belongs to `specextend` and
-to the drafters by name.
+"The draft" is the preset's draft model, or a blend of n-grams and the target itself if the preset has none. `standard`,
+`streaming` and the parts draft on every step, as published; `specextend` and the drafters by name are gated.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, get_args
 
+from specextend_cli.bench.records import PLAIN
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.models.preset import Draft
@@ -21,17 +21,13 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.target import Target
 
-PLAIN = "plain"
 DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
 AUTO, REFERENCE = "auto", "reference"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A method of ours: what drafts over a target, and with which settings.
-
-    `prefill` and `verify` name attention back ends. `lossless` methods must emit plain decoding's tokens.
-    """
+    """A method of ours: its drafter and settings. `prefill` and `verify` name attention back ends."""
 
     drafter: Callable[[Target], Drafter]
     retrieval: Retrieval
@@ -41,32 +37,32 @@ class Recipe:
     verify: str = AUTO
 
 
-class Peer(Protocol):
-    """Another program over the same weights. Its prefill is what passes until its first token."""
+class External(Protocol):
+    """Another program over the same weights. Its prefill ends with its first token."""
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """Continue the prompt. SpecextendError where it cannot."""
+        """Continue the prompt. SpecextendError if it cannot."""
 
     def close(self) -> None:
-        """Let go of its memory."""
+        """Free its memory."""
 
 
-Method: TypeAlias = Recipe | Peer
+Method: TypeAlias = Recipe | External
 Build: TypeAlias = "Callable[[Models], Method]"
 
 
 def names() -> tuple[str, ...]:
-    """Every method there is, the baseline first."""
+    """Every method, plain decoding first."""
     return tuple(_registry())
 
 
 def about() -> dict[str, str]:
-    """What each method is, in a few words."""
+    """Each method with its description."""
     return {name: text for name, (text, _) in _registry().items()}
 
 
 def parse(text: str | None) -> tuple[str, ...]:
-    """The methods in `plain,ngram,…`, the baseline always among them. UsageError for a name that is none."""
+    """The methods in `plain,ngram,…`; plain decoding is always added. UsageError for an unknown name."""
     wanted = [name.strip() for name in text.split(",")] if text else list(DEFAULT)
     for name in wanted:
         if name not in names():
@@ -74,14 +70,13 @@ def parse(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((PLAIN, *wanted)))
 
 
-def have_attention_of_their_own(wanted: Iterable[str]) -> bool:
-    """Whether the parts of SpecExtend are among them: compared with compiled layers, which have none but one attention,
-    they would show what a compiler gains."""
+def have_own_attention(wanted: Iterable[str]) -> bool:
+    """Whether the parts of SpecExtend are among them. They choose their attention, which compiled layers cannot."""
     return any(name == "naive" or name.startswith("+") for name in wanted)
 
 
 def build(wanted: Iterable[str], models: Models) -> tuple[dict[str, Method], dict[str, str]]:
-    """The methods that can run here, and why the others cannot."""
+    """The methods that can run here, and the reasons why the others cannot."""
     able: dict[str, Method] = {}
     unable: dict[str, str] = {}
     for name in wanted:
@@ -105,12 +100,11 @@ def with_policy(models: Models, policy: str, **changes: object) -> Retrieval:
 def drafting(
     models: Models, kind: str, policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str = AUTO
 ) -> Recipe:
-    """A recipe of the preset's tree over a drafter. UsageError where the preset has no model for it."""
+    """The preset's tree with a drafter. UsageError if the preset has no model for it."""
     from specextend_cli.engine.target import Target
 
     retrieval = with_policy(models, policy)
-
-    models.drafter(kind, Target(models.lm), retrieval)  # what is missing is said now, not in the middle of a run
+    models.drafter(kind, Target(models.lm), retrieval)  # raises for a missing model now, not during the runs
     return Recipe(
         lambda target: models.drafter(kind, target, retrieval), retrieval, models.shape, gate, prefill, verify
     )
@@ -119,7 +113,7 @@ def drafting(
 def _plain(models: Models) -> Recipe:
     return Recipe(
         lambda target: models.drafter("none", target, models.retrieval),
-        with_policy(models, "full"),  # its layers are the others', so that one target reads prompts for all of them
+        with_policy(models, "full"),  # with the others' layers, so that one target serves all
         TreeShape(nodes=1),
     )
 
@@ -129,16 +123,12 @@ def _with(policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str =
 
 
 def _part(policy: str = "full", *, prefill: str = REFERENCE, verify: str = REFERENCE) -> Build:
-    """Standard speculative decoding on masked attention, but for one part."""
+    """Standard speculative decoding on masked attention, except for one part."""
     return _with(policy, prefill=prefill, verify=verify)
 
 
 def _by_name(kind: str) -> Build:
-    def built(models: Models) -> Recipe:
-        # The preset's policy; where that is "full" for want of a model, a draft by name still gets a working set.
-        return drafting(models, kind, models.retrieval.policy, gate=True)
-
-    return built
+    return lambda models: drafting(models, kind, models.retrieval.policy, gate=True)
 
 
 def _magicdec(models: Models) -> Recipe:
@@ -148,30 +138,30 @@ def _magicdec(models: Models) -> Recipe:
 
 
 def _triforce(models: Models) -> Recipe:
-    from specextend_cli.bench.rivals import triforce
+    from specextend_cli.bench.baselines import triforce
 
     return triforce.recipe(models)
 
 
 def _rapid(models: Models) -> Recipe:
-    from specextend_cli.bench.rivals import rapid
+    from specextend_cli.bench.baselines import rapid
 
     return rapid.recipe(models)
 
 
 def _transformers(assistance: str) -> Build:
-    def built(models: Models) -> Peer:
-        from specextend_cli.bench.peers.transformers import TransformersPeer
+    def built(models: Models) -> External:
+        from specextend_cli.bench.external.transformers import Transformers
 
-        return TransformersPeer(models, assistance)
+        return Transformers(models, assistance)
 
     return built
 
 
-def _llama_cpp(models: Models) -> Peer:
-    from specextend_cli.bench.peers.llama_cpp import LlamaCppPeer
+def _llama_cpp(models: Models) -> External:
+    from specextend_cli.bench.external.llama_cpp import LlamaCpp
 
-    return LlamaCppPeer(models)
+    return LlamaCpp(models)
 
 
 def _registry() -> dict[str, tuple[str, Build]]:

@@ -1,7 +1,8 @@
-"""The preset's models, each loaded once, and every drafter that can be made of them."""
+"""The preset's models, each loaded once, and the drafters made of them; RoPE stretched for long prompts."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
+from torch import nn
+from transformers import PreTrainedModel
 
-from specextend_cli.bench import rope
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.head import EagleHead
@@ -28,9 +30,9 @@ from specextend_cli.runtime.options import EngineOptions
 
 
 class Models:
-    """A preset's target, and its draft once a method asks for it. ModelError, FitError, UsageError as `load_writer`.
+    """A preset's target, and its draft when a method first asks for it.
 
-    `context` is the most tokens that a sequence will have, for the check of memory.
+    `context`: the longest sequence in tokens, for the memory check. Raises what `load_writer` raises.
     """
 
     def __init__(
@@ -49,11 +51,11 @@ class Models:
         self.eos = end_tokens(self.lm)
         self.prefill_chunk = 1024 if self.device.type == "cpu" else 4096
         self.stretch = 1.0
-        """By how much RoPE is stretched now."""
+        """Factor by which RoPE is stretched at present."""
 
     @property
     def exact(self) -> bool:
-        """Whether every lossless method must emit the very same tokens: arithmetic leaves room for ties otherwise."""
+        """Whether lossless methods must emit identical tokens; in half precision rounding may swap close logits."""
         return self.dtype == torch.float32
 
     @property
@@ -73,10 +75,9 @@ class Models:
 
     @property
     def draft(self) -> str:
-        """The drafter that stands for "the draft": the preset's, if it is a model that attends.
+        """The drafter of `standard`, `streaming` and `specextend`: the preset's, if it has attention.
 
-        A preset that drafts with n-grams alone has nothing a working set could be chosen for; there it is a blend of
-        n-grams and the target itself.
+        For a preset that drafts with n-grams alone it is a blend of n-grams and the target itself.
         """
         if self.choices.draft is not None:
             return self.choices.draft
@@ -84,33 +85,33 @@ class Models:
 
     @property
     def attending(self) -> str:
-        """The preset's drafter with attention, n-grams apart: what policies and positions are measured on."""
+        """The preset's drafter with attention, without n-grams: what retrieval settings are measured on."""
         kinds = (self.draft, *self.preset.draft.of)
         return next((kind for kind in kinds if kind not in ("none", "ngram", "blend")), "self")
 
     def drafter(self, kind: str, target: Target, retrieval: Retrieval) -> Drafter:
-        """A new drafter of that kind. UsageError where the preset has no model for it."""
+        """A new drafter of that kind. UsageError if the preset has no model for it."""
         choices = replace(self.choices, draft=kind)
         return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, self._load, self._load_head)
 
     @property
     def heads(self) -> list[EagleHead]:
-        """The EAGLE head that the preset drafts with, if it is one."""
+        """The EAGLE head of the preset, if it has one."""
         directory = self.directories.draft
         return [self._load_head(directory)] if directory and self.preset.draft.model == "eagle" else []
 
     @cached_property
     def draft_lm(self) -> LanguageModel:
-        """The preset's small language model. UsageError where it has none."""
+        """The preset's small language model. UsageError if it has none."""
         drafter = self.drafter("lm", Target(self.lm), Retrieval(policy="full"))
         lm: LanguageModel = drafter.lm  # type: ignore[attr-defined]  # "lm" is always drafted by an LMDrafter
         return lm
 
     @contextmanager
     def fitted(self, length: int) -> Iterator[bool]:
-        """The target made fit for `length` positions; yields whether its RoPE had to be stretched."""
+        """Make the target fit for `length` positions; yields whether its RoPE had to be stretched."""
         window = self.preset.window.context
-        with rope.stretched(self.lm.model, window, length) as scaled:
+        with stretched(self.lm.model, window, length) as scaled:
             self.stretch = length / window if scaled else 1.0
             try:
                 yield scaled
@@ -135,8 +136,42 @@ class Models:
         return self._loaded[path, dtype]
 
 
+@contextmanager
+def stretched(model: PreTrainedModel, trained: int, needed: int) -> Iterator[bool]:
+    """Stretch the model's RoPE by YaRN (arXiv 2309.00071) to `needed` positions inside the block.
+
+    The factor is needed / trained, the least that fits. Yields whether any stretching was needed. FitError if the
+    model's RoPE is already scaled.
+    """
+    if needed <= trained:
+        yield False
+        return
+    decoder = model.get_decoder()
+    rope = dict(getattr(model.config, "rope_parameters", None) or {})
+    before = getattr(decoder, "rotary_emb", None)
+    if rope.get("rope_type", "default") != "default" or not isinstance(before, nn.Module):
+        raise FitError(
+            f"{needed:,} tokens do not fit the model's window of {trained:,}",
+            why=f"its RoPE is already scaled ({rope.get('rope_type')}), and a second scaling would be a guess",
+            fix="a smaller --len or --tokens",
+        )
+    config = copy.deepcopy(model.config)
+    config.rope_parameters = {
+        **rope,
+        "rope_type": "yarn",
+        "factor": needed / trained,
+        "original_max_position_embeddings": trained,
+    }
+    config.max_position_embeddings = needed
+    decoder.rotary_emb = type(before)(config=config).to(model.device)
+    try:
+        yield True
+    finally:
+        decoder.rotary_emb = before
+
+
 def missing_draft(models: Models) -> UsageError | None:
-    """Why there is no small language model to draft with; None where there is one."""
+    """The error to raise if the preset has no small language model; None if it has one."""
     draft = models.preset.draft
     if "lm" in (draft.kind, *draft.of) and models.directories.draft is not None:
         return None

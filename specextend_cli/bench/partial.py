@@ -1,7 +1,6 @@
-"""Runs that survive an interruption: every record goes to a file at once, and the same benchmark finds it again.
+"""Finished runs on disk, so that an interrupted benchmark can be continued.
 
-The key covers the settings and the prompts' tokens, so that another question never gets an old answer. A file that
-cannot be written is said once and then done without.
+The key covers the settings and the prompts' tokens. If the file cannot be written, one warning is given.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _VERSION = 1
 
 
 def key(settings: Mapping[str, object], prompts: Sequence[Prompt]) -> str:
-    """A digest of what was asked, and over which tokens."""
+    """A digest of settings and prompts."""
     asked = [_VERSION, dict(settings), [(prompt.document, prompt.tokens) for prompt in prompts]]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -38,7 +37,7 @@ class Partial:
             self.remove()
 
     def read(self) -> list[Record]:
-        """What is there. A line that a killed run left unfinished is dropped, from the file as well."""
+        """The records. An incomplete last line is removed, from the file as well."""
         try:
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -47,7 +46,7 @@ class Partial:
         try:
             records = [record(json.loads(line)) for line in whole.splitlines()]
         except (ValueError, TypeError, LookupError, AttributeError):
-            self.remove()  # damaged: what it held is measured again
+            self.remove()  # damaged: its runs are measured again
             return []
         if whole != text:
             self.path.write_text(whole, encoding="utf-8")
@@ -73,17 +72,17 @@ class Partial:
 
     @property
     def saves(self) -> bool:
-        """Whether an interrupted run will be continued."""
+        """Whether an interrupted run can be continued."""
         return not self.problem
 
     def remove(self) -> None:
-        """The benchmark is complete, or begins anew."""
+        """Delete the file."""
         with suppress(OSError):
             self.path.unlink()
 
 
 def record(data: Mapping[str, Any]) -> Record:
-    """A record from its JSON. TypeError, LookupError or AttributeError where it is none."""
+    """A record from its JSON. TypeError, LookupError or AttributeError for anything else."""
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     if values.get("divergence") is not None:
         values["divergence"] = Divergence(**values["divergence"])

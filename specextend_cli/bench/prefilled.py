@@ -1,7 +1,7 @@
-"""A target that reads a prompt once and gives every further method the same keys, at no cost but an honest account.
+"""A target that reads a prompt once for all methods, and reports the time of the real reading to each.
 
-The rows of a prompt stay in the buffer: decoding writes behind them only. So a prompt that was read before is restored
-by moving the committed length over it.
+A prompt's rows stay in the buffer, since decoding writes behind them. A prompt that was read before is restored by
+setting the committed length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specextend_cli.engine.tree import DraftTree
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the prompt: its tokens, what reading them gave, and how long that took."""
+    """A piece of the prompt: its tokens, the output of reading them, and its seconds."""
 
     tokens: tuple[int, ...]
     features: tuple[int, ...]
@@ -31,9 +31,7 @@ class _Piece:
 
 
 class Prefilled(Target):
-    """After a prefill, `read_seconds` is what reading the prompt took when it was really read, and `spent_seconds` what
-    it took this time.
-    """
+    """After a prefill, `read_seconds` is the time of the prompt's real reading, `spent_seconds` that of this call."""
 
     def __init__(self, lm: LanguageModel, *, score_layers: Sequence[int] = (-1,)) -> None:
         super().__init__(lm, score_layers=score_layers)
@@ -41,14 +39,14 @@ class Prefilled(Target):
         self._pieces: dict[int, _Piece] = {}  # by where they begin
 
     def begin(self, capacity: int) -> None:
-        """See `Target`. What was read stays, if the new sequence turns out to begin with it."""
+        """See `Target`. Pieces are kept in case the new sequence begins with them."""
         if self.cache.capacity < capacity:
             self._pieces = {}
         super().begin(capacity)
         self.read_seconds = self.spent_seconds = 0.0
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
-        """See `Target`. Features that were not kept the first time mean reading again."""
+        """See `Target`. Reads again if features are wanted that were not kept."""
         at, wanted, began = self.length, tuple(features), perf_counter()
         piece = self._known(tokens, wanted)
         if piece is not None:
@@ -56,7 +54,7 @@ class Prefilled(Target):
             self.cache.commit()
             self._queries = piece.queries
         else:
-            # Rows at and behind these are about to change.
+            # Rows from here on are overwritten.
             self._pieces = {start: kept for start, kept in self._pieces.items() if start < at}
             out = super().prefill(tokens, features=features)
             self._wait()
@@ -74,7 +72,7 @@ class Prefilled(Target):
         return super().verify(tree, features=features, record=record)
 
     def has_read(self, tokens: Tensor, features: Sequence[int]) -> bool:
-        """Whether the prompt's next piece is there already."""
+        """Whether the prompt's next piece was read already."""
         return self._known(tokens, tuple(features)) is not None
 
     def _known(self, tokens: Tensor, features: tuple[int, ...]) -> _Piece | None:
@@ -84,6 +82,6 @@ class Prefilled(Target):
         return piece
 
     def _wait(self) -> None:
-        """Work on a CUDA device is not done when a call returns."""
+        """Wait for the device: CUDA calls return early."""
         if self.lm.device.type == "cuda":
             torch.cuda.synchronize(self.lm.device)

@@ -1,63 +1,54 @@
-"""`bench --profile`: where a step's time goes, by torch.profiler over the decoding loop as it is.
+"""`bench --profile`: where a step's time goes, by torch.profiler over the decoding loop.
 
-Nothing in the engine is changed for it: the target, its attention and the drafter are wrapped, so that the profiler
-finds their calls by name, and what a step does besides is sampling, acceptance and the loop.
+Methods of the target and the drafter are wrapped in `record_function`, so that the profiler finds their calls by name.
+What a step does outside them is sampling, acceptance and the loop.
 """
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from specextend_cli.bench.ceilings import wait
 from specextend_cli.bench.events import Decoding, Reading
-from specextend_cli.bench.experiments.setting import Run, Setting
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.methods import PLAIN, Recipe
+from specextend_cli.bench.experiments.study import Run, Setting
+from specextend_cli.bench.methods import Recipe
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.records import PLAIN, format_length
+from specextend_cli.bench.roofline import wait
 from specextend_cli.bench.tables import Cell, Experiment, StackedBars, Table
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.events import Event, Step
-from specextend_cli.engine.lm import Output
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from torch.autograd.profiler_util import FunctionEvent
 
 STEPS = 12
-_WARM_UP = 4  # steps: two of them show a gate, and an allocator, what a step is
+_WARM_UP = 4  # steps
 
 PRODUCTS, ATTENTION, SMALL, CALLS = "matrix products", "attention", "small operations", "calling them"
 KEEPING, DRAFTING, CHOOSING = "keeping keys", "drafting", "choosing a working set"
 REST = "sampling, acceptance, loop"
 KINDS = (PRODUCTS, ATTENTION, SMALL, CALLS, KEEPING, DRAFTING, CHOOSING, REST)
 _VERIFYING = "verifying"
-_QUIET = "99"
 _PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "int4_matmul", "_weight_int4pack_mm", "mkldnn", "_scaled_mm")
 
-_Sums: TypeAlias = "defaultdict[str, float]"
 
-
-@dataclass(frozen=True)
-class _Profile:
-    """Of one kind of step behind one length. Milliseconds a step; `device` is empty where the host computes."""
+class _Profile(NamedTuple):
+    """One kind of step after one prompt length. Milliseconds a step; `device` is empty without a GPU."""
 
     length: int
     step: str
@@ -70,22 +61,28 @@ class _Profile:
 
 
 def run(setting: Setting, directory: Path | None = None) -> Run:
-    """Plain steps, and verifications of the preset's tree with its draft on every step, on one prompt a length.
+    """Profile plain steps, and verifications of the preset's tree with a draft on every step; one prompt a length.
 
-    A trace of each for chrome://tracing or Perfetto goes to `directory`. UsageError where it cannot be written.
+    Traces for chrome://tracing or Perfetto go to `directory`. UsageError if it cannot be written.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", _QUIET)  # it says on stderr when it starts and stops
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it writes to stderr
     models = setting.models
     kind = models.choices.draft or models.preset.draft.kind
-    drafted = Recipe(lambda target: models.drafter(kind, target, models.retrieval), models.retrieval, models.shape)
     plain = setting.named(PLAIN)[PLAIN]
     assert isinstance(plain, Recipe)
-    steps = {PLAIN: plain} if kind == "none" else {PLAIN: plain, "verification": drafted}
+    steps = {PLAIN: plain}
+    if kind != "none":
+        steps["verification"] = Recipe(
+            lambda target: models.drafter(kind, target, models.retrieval), models.retrieval, models.shape
+        )
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if models.device.type == "cuda" else [])]
     found: list[_Profile] = []
     for length, prompts in groupby(setting.prompts, key=lambda prompt: prompt.length):
         prompt = next(iter(prompts))
-        with models.fitted(length + _tokens(drafted.shape)):
-            target = _Target(models.lm, score_layers=models.retrieval.layers)
+        with models.fitted(length + _tokens(models.shape)):
+            target = Prefilled(models.lm, score_layers=models.retrieval.layers)
+            target.verify_backend = _named(ATTENTION, target.verify_backend)
+            _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})
             for name, recipe in steps.items():
                 yield Reading(prompt.document, length, 0)
                 events = _decoding(setting, target, recipe, prompt)
@@ -93,7 +90,7 @@ def run(setting: Setting, directory: Path | None = None) -> Run:
                 yield Decoding(name, prompt.document, length, 0, 0, 2 * STEPS)
                 alone, _ = _advance(events, STEPS, models.device)
                 yield Decoding(name, prompt.document, length, 0, STEPS, 2 * STEPS)
-                with profile(activities=_activities(models.device)) as profiler:
+                with profile(activities=activities) as profiler:
                     profiled, nodes = _advance(events, STEPS, models.device)
                 found.append(_attribute(length, name, nodes, alone, profiled, profiler.events() or ()))
                 if directory is not None:
@@ -101,74 +98,29 @@ def run(setting: Setting, directory: Path | None = None) -> Run:
     return Experiment("profile", "Where does the time of a step go?", (_totals(found), _shares(found)), (_bars(found),))
 
 
-class _Target(Prefilled):
-    """A target whose calls the profiler finds by name."""
+def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, recorded under a name."""
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.verify_backend = _marked(self.verify_backend)
+    @wraps(call)
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        with record_function(name):
+            return call(*arguments, **options)
 
-    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
-        with record_function(_VERIFYING):
-            return super().verify(tree, features=features, record=record)
-
-    def keep(self, path: Sequence[int]) -> None:
-        with record_function(KEEPING):
-            super().keep(path)
-
-    def attention_from(self, path: Sequence[int]) -> Tensor:
-        with record_function(CHOOSING):
-            return super().attention_from(path)
+    return recorded
 
 
-def _marked(backend: Backend) -> Backend:
-    def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        with record_function(ATTENTION):
-            return backend(q, k, v, scale, tree_mask)
-
-    return attend
+def _name_calls(of: object, names: dict[str, str]) -> None:
+    for method, name in names.items():
+        setattr(of, method, _named(name, getattr(of, method)))
 
 
-class _Drafter:
-    """The same for a drafter. What it observes it reads when it drafts, so that observing counts as drafting."""
-
-    def __init__(self, drafter: Drafter) -> None:
-        self._drafter = drafter
-        self.name, self.feature_layers = drafter.name, drafter.feature_layers
-
-    @property
-    def retrieves(self) -> bool:
-        return self._drafter.retrieves
-
-    @property
-    def failure(self) -> str | None:
-        return self._drafter.failure
-
-    def begin(self, capacity: int) -> None:
-        self._drafter.begin(capacity)
-
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
-        with record_function(DRAFTING):
-            self._drafter.observe(tokens, features)
-
-    def propose(self, shape: TreeShape) -> DraftTree:
-        with record_function(DRAFTING):
-            return self._drafter.propose(shape)
-
-    def retrieve(self, scores: Tensor) -> None:
-        with record_function(CHOOSING):
-            self._drafter.retrieve(scores)
-
-    def visible(self) -> Tensor:
-        with record_function(CHOOSING):
-            return self._drafter.visible()
-
-
-def _decoding(setting: Setting, target: _Target, recipe: Recipe, prompt: Prompt) -> Iterator[Event]:
+def _decoding(setting: Setting, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Event]:
     drafter = recipe.drafter(target)
+    if recipe.shape.nodes > 1:  # what a drafter observes, it reads when it drafts: observing counts as drafting
+        _name_calls(drafter, {"observe": DRAFTING, "propose": DRAFTING, "retrieve": CHOOSING, "visible": CHOOSING})
     return decode(
         target,
-        _Drafter(drafter) if recipe.shape.nodes > 1 else drafter,
+        drafter,
         prompt.tokens,
         stop=Stop(_tokens(recipe.shape), frozenset()),
         sampling=setting.decoding.sampling,
@@ -184,41 +136,35 @@ def _tokens(shape: TreeShape) -> int:
 
 
 def _advance(events: Iterator[Event], steps: int, device: torch.device) -> tuple[float, float]:
-    """Seconds of as many steps, and the mean of their nodes."""
+    """Seconds of that many steps, and the mean of their nodes."""
     wait(device)
     began, nodes = perf_counter(), 0
     for _ in range(steps):
-        step = next(event for event in events if isinstance(event, Step) and event.nodes)
-        nodes += step.nodes
+        nodes += next(event.nodes for event in events if isinstance(event, Step) and event.nodes)
     wait(device)
     return perf_counter() - began, nodes / steps
-
-
-def _activities(device: torch.device) -> list[ProfilerActivity]:
-    return [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
 
 
 def _attribute(
     length: int, step: str, nodes: float, alone: float, profiled: float, events: Sequence[FunctionEvent]
 ) -> _Profile:
     """Every outermost operation belongs to one kind, with everything it calls."""
-    host: _Sums = defaultdict(float)
-    device: _Sums = defaultdict(float)
-    calls: _Sums = defaultdict(float)
+    host, device, calls = Counter[str](), Counter[str](), Counter[str]()
     for event in events:
         if event.device_type.name != "CPU" or event.is_async:
             continue
         parent = event.cpu_parent.name if event.cpu_parent is not None else None
         if parent is None and event.name == _VERIFYING:
             host[CALLS] += event.self_cpu_time_total
-        elif parent is None and event.name in KINDS:
-            _count(event, event.name, host, device, calls)
+        elif parent == _VERIFYING or (parent is None and event.name in KINDS):
+            kind = event.name if event.name in KINDS else _kind(event.name)
+            host[kind] += event.cpu_time_total
+            device[kind] += event.device_time_total
+            calls[kind] += 1
         elif parent is None:
             device[REST] += event.device_time_total
             calls[REST] += 1
-        elif parent == _VERIFYING:
-            _count(event, _kind(event.name), host, device, calls)
-    host[REST] = max(1e6 * profiled - sum(host.values()), 0.0)
+    host[REST] = max(1e6 * profiled - sum(host.values()), 0.0)  # type: ignore[assignment]
     return _Profile(
         length,
         step,
@@ -231,17 +177,8 @@ def _attribute(
     )
 
 
-def _count(event: FunctionEvent, kind: str, host: _Sums, device: _Sums, calls: _Sums) -> None:
-    host[kind] += event.cpu_time_total
-    device[kind] += event.device_time_total
-    calls[kind] += 1
-
-
-def _kind(name: str) -> str:
-    """Of an operation that a layer calls."""
-    if name == ATTENTION:
-        return ATTENTION
-    return PRODUCTS if name.rpartition("::")[2].startswith(_PRODUCTS) else SMALL
+def _kind(operation: str) -> str:
+    return PRODUCTS if operation.rpartition("::")[2].startswith(_PRODUCTS) else SMALL
 
 
 def _export(profiler: profile, path: Path) -> None:
@@ -255,26 +192,25 @@ def _export(profiler: profile, path: Path) -> None:
 
 
 def _totals(found: Sequence[_Profile]) -> Table:
-    rows = tuple((one.length, one.step, one.nodes, one.alone, one.profiled) for one in found)
-    header = ("prompt (tokens)", "step", "nodes", "step (ms)", "under the profiler (ms)")
-    note = (
+    return Table(
+        "Steps",
+        ("prompt (tokens)", "step", "nodes", "step (ms)", "under the profiler (ms)"),
+        tuple((one.length, one.step, one.nodes, one.alone, one.profiled) for one in found),
         "Profiling costs time for every operation it records, so small operations and calling them look larger below "
-        "than they are, by the difference."
+        "than they are, by the difference.",
     )
-    return Table("Steps", header, rows, note)
 
 
 def _shares(found: Sequence[_Profile]) -> Table:
     on_device = any(one.device for one in found)
-    rows: list[tuple[Cell, ...]] = []
-    for one in found:
-        for kind in KINDS:
-            if one.host[kind]:
-                more = (one.device.get(kind),) if on_device else ()
-                rows.append(
-                    (one.length, one.step, kind, one.host[kind], one.host[kind] / one.profiled, one.calls[kind], *more)
-                )
     header = ("prompt (tokens)", "step", "what", "ms a step", "share", "calls a step")
+    rows: list[tuple[Cell, ...]] = [
+        (one.length, one.step, kind, one.host[kind], one.host[kind] / one.profiled, one.calls[kind])
+        + ((one.device.get(kind),) if on_device else ())
+        for one in found
+        for kind in KINDS
+        if one.host[kind]
+    ]
     note = (
         "Verification: products, attention, small operations (norms, RoPE, activations, sums, copies), and the time "
         "between them, which is Python and transformers calling them. Drafting holds the draft's own."

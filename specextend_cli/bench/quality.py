@@ -24,7 +24,7 @@ class Quality:
 
 
 def missing() -> str | None:
-    """Why `measure` returns None on this machine, and what installs it; None where it works."""
+    """Why `measure` returns None, and what to install; None if it works."""
     absent = [name for module, name in _LIBRARIES.items() if find_spec(module) is None]
     if not absent:
         return None

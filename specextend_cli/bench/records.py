@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from specextend_cli.errors import UsageError
+
+PLAIN = "plain"
+"""Plain decoding: the method that every other is compared with."""
+
+_LENGTH = re.compile(r"(\d+)\s*([kK]?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
     """The first token that differs from plain decoding's.
 
-    `gap` is the distance of the two largest logits there, where plain decoding saw them: rounding in half precision
-    can turn a small one over, a wrong implementation turns over large ones. None where it was not computed.
+    `gap` is the difference of plain decoding's two largest logits at that token: rounding in half precision can swap
+    two close logits, a wrong implementation swaps distant ones. None where it was not computed.
     """
 
     index: int
@@ -21,13 +29,11 @@ class Divergence:
 class Record:
     """One method, one prompt, one repeat.
 
-    `length` is the prompt's tokens. `accepted` and `nodes` have one entry a verification step (bonus included, as
-    everywhere; empty for peers that do not say). Seconds are wall clock: `prefill_seconds` until the first token,
-    `decode_seconds` for the others. Of the latter, `draft_seconds`, `verify_seconds` and `retrieve_seconds` are known
-    parts, and what is left is the host's. `hit` is the mean share of the target's attention that the draft could see,
-    over `retrievals` choices of a working set.
-    `peak_bytes` is the method's own peak of memory (resident on CPU, allocated on CUDA). `scaled` says that RoPE was
-    stretched because the prompt passes the model's trained window.
+    `length`: prompt tokens. `accepted` and `nodes`: one entry a verification step, bonus token included; empty for
+    programs that do not report steps. Seconds are wall clock: `prefill_seconds` until the first token,
+    `decode_seconds` for the rest; `draft_seconds`, `verify_seconds` and `retrieve_seconds` are parts of the latter.
+    `hit`: mean share of the target's attention that falls on the working set, over `retrievals` choices.
+    `peak_bytes`: peak memory during the run (resident on CPU, allocated on CUDA). `scaled`: RoPE was stretched.
     """
 
     method: str
@@ -52,7 +58,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the figures belong to."""
+    """Hardware and software of a run."""
 
     processor: str
     device: str
@@ -66,10 +72,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A whole run: how it was asked for (`settings`, JSON types only), where it ran, what came out.
+    """A whole run: `settings` (JSON types only), machine and records.
 
-    `references` maps a document to its human summary, where the data set has one. `skipped` maps a method to why it
-    was left out (a peer that is not installed).
+    `references` maps a document to its human summary, if the data set has one. `skipped` maps a method to the reason
+    why it was left out.
     """
 
     preset: str
@@ -79,3 +85,22 @@ class Benchmark:
     records: tuple[Record, ...]
     references: dict[str, str]
     skipped: dict[str, str]
+
+
+def parse_lengths(text: str) -> tuple[int, ...]:
+    """`512,1k,16k` as ascending distinct token counts; k is 1,024. UsageError for anything else."""
+    lengths = set()
+    for part in map(str.strip, text.split(",")):
+        found = _LENGTH.fullmatch(part)
+        if found is None:
+            raise UsageError(f"--len: {part!r} is no length", fix="for example --len 512,1k,16k")
+        length = int(found[1]) * (1024 if found[2] else 1)
+        if not 16 <= length <= 1 << 24:
+            raise UsageError(f"--len: {part} tokens are too {'few' if length < 16 else 'many'} for a prompt")
+        lengths.add(length)
+    return tuple(sorted(lengths))
+
+
+def format_length(length: int) -> str:
+    """`16K`, or the number itself if it is no multiple of 1,024."""
+    return f"{length // 1024}K" if length and length % 1024 == 0 else str(length)

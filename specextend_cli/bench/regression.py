@@ -1,33 +1,35 @@
-"""What has become worse since an earlier benchmark. Ratios are compared, never seconds: machines differ."""
+"""What is worse than in an earlier benchmark. Ratios are compared, not seconds, because machines differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.rows import BASELINE, Row, summarize
+from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import one_line
 from specextend_cli.errors import UsageError
 
 SCOPE = frozenset({"methods", "lengths", "docs", "repeats"})
-"""Settings that choose what is measured, not how: what both benchmarks have is compared."""
+"""Settings that choose what is measured, not how. What both benchmarks have is compared."""
+
+RETIRED = (("adaptive", False), ("queries", "last"))
+"""Settings of earlier versions, with the value that the present version always has."""
 
 NOISE = 0.05
-"""A smaller fall never counts: of few documents, the interval can be narrower than what the clock repeats."""
+"""A smaller fall never counts: with few documents the interval can be narrower than the clock's noise."""
 
 NOISE_ALONE = 0.1
-"""The same where one document stands alone, and there is no interval."""
+"""The same for a single document, which has no interval."""
 
 
 def regressions(old: Benchmark, new: Benchmark) -> tuple[str, ...]:
-    """A sentence for each method and length that is worse than it was; nothing where all is well.
+    """A sentence for each method and length that is worse than it was.
 
-    Worse is a speedup over plain decoding or an accepted length below the old interval, and different output where it
-    was equal, or in a larger share of the runs. Methods, lengths and documents that only one of the two has are passed
-    over. Raises UsageError where the two were measured differently, or have nothing in common.
+    Worse: a speedup or an accepted length below the old interval, or output that differs in a larger share of the runs.
+    Methods, lengths and documents that only one of the two has are ignored. UsageError if the two were measured
+    differently, or have nothing in common.
     """
     _check(old, new)
     shared = _runs(old) & _runs(new)
@@ -41,7 +43,7 @@ def _runs(benchmark: Benchmark) -> set[tuple[str, int, str]]:
 
 
 def _only(benchmark: Benchmark, runs: set[tuple[str, int, str]]) -> Benchmark:
-    """The records of these runs: a benchmark that was interrupted is compared on the documents it has."""
+    """The records of these runs, so that an interrupted benchmark is compared on the documents it has."""
     kept = (record for record in benchmark.records if (record.method, record.length, record.document) in runs)
     return replace(benchmark, records=tuple(kept))
 
@@ -62,8 +64,8 @@ def _check(old: Benchmark, new: Benchmark) -> None:
     shared = _runs(old) & _runs(new)
     if not shared:
         raise _incomparable("they share no method, length and document", "measure the same --methods, --len and texts")
-    if not any(method == BASELINE for method, _, _ in shared):
-        raise _incomparable("speedups need plain decoding in both", f"add {BASELINE} to --methods")
+    if not any(method == PLAIN for method, _, _ in shared):
+        raise _incomparable("speedups need plain decoding in both", f"add {PLAIN} to --methods")
 
 
 def _incomparable(why: str, fix: str) -> UsageError:
@@ -72,7 +74,7 @@ def _incomparable(why: str, fix: str) -> UsageError:
 
 def _worse(old: Row, new: Row) -> Iterator[str]:
     where = f"{new.method} at {format_length(new.length)}"
-    if new.method != BASELINE:
+    if new.method != PLAIN:
         yield from _fall(where, "decoding speedup", "×", old.decode_speedup, new.decode_speedup)
         yield from _fall(where, "end-to-end speedup", "×", old.total_speedup, new.total_speedup)
     yield from _fall(where, "accepted length", "", old.accepted, new.accepted)
@@ -94,7 +96,7 @@ def _fall(where: str, what: str, unit: str, old: Interval | None, new: Interval 
 
 
 def _differing(row: Row) -> float:
-    """The share of runs that left plain decoding."""
+    """The share of runs that differ from plain decoding."""
     return (row.compared - row.equal) / row.compared if row.compared else 0.0
 
 
@@ -103,7 +105,7 @@ def _said(settings: dict[str, object], name: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """Lists and tuples are the same setting: a file has lists only."""
+    """The setting in JSON types: a file has no tuples."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items() if (key, item) not in RETIRED}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,37 +1,42 @@
-"""A benchmark's rows as tables for people, and as text and JSON for programs."""
+"""A benchmark as tables, as text for programs, and as an HTML page with plots."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from specextend_cli.bench import statistics, storage
-from specextend_cli.bench.notes import caveats, provenance
-from specextend_cli.bench.quality import Quality
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.rows import Row, summarize
-from specextend_cli.bench.statistics import Interval
+from specextend_cli.bench.statistics import Interval, quantile
 from specextend_cli.bench.tables import (
     Cell,
+    Experiment,
     Format,
+    Plot,
     Table,
     dumps,
     escape,
+    one_line,
     to_csv,
     to_markdown,
+    to_plain,
 )
+from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_percent
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.plots import Picture
+    from specextend_cli.bench.quality import Quality
+    from specextend_cli.bench.records import Benchmark
+    from specextend_cli.bench.rows import Row
 
 
 def tables(rows: Sequence[Row]) -> tuple[Table, ...]:
-    """Speed, drafting and output, for people. Tables without anything to say are left out."""
+    """Speed, drafting and output, for people. Tables without data are left out."""
     drafted = [row for row in rows if row.accepted is not None or row.shares is not None]
-    return (
-        _speed(rows),
-        *([_drafting(drafted)] if drafted else []),
-        _output(rows),
-    )
+    return (_speed(rows), *([_drafting(drafted)] if drafted else []), _output(rows))
 
 
 def _speed(rows: Sequence[Row]) -> Table:
@@ -68,20 +73,10 @@ def _speed(rows: Sequence[Row]) -> Table:
 
 
 def _drafting(rows: Sequence[Row]) -> Table:
+    shares = ("draft", "verify", "retrieve", "host")
     return Table(
         "Drafting",
-        (
-            "prompt (tokens)",
-            "method",
-            "accepted length",
-            "10%-90% of steps",
-            "tree nodes",
-            "draft",
-            "verify",
-            "retrieve",
-            "host",
-            "hit",
-        ),
+        ("prompt (tokens)", "method", "accepted length", "10%-90% of steps", "tree nodes", *shares, "hit"),
         tuple(
             (
                 _prompt(row),
@@ -89,14 +84,7 @@ def _drafting(rows: Sequence[Row]) -> Table:
                 format_interval(row.accepted),
                 format_spread(row.accepted_counts),
                 row.nodes,
-                *(
-                    [None] * 4
-                    if row.shares is None
-                    else [
-                        format_percent(share)
-                        for share in (row.shares.draft, row.shares.verify, row.shares.retrieve, row.shares.host)
-                    ]
-                ),
+                *(None if row.shares is None else format_percent(getattr(row.shares, part)) for part in shares),
                 None if row.hit is None else format_percent(row.hit),
             )
             for row in rows
@@ -136,8 +124,8 @@ def _output(rows: Sequence[Row]) -> Table:
             )
             for row in rows
         ),
-        "Gap: the distance of plain decoding's two largest logits at the first token that differs. Rounding in half "
-        "precision turns small ones over; in float32 every run must be equal.",
+        "Gap: the difference of plain decoding's two largest logits at the first token that differs. Rounding in half "
+        "precision can swap close ones; in float32 every run must be equal.",
     )
 
 
@@ -150,7 +138,7 @@ def _scores(score: Quality | None) -> tuple[Cell, ...]:
 
 
 def format_interval(interval: Interval | None, unit: str = "") -> str | None:
-    """ "1.92× (1.80-2.05)"; without brackets where one document stands alone, or nothing varies (plain's 1.00×)."""
+    """ "1.92× (1.80-2.05)"; without brackets for a single document, or if nothing varies."""
     if interval is None:
         return None
     value = f"{interval.value:.2f}{unit}"
@@ -158,35 +146,11 @@ def format_interval(interval: Interval | None, unit: str = "") -> str | None:
 
 
 def format_spread(counts: Counter[int]) -> str | None:
-    """ "1-5": what the middle 80% of steps emitted."""
+    """ "1-5": tokens that the middle 80% of steps emitted."""
     if not counts:
         return None
-    low, high = statistics.quantile(counts, 0.1), statistics.quantile(counts, 0.9)
+    low, high = quantile(counts, 0.1), quantile(counts, 0.9)
     return f"{low}-{high}" if low < high else str(low)
-
-
-def flat(row: Row) -> dict[str, Cell]:
-    """A row for programs: one number a key, names with units. Keys are stable."""
-    found: dict[str, Cell] = {}
-    for name, value in asdict(row).items():
-        match name, value:
-            case (("decode_speedup" | "total_speedup" | "accepted"), _):
-                interval = value or {"value": None, "low": None, "high": None}
-                found |= {name: interval["value"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
-            case "accepted_counts", _:
-                found["accepted_p10"] = statistics.quantile(row.accepted_counts, 0.1) if value else None
-                found["accepted_p90"] = statistics.quantile(row.accepted_counts, 0.9) if value else None
-            case "shares", _:
-                parts = value or dict.fromkeys(("draft", "verify", "retrieve", "host"))
-                found |= {f"{part}_share": share for part, share in parts.items()}
-            case "first_divergence", _:
-                parts = value or {"index": None, "gap": None}
-                found |= {"first_divergence": parts["index"], "first_divergence_gap": parts["gap"]}
-            case "quality", _:
-                found |= value or dict.fromkeys(("rouge1", "rouge2", "rouge_l", "chrf"))
-            case _:
-                found[name] = value
-    return found
 
 
 def render(benchmark: Benchmark, format: Format) -> str:
@@ -194,43 +158,117 @@ def render(benchmark: Benchmark, format: Format) -> str:
 
     "json" is what `from_json` reads; "csv" has a line a row; "jsonl" a line for the run and then one a row.
     """
+    from specextend_cli.bench.caveats import caveats, provenance
+    from specextend_cli.bench.rows import summarize
+    from specextend_cli.bench.storage import SCHEMA, to_json
+
     if format == "json":
         return to_json(benchmark)
     rows = summarize(benchmark)
     match format:
         case "csv":
-            flats = [flat(row) for row in rows]
+            flats = [row.flat() for row in rows]
             header = tuple(flats[0]) if flats else ()
             return to_csv(Table("", header, tuple(tuple(values.values()) for values in flats)))
         case "jsonl":
-            head = {"type": "benchmark", "schema": storage.SCHEMA, "preset": benchmark.preset, "seed": benchmark.seed}
+            head = {"type": "benchmark", "schema": SCHEMA, "preset": benchmark.preset, "seed": benchmark.seed}
             run = {"settings": benchmark.settings, "machine": asdict(benchmark.machine), "skipped": benchmark.skipped}
             return "".join(
-                f"{dumps(line)}\n" for line in ({**head, **run}, *({"type": "row", **flat(row)} for row in rows))
+                f"{dumps(line)}\n" for line in ({**head, **run}, *({"type": "row", **row.flat()} for row in rows))
             )
         case "md":
-            return _markdown(benchmark, rows)
+            facts = (f"{name}: {value}" for name, value in provenance(benchmark).items())
+            remarks = [f"- {escape(line)}\n" for line in (*caveats(benchmark, rows), *facts)]
+            return "\n".join(map(to_markdown, tables(rows))) + "\n" + "".join(remarks)
 
 
-def _markdown(benchmark: Benchmark, rows: Sequence[Row]) -> str:
-    notes = [f"{name}: {value}" for name, value in provenance(benchmark).items()]
-    return (
-        "\n".join(
-            [
-                *map(to_markdown, tables(rows)),
-                *(f"- {escape(sentence)}" for sentence in caveats(benchmark, rows)),
-                *(f"- {escape(line)}" for line in notes),
-            ]
-        )
-        + "\n"
+def write_report(benchmark: Benchmark, directory: Path, experiments: Sequence[Experiment] = ()) -> Path:
+    """`index.html`, `benchmark.json` for `--compare`, and every plot as SVG and PNG; returns the page's path.
+
+    The directory is made if it is absent. UsageError if it cannot be written, or without matplotlib.
+    """
+    from specextend_cli.bench.caveats import caveats, provenance
+    from specextend_cli.bench.charts import charts
+    from specextend_cli.bench.rows import summarize
+    from specextend_cli.bench.storage import to_json
+
+    rows = summarize(benchmark)
+    return _write(
+        directory,
+        {"benchmark.json": to_json(benchmark)},
+        title=benchmark.preset,
+        facts=provenance(benchmark),
+        experiments=experiments,
+        caveats=caveats(benchmark, rows),
+        plots=charts(rows),
+        tables=tables(rows),
     )
 
 
-def to_json(benchmark: Benchmark) -> str:
-    """The whole benchmark, with a summary for other programs: a line a record."""
-    return storage.dump(benchmark, [flat(row) for row in summarize(benchmark)])
+def write_experiments(
+    experiments: Sequence[Experiment], directory: Path, facts: Mapping[str, str] | None = None
+) -> Path:
+    """The same for experiments alone, with `experiments.json`; `facts`: machine and settings."""
+    data = dumps([to_plain(experiment) for experiment in experiments], indent=2) + "\n"
+    title = ", ".join(experiment.name for experiment in experiments)
+    return _write(directory, {"experiments.json": data}, title=title, facts=facts or {}, experiments=experiments)
 
 
-def from_json(text: str) -> Benchmark:
-    """What `to_json` wrote. Raises UsageError where the text is something else."""
-    return storage.load(text)
+def _write(
+    directory: Path,
+    files: Mapping[str, str],
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    experiments: Sequence[Experiment],
+    caveats: Sequence[str] = (),
+    plots: Sequence[Plot] = (),
+    tables: Sequence[Table] = (),
+) -> Path:
+    drawn: dict[int, Picture] = {}
+    written: dict[str, bytes] = {name: content.encode() for name, content in files.items()}
+    for number, plot in enumerate([*plots, *(plot for one in experiments for plot in one.plots)], 1):
+        from specextend_cli.bench.plots import draw
+
+        drawn[id(plot)] = picture = draw(plot)
+        name = f"{number}-{re.sub(r'[^a-z0-9]+', '-', plot.title.lower()).strip('-')[:60]}"
+        written |= {f"{name}.svg": picture.svg.encode(), f"{name}.png": picture.png}
+    page = _page(
+        {plot: picture.svg for plot, picture in drawn.items()},
+        title=title,
+        facts=facts,
+        experiments=experiments,
+        caveats=caveats,
+        plots=plots,
+        tables=tables,
+    )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in {**written, "index.html": page.encode()}.items():
+            (directory / name).write_bytes(content)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {one_line(str(directory))}",
+            why=error.strerror or str(error),
+            fix="--report DIR, a directory you may write to",
+        ) from None
+    return directory / "index.html"
+
+
+def _shown(value: object) -> object:
+    """Untrusted text on one line; what a filter has made stays as it is."""
+    return one_line(value) if type(value) is str else value
+
+
+def _page(drawn: Mapping[int, str], **values: object) -> str:
+    """The template filled in. Untrusted text is escaped by jinja2, or, in tables, by Markdown's own rules."""
+    from jinja2 import Environment
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
+    environment.filters["markdown"] = lambda table: Markup(markdown.render(to_markdown(table)))
+    environment.filters["picture"] = lambda plot: Markup(drawn[id(plot)])
+    template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    return environment.from_string(template).render(values)

@@ -1,31 +1,27 @@
-"""One row a method and length: everything the reports say about it, as numbers."""
+"""One row a method and prompt length: all figures of the reports, as numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from statistics import mean, median
 
 from specextend_cli.bench import quality, statistics
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.quality import Quality
-from specextend_cli.bench.records import Benchmark, Divergence, Record
-from specextend_cli.bench.statistics import Interval, Shares
-
-BASELINE = "plain"
-"""The method that every other is compared with."""
+from specextend_cli.bench.records import PLAIN, Benchmark, Divergence, Record
+from specextend_cli.bench.statistics import Interval, Shares, first_difference
+from specextend_cli.bench.tables import Cell
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One method at one length of prompt.
+    """One method at one prompt length. None is "not measured".
 
-    Seconds and tokens a second are medians over runs. Speedups are over plain decoding, medians of the documents'
-    own ratios. `accepted` is the mean over documents of tokens a verification step emits, `accepted_counts` how often
-    a step emitted how many. `peak_bytes` is the largest of all runs, `repeated` the mean share of repeated 4-grams.
-    Of `compared` runs with a plain counterpart, `equal` emitted the same tokens; `first_divergence` is the earliest
-    difference among the others, `largest_gap` their largest logit gap. None is "not measured".
+    Seconds and tokens per second: medians over runs. Speedups: over plain decoding, medians of the documents' own
+    ratios. `accepted`: mean over documents of tokens per verification step; `accepted_counts`: steps by tokens.
+    `peak_bytes`: the largest of all runs. `repeated`: mean share of repeated 4-grams. Of `compared` runs with a plain
+    counterpart, `equal` emitted the same tokens; `first_divergence` and `largest_gap` are those of the others.
     """
 
     method: str
@@ -52,26 +48,49 @@ class Row:
     quality: Quality | None
     scaled: bool
 
+    def flat(self) -> dict[str, Cell]:
+        """One number a key, for programs; keys are stable."""
+        found: dict[str, Cell] = {}
+        for name, value in asdict(self).items():
+            match name:
+                case "decode_speedup" | "total_speedup" | "accepted":
+                    interval = value or dict.fromkeys(("value", "low", "high"))
+                    found |= {name: interval["value"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
+                case "accepted_counts":
+                    found["accepted_p10"] = statistics.quantile(self.accepted_counts, 0.1) if value else None
+                    found["accepted_p90"] = statistics.quantile(self.accepted_counts, 0.9) if value else None
+                case "shares":
+                    parts = value or dict.fromkeys(("draft", "verify", "retrieve", "host"))
+                    found |= {f"{part}_share": share for part, share in parts.items()}
+                case "first_divergence":
+                    parts = value or dict.fromkeys(("index", "gap"))
+                    found |= {"first_divergence": parts["index"], "first_divergence_gap": parts["gap"]}
+                case "quality":
+                    found |= value or dict.fromkeys(("rouge1", "rouge2", "rouge_l", "chrf"))
+                case _:
+                    found[name] = value
+        return found
+
 
 def summarize(benchmark: Benchmark) -> tuple[Row, ...]:
-    """A row for every method and length that was measured: by length, then in the order the methods were asked for."""
-    lengths = sorted({record.length for record in benchmark.records})
-    order = methods(benchmark)
-    by_length = [[record for record in benchmark.records if record.length == length] for length in lengths]
+    """A row for every method and length that was measured: by length, then in the order of `methods`."""
+    by_length: dict[int, list[Record]] = {}
+    for record in sorted(benchmark.records, key=lambda record: record.length):
+        by_length.setdefault(record.length, []).append(record)
     return tuple(
         _row(benchmark, method, at_length)
-        for at_length in by_length
-        for method in order
+        for at_length in by_length.values()
+        for method in methods(benchmark)
         if any(record.method == method for record in at_length)
     )
 
 
 def methods(benchmark: Benchmark) -> tuple[str, ...]:
-    """The measured methods in the order of the setting `methods`; others follow, the baseline before them."""
+    """The measured methods in the order of the setting `methods`; others follow, plain decoding first."""
     measured = dict.fromkeys(record.method for record in benchmark.records)
     asked = benchmark.settings.get("methods")
     known = [name for name in asked if name in measured] if isinstance(asked, (list, tuple)) else []
-    return tuple(dict.fromkeys([*known, *(name for name in measured if name == BASELINE), *measured]))
+    return tuple(dict.fromkeys([*known, *(name for name in measured if name == PLAIN), *measured]))
 
 
 def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
@@ -111,24 +130,23 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
 
 
 def decode_ratios(records: Sequence[Record], method: str) -> dict[tuple[str, int], float]:
-    """How many times faster than plain decoding a token is, by document and length; prefill apart."""
-    return statistics.paired_ratios(records, method, BASELINE, statistics.decode_seconds_per_token)
+    """Decoding speed over plain decoding's, by document and length; without prefill."""
+    return statistics.paired_ratios(records, method, PLAIN, statistics.decode_seconds_per_token)
 
 
 def total_ratios(records: Sequence[Record], method: str) -> dict[tuple[str, int], float]:
-    """How many times sooner a whole output is there, by document and length.
+    """End-to-end speed over plain decoding's, by document and length.
 
-    Outputs may end at different places (half precision, peers), so both are taken at the baseline's number of tokens:
-    a method is not fast because it says less.
+    Outputs may differ in length (half precision, external programs), so both are taken at plain decoding's length.
     """
     tokens: dict[tuple[str, int], int] = {}
     for record in records:
-        if record.method == BASELINE:
+        if record.method == PLAIN:
             tokens.setdefault((record.document, record.length), len(record.tokens))
     found: dict[tuple[str, int], float] = {}
     for (document, length), count in tokens.items():
         pair = [record for record in records if record.document == document and record.length == length]
-        found |= statistics.paired_ratios(pair, method, BASELINE, statistics.seconds_for(count))
+        found |= statistics.paired_ratios(pair, method, PLAIN, statistics.seconds_for(count))
     return found
 
 
@@ -137,13 +155,13 @@ def _interval(ratios: dict[tuple[str, int], float], seed: int) -> Interval | Non
 
 
 def _differences(own: Iterable[Record], at_length: Sequence[Record]) -> list[Divergence | None]:
-    """For each run that can be compared: where it leaves plain decoding's first run, None where it does not.
+    """For each comparable run its difference from plain decoding's first run, None if it is equal.
 
-    The tokens are compared again here, so that a run which does not report its divergence is caught all the same.
+    Tokens are compared again here, in case a run does not report its divergence.
     """
     plain: dict[str, Record] = {}
     for record in sorted(at_length, key=lambda record: record.repeat):
-        if record.method == BASELINE:
+        if record.method == PLAIN:
             plain.setdefault(record.document, record)
     found: list[Divergence | None] = []
     for record in own:
@@ -163,9 +181,4 @@ def _quality(own: Iterable[Record], references: dict[str, str]) -> Quality | Non
     ]
     if not scored:
         return None
-    return Quality(
-        mean(score.rouge1 for score in scored),
-        mean(score.rouge2 for score in scored),
-        mean(score.rouge_l for score in scored),
-        mean(score.chrf for score in scored),
-    )
+    return Quality(*(mean(figures) for figures in zip(*map(astuple, scored), strict=True)))

@@ -1,4 +1,4 @@
-"""Documents × lengths × methods × repeats, in random order within a document; what was measured before is left out."""
+"""Runs documents × lengths × methods × repeats, in random order within a document; finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TypeAlias
 
 import torch
 
-from specextend_cli.bench import memory
+from specextend_cli.bench import machine
 from specextend_cli.bench.checks import divergence, is_wrong
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.events import Checked, Decoding, Measured, Reading, Running, Skipped, Started, WarmingUp
 from specextend_cli.bench.measure import Decoding as Settings
 from specextend_cli.bench.measure import Run, measured
-from specextend_cli.bench.methods import PLAIN, Method, Peer, Recipe, reason
+from specextend_cli.bench.methods import External, Method, Recipe, reason
 from specextend_cli.bench.models import Models
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.records import Record
+from specextend_cli.bench.records import PLAIN, Record
+from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.cpu.thread_governor import on_threads
@@ -29,21 +29,21 @@ from specextend_cli.engine.events import Step
 from specextend_cli.errors import FitError, ModelError, UsageError
 
 Key: TypeAlias = tuple[str, int, str, int]
-"""Method, length, document, repeat: what a record is one of."""
+"""Method, length, document, repeat."""
 
 _WARM_UP = 12  # tokens: enough for the gate to know what a plain step costs
 _SLACK = 256  # rows for trees
-_SHORT = 64  # tokens of a prompt that a peer is warmed up with
+_SHORT = 64  # prompt tokens that warm up an external program
 
 
 def key(record: Record) -> Key:
-    """What a record is the record of."""
+    """The key of a record."""
     return record.method, record.length, record.document, record.repeat
 
 
 @dataclass
 class Runner:
-    """Runs `methods`, the baseline among them. `skipped` grows by those that fail on the way, `known` by records."""
+    """Runs `methods`, plain decoding among them. `skipped`: methods that failed; `known`: all records so far."""
 
     models: Models
     methods: dict[str, Method]
@@ -58,7 +58,7 @@ class Runner:
     _runs: int = field(default=0, init=False)
 
     def run(self, prompts: Sequence[Prompt], known: Iterable[Record] = ()) -> Iterator[Running]:
-        """Measure what is not `known` yet. Raises what plain decoding raises: without it there is no comparison."""
+        """Measure what is not `known` yet. A failing method is skipped; plain decoding's error is raised."""
         expected = {
             (name, prompt.length, prompt.document, repeat)
             for name in self.methods
@@ -73,7 +73,7 @@ class Runner:
             with self.models.fitted(length + self.decoding.tokens) as scaled:
                 for prompt in group:
                     yield from self._document(prompt, scaled)
-            # What was read with one stretch of RoPE is worth nothing with another.
+            # Keys depend on RoPE's stretching, which depends on the length.
             self._targets = {}
 
     def records(self) -> tuple[Record, ...]:
@@ -82,7 +82,7 @@ class Runner:
         return tuple(sorted(self.known.values(), key=lambda r: (r.length, order[r.method], r.document, r.repeat)))
 
     def wrong(self) -> tuple[str, ...]:
-        """Methods of ours that left plain decoding by more than rounding explains."""
+        """Our methods whose tokens differ from plain decoding by more than rounding explains."""
         ours = {name for name, method in self.methods.items() if isinstance(method, Recipe)}
         exact = self.models.exact
         bad = {r.method for r in self.known.values() if r.method in ours and is_wrong(r.divergence, exact=exact)}
@@ -100,7 +100,7 @@ class Runner:
                     if isinstance(method, Recipe):
                         run = yield from self._ours(name, method, prompt, repeat)
                     else:
-                        run = yield from self._peers(name, method, prompt, repeat)
+                        run = yield from self._external(name, method, prompt, repeat)
                 except (FitError, ModelError, UsageError, torch.OutOfMemoryError) as error:
                     if name == PLAIN:
                         raise
@@ -122,7 +122,7 @@ class Runner:
             for _ in self._measured(name, recipe, target, prompt, few):
                 pass
             self._warm.add(name)
-        memory.reset(self.models.device)
+        machine.reset_peak(self.models.device)
         written = 0
         events = self._measured(name, recipe, target, prompt, self.decoding)
         while True:
@@ -139,18 +139,18 @@ class Runner:
         self, name: str, recipe: Recipe, target: Prefilled, prompt: Prompt, decoding: Settings
     ) -> Generator[EngineEvent, None, Run]:
         target.verify_backend = backend_for(self.models.device, recipe.verify)
-        # The clock's findings are the machine's and stay; what a drafter learns of a text does not go to the next one.
+        # Measured step costs are kept between texts; what a drafter learns from a text is not.
         budget = DraftGate(recipe.shape, enabled=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
         return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, budget)
 
-    def _peers(self, name: str, peer: Peer, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:
+    def _external(self, name: str, program: External, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:
         if name not in self._warm:
             yield WarmingUp(name, prompt.length)
-            peer.run(prompt.tokens[:_SHORT], replace(self.decoding, tokens=2))
+            program.run(prompt.tokens[:_SHORT], replace(self.decoding, tokens=2))
             self._warm.add(name)
         yield Decoding(name, prompt.document, prompt.length, repeat, 0, self.decoding.tokens)
-        memory.reset(self.models.device)
-        return peer.run(prompt.tokens, self.decoding)
+        machine.reset_peak(self.models.device)
+        return program.run(prompt.tokens, self.decoding)
 
     def _target(self, recipe: Recipe) -> Prefilled:
         """One target for all methods that read a prompt the same way."""
@@ -162,7 +162,7 @@ class Runner:
         return self._targets[at]
 
     def _read(self, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Running]:
-        """Have the prompt read, if it is not yet: apart from any method's run, so that none finds colder caches."""
+        """Read the prompt if it was not read yet, before any method's run, so that all find equally warm caches."""
         features = recipe.drafter(target).feature_layers
         target.begin(prompt.length + self.decoding.tokens + max(_SLACK, recipe.shape.nodes + 1))
         chunk = self.decoding.prefill_chunk
@@ -189,7 +189,7 @@ class Runner:
             retrieve_seconds=run.retrieve_seconds,
             hit=run.hit,
             retrievals=len(run.hits),
-            peak_bytes=memory.peak(self.models.device),
+            peak_bytes=machine.peak(self.models.device),
             scaled=scaled,
             text=self.models.encoder.decode(run.tokens),
         )

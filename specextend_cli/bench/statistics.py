@@ -1,7 +1,7 @@
-"""Pure functions on numbers: intervals, paired ratios, chance, accepted lengths, shares of a step, repetition.
+"""Statistics of runs: intervals, paired ratios, a rank-sum test, accepted lengths, shares of a step, repetition.
 
-Speedups are medians over documents of paired ratios. A document is the unit that is resampled, because its repeats
-and its steps are no independent samples of what the next document will do.
+Speedups are medians over documents of paired ratios. Documents are resampled, because repeats and steps of one document
+are not independent samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Statistic: TypeAlias = Callable[[Values], Values]
 """Reduces the last axis."""
 
 Quantity: TypeAlias = Callable[[Record], float | None]
-"""A figure of one run, or None where the run does not have it."""
+"""A figure of one run, or None if the run does not have it."""
 
 RESAMPLES = 9999
 
@@ -108,11 +108,10 @@ def paired_ratios(
 def chance(
     records: Iterable[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
 ) -> float:
-    """How often chance alone would let the method look as good against the baselines, which are one thing run twice.
+    """The p-value of the method needing less than the baselines, which are one method run several times.
 
-    Wilcoxon's rank-sum test within documents (van Elteren's), one-sided, by dealing out each document's runs at random:
-    ranks, as a machine's slow moments are no measure of anything. No document is shown to stand for others: that is
-    the interval's part. 1 without a run of either.
+    Van Elteren's test: Wilcoxon's rank-sum test stratified by document, one-sided, by random permutation of each
+    document's runs. 1 if either has no run.
     """
     kept = [record for record in records if record.method in (method, *baselines)]
     ours = _runs_by_document(kept, {method}, quantity)
@@ -143,13 +142,13 @@ def _runs_by_document(
 
 
 def accepted_length(records: Iterable[Record]) -> float | None:
-    """Mean tokens a verification step emits, bonus included; None where no step was told."""
+    """Mean tokens of a verification step, bonus included; None without steps."""
     steps = [size for record in records for size in record.accepted]
     return sum(steps) / len(steps) if steps else None
 
 
 def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
-    """Each document's own accepted length, its repeats together; documents without steps are left out."""
+    """Each document's accepted length over its repeats; documents without steps are left out."""
     runs: dict[tuple[str, int], list[Record]] = {}
     for record in records:
         runs.setdefault((record.document, record.length), []).append(record)
@@ -163,21 +162,15 @@ def accepted_counts(records: Iterable[Record]) -> Counter[int]:
 
 
 def quantile(counts: Counter[int], share: float) -> int:
-    """The smallest value that at least `share` of all counted do not exceed. Raises ValueError without any."""
+    """The smallest value that at least `share` of all counted do not exceed. ValueError for an empty counter."""
     if not counts:
         raise ValueError("nothing was counted")
-    wanted = share * counts.total()
-    reached = 0
-    for value in sorted(counts):
-        reached += counts[value]
-        if reached >= wanted:
-            break
-    return value
+    return int(np.quantile(list(counts.elements()), share, method="inverted_cdf"))
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What decoding time went to; the four add up to one."""
+    """Shares of decoding time, which add up to one."""
 
     draft: float
     verify: float
@@ -186,10 +179,7 @@ class Shares:
 
 
 def shares(records: Sequence[Record]) -> Shares | None:
-    """The parts of the records' decoding time, each weighted by its seconds; None where no part was measured.
-
-    What no part claims is the host's. Where the parts overlap by a clock's grain, the host has nothing.
-    """
+    """Shares of the records' decoding time; None if no part was measured. The remainder is the host's."""
     draft = sum(record.draft_seconds for record in records)
     verify = sum(record.verify_seconds for record in records)
     retrieve = sum(record.retrieve_seconds for record in records)
@@ -201,6 +191,14 @@ def shares(records: Sequence[Record]) -> Shares | None:
 
 
 def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
-    """The share of n-grams that stood earlier in the same output, 0 to 1. A loop flatters drafters that copy."""
+    """The share of n-grams that occurred earlier in the same output, 0 to 1."""
     grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """The index of the first token that differs, a missing one included; None if all are equal."""
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return None if len(one) == len(other) else min(len(one), len(other))

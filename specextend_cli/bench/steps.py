@@ -1,4 +1,4 @@
-"""What one step takes behind a prompt: verifications by nodes, drafts and choices by the draft's working set."""
+"""Step times after a prompt: verification by nodes, drafting and the choice of a working set by its size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
-from specextend_cli.bench.ceilings import seconds
+from specextend_cli.bench.roofline import seconds
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.sampling import Sampler
@@ -24,9 +24,9 @@ Times: TypeAlias = dict[int, list[float]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured: trees of so many `nodes`, drafts of `shape` over working sets of so many tokens, in rounds.
+    """Trees of these `nodes`, and drafts of `shape` over `working` sets of these sizes, in rounds.
 
-    Every round goes through all sizes, so that a slow moment meets all of them alike.
+    Every round measures all sizes, so that a slow moment affects all alike.
     """
 
     nodes: Sequence[int]
@@ -38,13 +38,13 @@ class Plan:
 
     @property
     def room(self) -> int:
-        """Rows that a cache needs behind the prompt: a token a draft, and the largest tree."""
+        """Cache rows needed after the prompt: a token a draft, and the largest tree."""
         return (self.rounds + 2) * len(self.working) + max(*self.nodes, self.shape.nodes) + 1
 
 
 @dataclass
 class Steps:
-    """What was measured behind a prompt of `length` tokens."""
+    """Measurements after a prompt of `length` tokens."""
 
     length: int
     verifying: Times = field(default_factory=lambda: defaultdict(list))
@@ -58,7 +58,7 @@ class Steps:
 
 
 class Progress(NamedTuple):
-    """Tokens of the prompt that are read, and rounds that are done."""
+    """Prompt tokens read, and rounds done."""
 
     read: int
     rounds: int
@@ -105,9 +105,9 @@ class _Rounds:
     counts: bool = False
 
     def verify(self, tree: DraftTree) -> None:
-        """A step as `decode` has it, behind another of as many nodes; what it accepts is forgotten.
+        """Time a step as in `decode`, after another of as many nodes, so that caches are as in decoding.
 
-        Most steps follow their like, and find in the processor's caches what those left there.
+        The accepted nodes are rolled back.
         """
 
         def step() -> None:
@@ -119,9 +119,9 @@ class _Rounds:
         self.target.cache.rollback()
 
     def draft(self, last: int, size: int) -> int:
-        """A plain step behind `last`, a choice of `size` tokens and a draft over them; returns the next token.
+        """A plain step after `last`, a choice of `size` tokens and a draft over them; returns the next token.
 
-        Which tokens they are makes no difference to the clock: they are spread over the text, as many as asked.
+        The choice does not affect the time, so the tokens are spread evenly.
         """
         target, drafter, device = self.target, self.drafter, self.target.lm.device
         out = target.verify(root(last, device), features=drafter.feature_layers, record=True)
@@ -147,6 +147,6 @@ class _Rounds:
 
 
 def _binary(tokens: Sequence[int], nodes: int, device: torch.device) -> DraftTree:
-    """A tree of words of the prompt, two children a node."""
+    """A binary tree of the prompt's tokens."""
     parents = [max(0, (node - 1) // 2) for node in range(nodes)]
     return from_lists([tokens[node % len(tokens)] for node in range(nodes)], parents, [1.0] * nodes, device)

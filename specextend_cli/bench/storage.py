@@ -1,13 +1,13 @@
-"""A benchmark as a JSON file that says its own version, written by one run and read by the next one's `--compare`."""
+"""A benchmark as a JSON file with a schema version, written by one run and read by the next one's `--compare`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 
 from specextend_cli.bench.records import Benchmark, Record
+from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import dumps
 from specextend_cli.documents.names import printable
 from specextend_cli.errors import UsageError
@@ -16,25 +16,38 @@ SCHEMA = "specextend-bench/1"
 """New keys may be added under it; a key that changes its meaning needs the next number."""
 
 
-def dump(benchmark: Benchmark, summary: Sequence[Mapping[str, object]] = ()) -> str:
-    """The whole benchmark, a line a record. `summary` is for other programs: `load` computes it anew."""
+def to_json(benchmark: Benchmark) -> str:
+    """The whole benchmark, a line a record. `summary` is for other programs: `from_json` computes it anew."""
     head: dict[str, object] = {
         "schema": SCHEMA,
         "preset": benchmark.preset,
         "settings": benchmark.settings,
-        "machine": _plain(benchmark.machine),
+        "machine": asdict(benchmark.machine),
         "seed": benchmark.seed,
         "references": benchmark.references,
         "skipped": benchmark.skipped,
     }
     lines = [f"  {dumps(key)}: {dumps(value)}" for key, value in head.items()]
-    lines += [_list("summary", summary), _list("records", [_plain(record) for record in benchmark.records])]
+    lines += [
+        _list("summary", [row.flat() for row in summarize(benchmark)]),
+        _list("records", [_plain(record) for record in benchmark.records]),
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def load(text: str) -> Benchmark:
-    """The benchmark in `text`. Raises UsageError where it is none, or one of another schema."""
-    from pydantic import TypeAdapter, ValidationError  # whoever only writes a report does without
+def _list(key: str, items: Sequence[object]) -> str:
+    return f"  {dumps(key)}: [" + ",".join(f"\n    {dumps(item)}" for item in items) + "\n  ]"
+
+
+def _plain(record: Record) -> dict[str, object]:
+    """A record as a dictionary, one level at a time: `asdict` would copy every token."""
+    made = {field.name: getattr(record, field.name) for field in fields(record)}
+    return {**made, "divergence": record.divergence and asdict(record.divergence)}
+
+
+def from_json(text: str) -> Benchmark:
+    """What `to_json` wrote. UsageError for anything else."""
+    from pydantic import TypeAdapter, ValidationError  # not needed to write a report
 
     try:
         value = json.loads(text)
@@ -57,7 +70,7 @@ def load(text: str) -> Benchmark:
 
 
 def _impossible(record: Record) -> str | None:
-    """What cannot have been measured: statistics on it would not fail, they would lie."""
+    """A value that cannot have been measured; statistics on it would not fail, but be wrong."""
     for name in ("prefill_seconds", "decode_seconds", "draft_seconds", "verify_seconds", "retrieve_seconds"):
         value: float = getattr(record, name)
         if not 0 <= value < float("inf"):
@@ -71,16 +84,3 @@ def _impossible(record: Record) -> str | None:
 
 def _broken(why: str) -> UsageError:
     return UsageError("the benchmark cannot be read", why=why, fix="write it anew: specextend bench --format json")
-
-
-def _list(key: str, items: Sequence[object]) -> str:
-    if not items:
-        return f"  {dumps(key)}: []"
-    return f"  {dumps(key)}: [\n" + ",\n".join(f"    {dumps(item)}" for item in items) + "\n  ]"
-
-
-def _plain(value: Any) -> Any:
-    """A dataclass as a dictionary, one level at a time: `asdict` would copy every token."""
-    if hasattr(value, "__dataclass_fields__"):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return value

@@ -1,6 +1,6 @@
 """What an experiment returns: a question, tables and plots as plain data; and tables as text.
 
-Nothing here measures or draws. `bench.plots` turns a plot into SVG, `bench.html` a whole experiment into a page.
+`bench.plots` draws the plots, `bench.report` writes the HTML page.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -21,12 +22,12 @@ Cell: TypeAlias = str | float | int | None
 Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
 
 MISSING = "–"
-"""How a cell without a value looks to people; files for programs have an empty field or null."""
+"""A cell without a value, for people; files for programs have an empty field or null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows as long as the header. Numbers stay numbers: rendering rounds them, files keep them."""
+    """Rows as long as the header. Numbers stay numbers: only `format_cell` rounds them."""
 
     title: str
     header: tuple[str, ...]
@@ -40,7 +41,7 @@ class Table:
 
 
 class Point(NamedTuple):
-    """A measured point; `low` and `high` bound its interval, where there is one."""
+    """A measured point; `low` and `high` bound its interval, if it has one."""
 
     x: float
     y: float
@@ -50,9 +51,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a plot: its name in the legend, and its points in the order of x.
+    """A line: its name and its points by ascending x.
 
-    `look` numbers its colour and mark (by default its place in the plot), so that a method looks alike in all plots.
+    `look` numbers colour and mark (default: the place in the plot), so that a method looks alike in all plots.
     """
 
     name: str
@@ -64,8 +65,8 @@ class Series:
 class LinePlot:
     """Lines over a common x axis. Labels carry the units ("prompt (tokens)").
 
-    `log_x` suits lengths and sizes that double. `reference` draws a horizontal line (plain decoding is 1× at 1.0)
-    and `reference_label` names it. `zero` starts the y axis at 0, without which differences look larger than they are.
+    `log_x`: a logarithmic x axis. `reference`: a horizontal line, named by `reference_label`. `zero`: the y axis
+    starts at 0.
     """
 
     title: str
@@ -81,10 +82,9 @@ class LinePlot:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`values[row][column]`, written into its cell as well as coloured; None is not measured.
+    """`values[row][column]`, coloured and written into the cell; None is not measured.
 
-    `low` and `high` fix the ends of the colour scale (by default those of the values), so that maps can be compared.
-    `percent` writes 0.41 as 41%.
+    `low` and `high`: the ends of the colour scale (default: those of the values). `percent` writes 0.41 as 41%.
     """
 
     title: str
@@ -105,7 +105,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class StackedBars:
-    """One horizontal bar per name in `bars`, made of `parts`: `values[bar][part]`, in `unit` or as shares of one."""
+    """A horizontal bar for each of `bars`, made of `parts`: `values[bar][part]`, absolute or as shares of one."""
 
     title: str
     x_label: str
@@ -125,7 +125,7 @@ Plot: TypeAlias = LinePlot | HeatMap | StackedBars
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named experiment, the question it answers in one sentence, and its figures."""
+    """A named experiment, the question it answers in one sentence, and its results."""
 
     name: str
     question: str
@@ -151,8 +151,14 @@ def format_cell(value: Cell) -> str:
 
 
 def one_line(text: str) -> str:
-    """Foreign text on one line and without anything a terminal obeys."""
+    """Untrusted text on one line, without control characters."""
     return printable(" ".join(text.split()))
+
+
+def is_number_column(table: Table, column: int) -> bool:
+    """Whether to align a column to the right: numbers, or text that starts like one ("1.9× (1.7-2.1)")."""
+    known = [row[column] for row in table.rows if row[column] is not None]
+    return bool(known) and all(not isinstance(cell, str) or cell[:1].isdigit() or cell == MISSING for cell in known)
 
 
 def to_markdown(table: Table) -> str:
@@ -173,14 +179,14 @@ def to_csv(table: Table) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([one_line(name) for name in table.header])
-    writer.writerows([one_line(cell) if isinstance(cell, str) else finite(cell) for cell in row] for row in table.rows)
+    writer.writerows([one_line(cell) if isinstance(cell, str) else _finite(cell) for cell in row] for row in table.rows)
     return buffer.getvalue()
 
 
 def render(experiment: Experiment, format: Format) -> str:
-    """An experiment as text that ends with a newline. CSV puts its tables one after the other, an empty line between.
+    """An experiment as text that ends with a newline. CSV separates its tables by an empty line.
 
-    JSON lines have one line a row, each with the table's title; plots are in JSON only.
+    JSON lines have one line a row, each with the table's title; only JSON has the plots.
     """
     match format:
         case "md":
@@ -200,17 +206,14 @@ def render(experiment: Experiment, format: Format) -> str:
 
 
 def to_plain(experiment: Experiment) -> dict[str, object]:
-    """An experiment as values that JSON has; each plot says what kind it is."""
+    """An experiment as JSON values; each plot says its kind."""
     plots = [{"kind": type(plot).__name__, **asdict(plot)} for plot in experiment.plots]
     return {**asdict(experiment), "plots": plots}
 
 
 def dumps(value: object, indent: int | None = None) -> str:
-    """Strict JSON: not a number becomes null, and no character in it means anything to a terminal.
-
-    Half a surrogate pair, which names of files may hold and many readers of JSON refuse, becomes U+FFFD.
-    """
-    text = json.dumps(_finite_all(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    """Strict JSON: NaN and infinity become null, control characters are escaped, lone surrogates become U+FFFD."""
+    text = json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
     return _INERT.sub(lambda match: f"\\u{ord(match[0]):04x}", _SURROGATE.sub("\ufffd", text))
 
 
@@ -218,26 +221,16 @@ _INERT = re.compile("[\x7f-\x9f\u2028\u2029]")  # the C0 controls are escaped by
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def finite(value: Cell) -> Cell:
-    """`value`, or None for what JSON has no number for."""
+def _finite(value: object) -> object:
+    """`value` with None for numbers that JSON cannot write."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _finite_all(value: object) -> object:
-    if isinstance(value, dict):
-        return {str(key): _finite_all(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite_all(item) for item in value]
-    return finite(value) if isinstance(value, float) else value
-
-
-def is_number_column(table: Table, column: int) -> bool:
-    """Whether a column reads best aligned to the right: numbers, or text that starts like one ("1.9× (1.7-2.1)")."""
-    known = [row[column] for row in table.rows if row[column] is not None]
-    return bool(known) and all(not isinstance(cell, str) or cell[:1].isdigit() or cell == MISSING for cell in known)
-
-
-def _pipes(cells: tuple[str, ...] | list[str]) -> str:
+def _pipes(cells: Sequence[str]) -> str:
     return "| " + " | ".join(escape(cell) for cell in cells) + " |"
 
 
@@ -245,5 +238,5 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|&#~$])")
 
 
 def escape(text: str) -> str:
-    """Foreign text that Markdown shows as it is."""
+    """Untrusted text that Markdown shows literally."""
     return _MARKDOWN.sub(r"\\\1", one_line(text))

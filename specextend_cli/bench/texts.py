@@ -1,7 +1,6 @@
-"""Where the benchmark's documents come from: the interpreter itself, the user's files, or a data set.
+"""The benchmark's documents: the Python language reference, the user's files, or a data set; and built-in problems.
 
-The built-in source is the Python language reference, which every interpreter carries as `pydoc_data.topics`: nothing
-to download, and not written for this benchmark.
+Every interpreter has the language reference as `pydoc_data.topics`, so the default needs no download.
 """
 
 from __future__ import annotations
@@ -15,25 +14,54 @@ from pathlib import Path
 from specextend_cli.errors import InputError, UsageError
 
 BUILTIN = "python-reference"
-_OFFSETS = 16  # built-in documents: the same text, begun at as many places
+_OFFSETS = 16  # built-in documents: the same text with different starts
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its name, its text, and a human's summary where there is one."""
+    """A document: its name, its text, and a human summary if there is one."""
 
     name: str
     text: str
     summary: str | None = None
 
 
+_PROBLEMS = (
+    "A tank of 900 litres is filled by two pipes. The first alone would take 6 hours, the second alone 9 hours. A "
+    "drain that alone would empty the full tank in 18 hours is left open by mistake. How long does filling take? Check "
+    "the answer hour by hour.",
+    "Find every pair of positive integers (a, b), a not larger than b, with a * b = 5 * (a + b). Prove that none is "
+    "missing.",
+    "A knight stands on a corner of an empty 5 by 5 board. Which squares can it reach in exactly four moves? Go "
+    "through the board square by square.",
+    "Write the numbers from 1 to 60 that have exactly four divisors, and for each of them its divisors.",
+    "Three boxes are labelled apples, oranges, and mixed. Every label is wrong. You may take one fruit from one box. "
+    "Which box do you choose, and how do you then label all three? Go through every case.",
+    "A train leaves A at 8:00 at 72 km/h towards B, 390 km away. Another leaves B at 8:45 at 96 km/h towards A. Where "
+    "and when do they meet? A bird flies between them at 120 km/h from 8:45 until they meet: how far does it fly?",
+    "How many different ways are there to pay exactly 50 cents with coins of 1, 5, 10 and 25 cents? List them in a "
+    "table.",
+    "Sort the list 31, 4, 15, 92, 65, 35, 89, 79, 3, 23, 84, 62 by merge sort. Show the list after every merge, and "
+    "count the comparisons.",
+    "Let f(0) = 2, f(1) = 5, and f(n) = 3 f(n - 1) - 2 f(n - 2). Compute f(2) to f(12), guess a closed form, and prove "
+    "it by induction.",
+    "Four people must cross a bridge at night with one torch; at most two may cross at a time, at the slower one's "
+    "pace. They need 1, 2, 7 and 10 minutes. Find the fastest plan and show why no plan is faster.",
+)
+
+
+def problems() -> tuple[Source, ...]:
+    """Built-in problems with long answers, for `--workload reasoning`; small enough to check by hand."""
+    return tuple(Source(f"problem-{number}", text) for number, text in enumerate(_PROBLEMS, 1))
+
+
 def builtin() -> tuple[Source, ...]:
-    """The Python language reference as several documents, each beginning at another topic and wrapping around."""
+    """The Python language reference as several documents, each starting at another topic and wrapping around."""
     from pydoc_data.topics import topics
 
     names = sorted(topics)
     starts = [number * len(names) // _OFFSETS for number in range(_OFFSETS)]
-    # Neighbouring starts share most of their text: far apart first, so that two documents have little in common.
+    # Neighbouring starts share most of their text, so the order is bit-reversed: distant starts come first.
     order = sorted(range(_OFFSETS), key=lambda number: int(f"{number:04b}"[::-1], 2))
     return tuple(
         Source(
@@ -44,7 +72,7 @@ def builtin() -> tuple[Source, ...]:
 
 
 def files(paths: Sequence[Path]) -> tuple[Source, ...]:
-    """Documents as `summarize` reads them. InputError where one cannot be read."""
+    """Documents as `summarize` reads them. InputError if one cannot be read."""
     from specextend_cli.documents.read import read
 
     documents = [read(path) for path in paths]
@@ -52,7 +80,7 @@ def files(paths: Sequence[Path]) -> tuple[Source, ...]:
 
 
 def data_set(path: Path) -> tuple[Source, ...]:
-    """A JSONL file, gzipped or not: a line `{"id": …, "text": …, "summary": …}` each. InputError where it is not."""
+    """A JSONL file, gzipped or not, of `{"id": …, "text": …, "summary": …}`. InputError for anything else."""
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
@@ -65,7 +93,7 @@ def data_set(path: Path) -> tuple[Source, ...]:
 
 
 def rows(lines: Sequence[str], where: str, *, stem: str = "", text: str = "text") -> Iterator[Source]:
-    """The documents in JSON lines; `text` names the column, `stem` what documents without an id are called after."""
+    """The documents in JSON lines. `text` is the column's name, `stem` the name of documents without an id."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -85,7 +113,7 @@ def rows(lines: Sequence[str], where: str, *, stem: str = "", text: str = "text"
 
 
 def sources(inputs: Sequence[Path], dataset: str | None, *, offline: bool = False) -> tuple[Source, ...]:
-    """What the user named: files, a data set's path or name; the built-in text where nothing was."""
+    """The user's files, or a data set by path or name, or the built-in text."""
     if inputs and dataset:
         raise UsageError("--input and --dataset contradict each other", fix="leave one of them out")
     if inputs:

@@ -1,9 +1,8 @@
 """`bench --tune`: settings for a pair on this machine and these documents, by successive halving (arXiv 1502.07943).
 
 Many candidates run on few documents, the better half of them on twice as many, and so on. The winner is then compared
-with the preset's own settings on documents that had no part in the choice, and with how much those differ from
-themselves: they run twice in every round, and a winner is one only if dealing out the runs at random hardly ever makes
-another.
+with the preset's own settings on held-out documents. The preset's settings run twice in every round, and the winner
+must beat them in a permutation test, so that noise of the machine does not choose.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from statistics import fmean
 
 from specextend_cli.bench import statistics
 from specextend_cli.bench.events import Running
-from specextend_cli.bench.experiments.setting import Measurements, Setting
+from specextend_cli.bench.experiments.study import Measurements, Setting
 from specextend_cli.bench.methods import Recipe
 from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.rows import decode_ratios
@@ -29,11 +28,11 @@ CANDIDATES = 12
 OWN, AGAIN = "preset", "preset, again"
 """The preset's own settings, as a candidate and as its control."""
 ENOUGH = 1.01
-"""Times the preset's speed: a single document must show as much; several must leave 1 outside their interval."""
+"""The least speed over the preset's; several documents must also have 1 outside their interval."""
 CHANCE = 0.01
-"""How often the preset's own runs may look as much faster than each other, at most."""
+"""The largest p-value."""
 ROUNDS = 5
-"""Runs of everything that is compared on held-out documents, at least."""
+"""Least runs of each setting on held-out documents."""
 
 _CHUNKS, _WORKING = (16, 32, 64, 128), (256, 512, 1024, 2048)
 _NODES, _DEPTHS = (4, 8, 12, 16, 24, 32, 50), (3, 4, 6, 8, 10)
@@ -41,7 +40,7 @@ _NODES, _DEPTHS = (4, 8, 12, 16, 24, 32, 50), (3, 4, 6, 8, 10)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is tuned. `chunk` and `top_k` mean nothing to a drafter without attention, and are left alone there."""
+    """What is tuned. `chunk` and `top_k` stay the preset's for a drafter without attention."""
 
     chunk: int
     top_k: int
@@ -54,14 +53,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The tables, and the better preset; None where the preset's own settings stand."""
+    """The tables, and the better preset; None if the preset's own settings stand."""
 
     experiment: Experiment
     preset: Preset | None
 
 
 def tune(setting: Setting, *, explain: bool = False) -> Generator[Running, None, Tuned]:
-    """Choose, check on held-out documents, and with `explain` take each change back. UsageError for one document."""
+    """Choose, check on held-out documents, and with `explain` revert each change alone. UsageError for one document."""
     tuning, held_out = split(setting.prompts)
     own = own_settings(setting)
     best, halving = yield from _halve(setting, tuning, own)
@@ -74,7 +73,7 @@ def tune(setting: Setting, *, explain: bool = False) -> Generator[Running, None,
 def _halve(
     setting: Setting, tuning: Sequence[Prompt], own: Candidate
 ) -> Generator[Running, None, tuple[Candidate, Table]]:
-    """The candidate that outlived the others. The preset's own settings stay until the end."""
+    """The winner. The preset's own settings stay until the end."""
     alive = {OWN: own} | {str(candidate): candidate for candidate in draw(setting, own)}
     rungs: list[tuple[Cell, ...]] = []
     documents = 1
@@ -95,9 +94,9 @@ def _halve(
 def _compare(
     setting: Setting, held_out: Sequence[Prompt], own: Candidate, best: Candidate, *, explain: bool
 ) -> Generator[Running, None, tuple[Table, bool]]:
-    """Whether `best` is better where it was not chosen, by more than the preset's own settings differ from themselves.
+    """Whether `best` beats the preset on held-out documents by more than the preset's own runs differ.
 
-    In rounds: the moments of a shared machine differ more than settings do, and one of them must not decide.
+    Measured in rounds, because a shared machine's speed varies more than settings do.
     """
     compared = {OWN: own} if best == own else {OWN: own, AGAIN: own, "best": best}
     if explain:

@@ -16,10 +16,7 @@ _ASK = "Solve the problem below. Think step by step, and write every step down.\
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What one run reads: `tokens`, exactly `length` of them; `reference` is a human's summary of the document.
-
-    `text` is the document's beginning alone, as many tokens of it again.
-    """
+    """A prompt of exactly `length` `tokens`; `reference`: a human summary; `text`: the document's start."""
 
     document: str
     length: int
@@ -33,7 +30,7 @@ def summaries(
 ) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
     """For each length, the beginnings of the `docs` documents that lose least by the cut, in the preset's own prompt.
 
-    The second part says where there were fewer documents than that. InputError where there is none.
+    The second part has a warning for each length with fewer documents. InputError for a length with none.
     """
     prompts: list[Prompt] = []
     short: list[str] = []
@@ -56,10 +53,7 @@ def summaries(
 
 
 def problems(sources: Sequence[Source], prompter: PromptBuilder, docs: int) -> tuple[Prompt, ...]:
-    """Short prompts, one a problem, filled up with empty lines to the length of the longest.
-
-    One length for all, so that they are one group in the results, as documents of one length are.
-    """
+    """Short prompts, one a problem, padded with empty lines to one length, so that they form one group."""
     solver = PromptBuilder(asking(prompter.preset, _ASK), prompter.encoder, prompter.directory)
     before, after = solver.frame("single", dict.fromkeys(PLACEHOLDERS, ""))
     encoded = [(source, prompter.encoder.encode(source.text.strip())) for source in sources[:docs]]
@@ -81,7 +75,7 @@ def asking(preset: Preset, prompt: str) -> Preset:
 
 
 def framed(source: Source, ids: Sequence[int], prompter: PromptBuilder, length: int) -> Prompt | None:
-    """A prompt of exactly `length` tokens; None where the document has too few."""
+    """A prompt of exactly `length` tokens; None if the document has too few."""
     values = {
         "title": source.name,
         "words": max(int(min(length / 3, prompter.preset.window.summary_tokens * 0.8) * WORDS_PER_TOKEN), 10),

@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 def bench(
     length: own.Lengths = "1k",
     docs: own.Docs = 2,
-    repeats: own.Repeats = 1,
-    tokens: own.Tokens = None,
-    decoding: own.Decoding = own.DecodingName.preset,
-    workload: own.Workload = own.WorkloadName.summary,
     input: own.Inputs = None,
     dataset: own.Dataset = None,
     methods: own.Methods = None,
     list_methods: own.List = False,
+    report: own.Report = None,
+    compare: own.Compare = None,
+    output: own.OutputPath = None,
+    format: own.FormatOption = None,
+    json: own.Json = False,
     experiment: own.Experiments = None,
     profile: own.Profile = False,
     suite: own.Suite = None,
     tune: own.Tune = None,
     explain: own.Explain = False,
+    tokens: own.Tokens = None,
+    repeats: own.Repeats = 1,
+    decoding: own.Decoding = "preset",
+    workload: own.Workload = "summary",
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -40,30 +45,18 @@ def bench(
     compile: options.Compile = True,
     head: options.DraftHead = None,
     timeout: options.Timeout = None,
-    report: own.Report = None,
-    compare: own.Compare = None,
-    output: own.OutputPath = None,
-    format: own.FormatOption = None,
-    json: own.Json = False,
     force: options.Force = False,
     fresh: own.Fresh = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Measure decoding methods side by side: the same prompts, models and kernels, checked token for token.
-
-    Methods: plain, standard, streaming, specextend; drafters ngram, self, lm, blend, eagle; parts naive, +flash, +hta,
-    +streaming, +retrieval; rivals magicdec, triforce, rapid; peers transformers, transformers-assisted,
-    transformers-prompt-lookup, llama.cpp.
+    """Measure decoding methods on the same prompts, with the same models and kernels, and check every token.
 
     Examples:
       specextend bench --len 1k,4k --docs 5
-      specextend bench --len 16k --docs 1 --report report/
       specextend bench --input report.pdf --docs 1 --methods standard,specextend
       specextend bench --experiment lengths,gate --len 1k,4k --report lengths/
-      specextend bench --profile --len 1k,8k --report profile/
-      specextend bench --suite gpu --report gpu/
-      specextend bench --tune fast.toml --docs 8 --explain
+      specextend bench --tune fast.toml --docs 8
     """
     from specextend_cli.ui.streams import Output
 
@@ -78,6 +71,10 @@ def bench(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
         {"--compare": compare, "--methods": methods},
     )
+    if report is not None and suite is None:  # the suite has no plots
+        from specextend_cli.bench import plots
+
+        plots.require()
     _check_outputs(
         outputs=(output, tune, *(() if report is None else (report / name for name in _PAGE))),
         inputs=(*(input or ()), dataset, compare, model),
@@ -95,8 +92,8 @@ def bench(
 
     from specextend_cli.bench import experiments, session
     from specextend_cli.bench import methods as registry
-    from specextend_cli.bench.lengths import parse_lengths
-    from specextend_cli.cli import bench_result, bench_verdict
+    from specextend_cli.bench.records import parse_lengths
+    from specextend_cli.cli import bench_result
     from specextend_cli.models.preset_file import check_name
 
     wanted = None if experiment is None else experiments.parse(experiment)
@@ -128,7 +125,7 @@ def bench(
             fresh=fresh,
         )
     )
-    old = None if compare is None else bench_verdict.read(compare)
+    old = None if compare is None else bench_result.read(compare)
     if draft == "none":
         raise UsageError("--draft none leaves nothing to measure", fix="--methods plain measures plain decoding alone")
     if tune is not None:
@@ -148,15 +145,15 @@ def bench(
         if not quiet:
             terminal.note(f"written: {tune}" if found else f"the preset's own settings stand; {tune} was not written")
     result.forget()
-    bench_verdict.judge(result, old)
+    bench_result.judge(result, old)
 
 
 _PAGE = ("index.html", "benchmark.json", "experiments.json")
-"""What a report's directory has."""
+"""Files of a report, besides its plots."""
 
 
 def _check_outputs(*, outputs: Sequence[Path | None], inputs: Sequence[Path | str | None], force: bool) -> None:
-    """UsageError where the results would replace what is read or exists, or cannot be written: known before hours."""
+    """UsageError, before anything is measured, if a result would replace an input or a file, or cannot be written."""
     from specextend_cli.ui.destination import check_writable
     from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
 

@@ -1,197 +1,124 @@
-"""The options of `specextend bench` that no other command has, and what they may not say together."""
+"""The options that only `specextend bench` has, and which of them exclude each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
 from specextend_cli.cli import options
+from specextend_cli.cli.help import Rare
 from specextend_cli.errors import UsageError
 
-WORKLOAD = "Workload"
+INSTEAD, WORKLOAD = "Instead of a comparison", "Workload"
+"""Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
+
+Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
+DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
+WorkloadName: TypeAlias = Literal["summary", "reasoning"]
 
 
-class Format(str, Enum):
-    """What the result looks like; without one, a table for people."""
-
-    md = "md"
-    csv = "csv"
-    json = "json"
-    jsonl = "jsonl"
-
-
-class DecodingName(str, Enum):
-    """How the target's tokens are chosen."""
-
-    greedy = "greedy"
-    preset = "preset"
-    sample = "sample"
-
-
-class SuiteName(str, Enum):
-    """A fixed set of measurements."""
-
-    gpu = "gpu"
-
-
-class WorkloadName(str, Enum):
-    """What is written."""
-
-    summary = "summary"
-    reasoning = "reasoning"
+def _option(*names: str, help: str, panel: str | None = None, **settings: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
 
 
 Lengths: TypeAlias = Annotated[
-    str,
-    typer.Option("--len", metavar="512,1k,16k", help="Prompt lengths in target tokens.", rich_help_panel=WORKLOAD),
+    str, _option("--len", help="Prompt lengths in target tokens; k is 1,024.", metavar="512,1k,16k")
 ]
-Docs: TypeAlias = Annotated[
-    int, typer.Option("--docs", metavar="N", min=1, help="Documents a length.", rich_help_panel=WORKLOAD)
+Docs: TypeAlias = Annotated[int, _option("--docs", help="Documents of each length.", metavar="N", min=1)]
+Inputs: TypeAlias = Annotated[
+    list[Path] | None, _option("--input", help="Measure on this document; may be repeated.", metavar="FILE")
+]
+Dataset: TypeAlias = Annotated[
+    str | None,
+    _option(
+        "--dataset",
+        help="A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.",
+        metavar="FILE|NAME",
+    ),
+]
+Methods: TypeAlias = Annotated[
+    str | None, _option("--methods", help="Methods besides plain; --list describes them.", metavar="A,B,…")
+]
+List: TypeAlias = Annotated[bool, _option("--list", help="Describe the methods and exit.")]
+Report: TypeAlias = Annotated[
+    Path | None, _option("--report", help="Write an HTML page and its plots into this directory.", metavar="DIR")
+]
+Compare: TypeAlias = Annotated[
+    Path | None,
+    _option("--compare", help="Exit with 1 if anything is worse than in this earlier result.", metavar="OLD.json"),
+]
+OutputPath: TypeAlias = Annotated[
+    Path | None, _option("--output", "-o", help="Write the result to this file.", metavar="PATH")
+]
+FormatOption: TypeAlias = Annotated[
+    Format | None,
+    _option("--format", "-f", help="md, csv, json, jsonl. Default: a table, or by the output's name.", metavar="NAME"),
+]
+Json: TypeAlias = Annotated[bool, _option("--json", help="Print the whole result as one line of JSON.")]
+Experiments: TypeAlias = Annotated[
+    str | None,
+    _option(
+        "--experiment",
+        help="lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
+        metavar="A,…",
+        panel=INSTEAD,
+    ),
+]
+Profile: TypeAlias = Annotated[
+    bool, _option("--profile", help="Time of a step by operation; traces with --report.", panel=INSTEAD)
+]
+Suite: TypeAlias = Annotated[
+    Literal["gpu"] | None,
+    _option("--suite", help="Measure a GPU in a few minutes, offline: kernels to steps.", metavar="gpu", panel=INSTEAD),
+]
+Tune: TypeAlias = Annotated[
+    Path | None,
+    _option("--tune", help="Look for better settings; write them as a preset.", metavar="NAME.toml", panel=INSTEAD),
+]
+Explain: TypeAlias = Annotated[
+    bool, _option("--explain", help="With --tune: what each change gains.", panel=Rare(INSTEAD))
 ]
 Repeats: TypeAlias = Annotated[
-    int, typer.Option("--repeats", metavar="R", min=1, help="Runs of each.", rich_help_panel=WORKLOAD)
+    int, _option("--repeats", help="Runs of each method on each prompt.", metavar="R", min=1, panel=WORKLOAD)
 ]
 Tokens: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        "--tokens",
-        metavar="N",
-        min=2,
-        help="Most new tokens: 256, or 2,048 for reasoning.",
-        rich_help_panel=WORKLOAD,
-    ),
+    _option("--tokens", help="Limit on new tokens: 256, or 2,048 for reasoning.", metavar="N", min=2, panel=WORKLOAD),
 ]
 Decoding: TypeAlias = Annotated[
     DecodingName,
-    typer.Option(
+    _option(
         "--decoding",
-        metavar="|".join(DecodingName.__members__),
-        help="The preset's own, greedy without penalties, or sampled.",
-        rich_help_panel=WORKLOAD,
+        help="preset, greedy (without penalties) or sample.",
+        metavar="NAME",
+        panel=WORKLOAD,
     ),
 ]
 Workload: TypeAlias = Annotated[
     WorkloadName,
-    typer.Option(
+    _option(
         "--workload",
-        metavar="|".join(WorkloadName.__members__),
-        help="Long prompts, or short problems with long answers.",
-        rich_help_panel=WORKLOAD,
+        help="summary, or reasoning: short problems with long answers.",
+        metavar="NAME",
+        panel=WORKLOAD,
     ),
-]
-Inputs: TypeAlias = Annotated[
-    list[Path] | None,
-    typer.Option("--input", metavar="FILE", help="A document; may be repeated.", rich_help_panel=options.INPUT),
-]
-Dataset: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        metavar="FILE|NAME",
-        help="A JSONL file of documents, or govreport, pg19, booksum from the Hub. "
-        "Default: the Python language reference, which every interpreter carries.",
-        rich_help_panel=options.INPUT,
-    ),
-]
-Methods: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--methods",
-        metavar="A,B,…",
-        help="Which, plain always among them; --list names all.",
-        rich_help_panel=options.SPEED,
-    ),
-]
-List: TypeAlias = Annotated[
-    bool, typer.Option("--list", help="List the methods and end.", rich_help_panel=options.SPEED)
-]
-Experiments: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--experiment",
-        metavar="A,B,…",
-        help="Instead of a comparison: lengths, ablation, overhead, parameters, policies, positions, triggers, gate, "
-        "layers, recall, needle, divergence, costs.",
-        rich_help_panel=WORKLOAD,
-    ),
-]
-Profile: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--profile",
-        help="Instead of a comparison: where the time of a step goes; with --report, a trace of it, too.",
-        rich_help_panel=WORKLOAD,
-    ),
-]
-Suite: TypeAlias = Annotated[
-    SuiteName | None,
-    typer.Option(
-        "--suite",
-        metavar="|".join(SuiteName.__members__),
-        help="Instead of a comparison: everything about a GPU in a few minutes, kernels to steps, without a network.",
-        rich_help_panel=WORKLOAD,
-    ),
-]
-Tune: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--tune",
-        metavar="NAME.toml",
-        help="Look for better settings; write them there as a preset, where they are.",
-        rich_help_panel=WORKLOAD,
-    ),
-]
-Explain: TypeAlias = Annotated[
-    bool, typer.Option("--explain", help="With --tune: what each change brought.", rich_help_panel=WORKLOAD)
-]
-Report: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--report", metavar="DIR", help="Write an HTML page and its pictures there.", rich_help_panel=options.OUTPUT
-    ),
-]
-Compare: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--compare",
-        metavar="OLD.json",
-        help="Fail where something is worse than in an earlier result.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
-OutputPath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="PATH", help="Write the result there.", rich_help_panel=options.OUTPUT),
-]
-FormatOption: TypeAlias = Annotated[
-    Format | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="|".join(Format.__members__),
-        help="Default: a table, or what the output's name says.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
-Json: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="The whole result as one line of JSON.", rich_help_panel=options.OUTPUT)
 ]
 Fresh: TypeAlias = Annotated[
-    bool,
-    typer.Option("--fresh", help="Do not continue an interrupted run.", rich_help_panel=options.DIAGNOSTICS),
+    bool, _option("--fresh", help="Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
 ]
 
 
 def format_name(format: Format | None, json: bool, output: Path | None) -> str | None:
-    """`--format`, else what the output's name says; None is the table."""
-    if (name := options.format_name(format, json)) is not None or output is None:
-        return name
+    """The format: `--format`, else by the output's name; None is the table."""
+    if json and format is not None and format != "json":
+        raise UsageError("--json and --format contradict each other", fix="leave one of them out")
+    if json or format is not None or output is None:
+        return "json" if json else format
     suffix = output.suffix.removeprefix(".")
-    if suffix not in Format.__members__:
+    if suffix not in get_args(Format):
         raise UsageError(
             f"--output {output}: its name does not say which format it is", fix="add -f md, csv, json or jsonl"
         )
@@ -199,7 +126,7 @@ def format_name(format: Format | None, json: bool, output: Path | None) -> str |
 
 
 def refuse_together(ones: Mapping[str, object], others: Mapping[str, object]) -> None:
-    """UsageError for options that ask for different things: two of the first, or one of each."""
+    """UsageError for options that ask for different things: two of `ones`, or one of each."""
     given = [name for name, value in ones.items() if value]
     given += [name for name, value in others.items() if value and given]
     if len(given) > 1:

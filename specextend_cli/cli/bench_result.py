@@ -1,16 +1,19 @@
-"""What `specextend bench` does with a benchmark: shows it while it runs, and its result on stdout or in files."""
+"""What `specextend bench` does with a benchmark: shows its progress and result, and decides its exit code."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-from specextend_cli.bench import html, tables
+from specextend_cli.bench import report, tables
 from specextend_cli.bench.events import Event, Explored, Finished, Result
-from specextend_cli.bench.report import render
+from specextend_cli.bench.records import Benchmark
+from specextend_cli.bench.regression import regressions
+from specextend_cli.bench.storage import from_json
 from specextend_cli.cli import signals
+from specextend_cli.cli.bench_suite import write
+from specextend_cli.errors import Exit, InputError, SpecextendError
 from specextend_cli.models.preset_file import to_toml
 from specextend_cli.ui import bench, experiments
 from specextend_cli.ui.benching import open_bench
@@ -18,8 +21,20 @@ from specextend_cli.ui.destination import atomic
 from specextend_cli.ui.streams import Output
 
 
+class DivergedError(SpecextendError):
+    """A lossless method wrote other tokens than plain decoding."""
+
+    exit = Exit.INTERNAL
+
+
+class RegressionError(SpecextendError):
+    """A result is worse than an earlier one."""
+
+    exit = Exit.INTERNAL
+
+
 def watch(terminal: Output, events: Iterable[Event], *, timeout: float | None, quiet: bool) -> Result:
-    """Run it to its end and return the result; where it ends early, say what is saved."""
+    """Run to the end and return the result; if interrupted, say what is saved."""
     view = open_bench(terminal, quiet=quiet)
     try:
         with signals.deadline(timeout), view:
@@ -37,26 +52,17 @@ def show(
     terminal: Output, result: Result, kind: str | None, output: Path | None, *, one_line: bool, force: bool
 ) -> None:
     """The result, on stdout or in a file."""
-    if kind is None:
-        if isinstance(result, Finished):
-            terminal.show(bench.report(result.benchmark, terminal.width))
-        else:
-            terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.width))
-        return
-    text = _text(result, cast(tables.Format, kind))
-    if one_line:
-        text = tables.dumps(json.loads(text)) + "\n"
-    if output is None:
-        terminal.write(text)
-        return
-    with atomic(output, force=force) as write:
-        write(text)
+    if kind is not None:
+        write(terminal, _text(result, cast(tables.Format, kind)), output, one_line=one_line, force=force)
+    elif isinstance(result, Finished):
+        terminal.show(bench.report(result.benchmark, terminal.width))
+    else:
+        terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.width))
 
 
 def _text(result: Result, form: tables.Format) -> str:
-    """The result for programs."""
     if isinstance(result, Finished):
-        return render(result.benchmark, form)
+        return report.render(result.benchmark, form)
     if form == "json":
         return tables.dumps([tables.to_plain(experiment) for experiment in result.experiments], indent=2) + "\n"
     return "\n".join(tables.render(experiment, form) for experiment in result.experiments)
@@ -65,15 +71,38 @@ def _text(result: Result, form: tables.Format) -> str:
 def write_page(result: Result, directory: Path) -> Path:
     """The HTML page."""
     if isinstance(result, Finished):
-        return html.write_report(result.benchmark, directory)
-    return html.write_experiments(result.experiments, directory, result.facts)
+        return report.write_report(result.benchmark, directory)
+    return report.write_experiments(result.experiments, directory, result.facts)
 
 
 def write_preset(result: Result, path: Path, *, force: bool) -> bool:
-    """What tuning found, if it is better; returns whether it is."""
+    """Write the preset that tuning found; returns whether there is one."""
     preset = result.preset if isinstance(result, Explored) else None
     if preset is None:
         return False
-    with atomic(path, force=force) as write:
-        write(to_toml(preset, path.stem))
+    with atomic(path, force=force) as file:
+        file(to_toml(preset, path.stem))
     return True
+
+
+def read(path: Path) -> Benchmark:
+    """An earlier result, for `--compare`."""
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}", why=str(error)) from error
+
+
+def judge(result: Result, old: Benchmark | None) -> None:
+    """DivergedError for wrong tokens, RegressionError for a worse result. Call it after the result was shown."""
+    if result.wrong:
+        exact = result.exact if isinstance(result, Explored) else result.benchmark.settings.get("dtype") == "float32"
+        raise DivergedError(
+            f"{', '.join(result.wrong)} wrote other tokens than plain decoding",
+            why="in float32 none may differ" if exact else "the two best logits were too far apart for rounding",
+            fix="please report this with the result: specextend bench … --json",
+        )
+    if old is None or isinstance(result, Explored):
+        return
+    if worse := regressions(old, result.benchmark):
+        raise RegressionError("something is worse than it was", why="; ".join(worse))

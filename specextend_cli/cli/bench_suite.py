@@ -1,4 +1,4 @@
-"""`specextend bench --suite gpu`: runs where little is installed, so it imports nothing of the other benchmarks."""
+"""`specextend bench --suite gpu`. Imports nothing of the other benchmarks: it runs where little is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 from specextend_cli.cli import signals
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.suite.gpu import Suite
     from specextend_cli.bench.tables import Format
     from specextend_cli.ui.streams import Output
 
@@ -26,43 +25,40 @@ def run(
     one_line: bool,
     force: bool,
 ) -> None:
-    """Measure, show, and judge: WrongError after the result, which stays useful."""
-    from specextend_cli.bench.suite.where import pick
+    """Measure, show, and judge. WrongError after the result was shown."""
+    from specextend_cli.bench import tables
+    from specextend_cli.bench.report import write_experiments
+    from specextend_cli.bench.suite.device_info import pick
 
     where = pick(device)
     from specextend_cli.bench.suite import gpu
+    from specextend_cli.ui import experiments
 
     if where.type != "cuda":
         terminal.warn(gpu.REHEARSAL)
     with signals.deadline(timeout):
         suite = gpu.finish(gpu.run(where), (lambda line: None) if quiet else terminal.note)
-    _show(terminal, suite, cast("Format | None", kind), output, one_line=one_line, force=force)
+    if kind is None:
+        terminal.show(experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.width))
+    else:
+        text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, cast("Format", kind))
+        write(terminal, text, output, one_line=one_line, force=force)
     if report is not None:
-        from specextend_cli.bench import html
-
-        page = html.write_experiments([suite.experiment], report, suite.facts | suite.left_out)
+        page = write_experiments([suite.experiment], report, suite.facts | suite.left_out)
         if not quiet:
             terminal.note(f"report: {page}")
     gpu.judge(suite)
 
 
-def _show(
-    terminal: Output, suite: Suite, kind: Format | None, output: Path | None, *, one_line: bool, force: bool
-) -> None:
-    from specextend_cli.bench import tables
-    from specextend_cli.bench.suite import gpu
-    from specextend_cli.ui import experiments
+def write(terminal: Output, text: str, output: Path | None, *, one_line: bool, force: bool) -> None:
+    """A result's text, on stdout or in a file; `one_line` folds JSON."""
+    from specextend_cli.bench.tables import dumps
     from specextend_cli.ui.destination import atomic
 
-    if kind is None:
-        shown = experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.width)
-        terminal.show(shown)
-        return
-    text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, kind)
     if one_line:
-        text = tables.dumps(json.loads(text)) + "\n"
+        text = dumps(json.loads(text)) + "\n"
     if output is None:
         terminal.write(text)
         return
-    with atomic(output, force=force) as write:
-        write(text)
+    with atomic(output, force=force) as file:
+        file(text)

@@ -77,8 +77,8 @@ def train_draft(
     options.go_offline(offline)
     options.usable(device)
 
-    from specextend_cli.bench.lengths import parse_lengths
     from specextend_cli.bench.machine import describe
+    from specextend_cli.bench.records import parse_lengths
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.models.load import load_model
     from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS

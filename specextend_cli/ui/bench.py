@@ -9,10 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.notes import caveats, provenance
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.rows import BASELINE, Row, summarize
+from specextend_cli.bench.caveats import caveats, provenance
+from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import MISSING, one_line
 from specextend_cli.humanize import format_bytes, format_percent, format_seconds, is_slower
@@ -64,7 +63,7 @@ def _table(rows: Sequence[Row], width: int) -> Table:
 
 
 def _speedup(interval: Interval | None, row: Row, *, ranges: bool) -> Text:
-    if interval is None or row.method == BASELINE:
+    if interval is None or row.method == PLAIN:
         return Text("1.00×" if interval else MISSING)
     style = AMBER if is_slower(interval.value) else GOOD if interval.value > 1.03 else ""
     shown = Text(f"{interval.value:.2f}×", style)

@@ -25,8 +25,7 @@ from specextend_cli.bench.events import (
     Started,
     WarmingUp,
 )
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.records import Record
+from specextend_cli.bench.records import Record, format_length
 from specextend_cli.documents.names import printable
 from specextend_cli.humanize import format_amount, format_count, format_seconds
 from specextend_cli.summarize.events import Stage, Warned

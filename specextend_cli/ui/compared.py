@@ -16,7 +16,7 @@ from specextend_cli.ui.tables import cell, table
 
 if TYPE_CHECKING:
     from specextend_cli.bench.comparison import Comparison
-    from specextend_cli.bench.load import Load
+    from specextend_cli.bench.machine import Load
     from specextend_cli.engine.meter import Meter
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,8 +41,15 @@ def models(presets: dict[str, Path], home: Path):
 
 
 @pytest.fixture
-def cli(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+def cli(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., SimpleNamespace]:
+    """The command line in this process; built-in documents are shortened, which saves most of a short run's time."""
+    from specextend_cli.bench import texts
     from specextend_cli.cli.main import run
+
+    short = tuple(replace(source, text=source.text[:20_000]) for source in texts.builtin())
+    monkeypatch.setattr(texts, "builtin", lambda: short)
 
     def call(*arguments: object) -> SimpleNamespace:
         code = run([str(argument) for argument in arguments])

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from specextend_cli.ui.bench import report, table
 from tests.bench.made_benchmark import benchmark, realistic, record
-from tests.bench.untrusted_inputs import controls, hostile_benchmark
+from tests.bench.untrusted_text import controls, untrusted_benchmark
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:
@@ -40,8 +40,8 @@ def test_what_is_bad_needs_no_colour() -> None:
     assert "0.50×" in text
 
 
-def test_hostile_text_is_harmless() -> None:
-    text = shown(report(hostile_benchmark()), 400)
+def test_untrusted_text_is_harmless() -> None:
+    text = shown(report(untrusted_benchmark()), 400)
     assert not controls(text)
     assert "[red]x[/red]<script>" in text
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from rich.console import Console
 
-from specextend_cli.bench import comparison, load
+from specextend_cli.bench import comparison, machine
 from specextend_cli.bench.comparison import PASSES, Comparison, compare
-from specextend_cli.bench.load import Load, LoadMeter
+from specextend_cli.bench.machine import Load, LoadMeter
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import (
@@ -160,10 +160,10 @@ def test_text_and_json_name_the_interval_and_the_load(monkeypatch):
 
 def test_others_are_who_is_busy_beside_this_process(monkeypatch):
     clock = {"wall": 0.0, "busy": 100.0, "own": 10.0}
-    monkeypatch.setattr(load, "monotonic", lambda: clock["wall"])
-    monkeypatch.setattr(load, "_busy_seconds", lambda: clock["busy"])
-    monkeypatch.setattr(load, "_own_seconds", lambda: clock["own"])
-    monkeypatch.setattr(load.psutil, "cpu_count", lambda: 4)
+    monkeypatch.setattr(machine, "monotonic", lambda: clock["wall"])
+    monkeypatch.setattr(machine, "_busy_seconds", lambda: clock["busy"])
+    monkeypatch.setattr(machine, "_own_seconds", lambda: clock["own"])
+    monkeypatch.setattr(machine.psutil, "cpu_count", lambda: 4)
     meter = LoadMeter()
     clock.update(wall=10.0, busy=130.0, own=20.0)
     assert meter.load().others == pytest.approx(2.0)

@@ -8,10 +8,10 @@ import pytest
 
 from specextend_cli.bench.records import Benchmark, Divergence, Record
 from specextend_cli.bench.regression import regressions
-from specextend_cli.bench.report import from_json, to_json
+from specextend_cli.bench.storage import from_json, to_json
 from specextend_cli.errors import UsageError
 from tests.bench.made_benchmark import MACHINE, benchmark, realistic, record
-from tests.bench.untrusted_inputs import controls, hostile_benchmark
+from tests.bench.untrusted_text import controls, untrusted_benchmark
 
 OLD = realistic(lengths=(512, 8192))
 
@@ -68,6 +68,15 @@ def test_another_machine_is_slower_and_that_is_none() -> None:
     assert regressions(OLD, replace(OLD, records=slow, machine=replace(MACHINE, threads=1))) == ()
 
 
+def test_a_setting_that_has_left_with_its_default_is_no_difference() -> None:
+    old = replace(OLD, settings={**OLD.settings, "retrieval": {"chunk": 32, "adaptive": False, "queries": "last"}})
+    new = replace(OLD, settings={**OLD.settings, "retrieval": {"chunk": 32}})
+    assert regressions(old, new) == ()
+    old.settings["retrieval"]["adaptive"] = True
+    with pytest.raises(UsageError):
+        regressions(old, new)
+
+
 @pytest.mark.parametrize(("seconds", "worse"), [(3.2, False), (4.0, True)])
 def test_one_document_alone_has_ten_percent(seconds: float, worse: bool) -> None:
     old = benchmark(record(), record("fast", decode_seconds=3.0))
@@ -100,8 +109,8 @@ def test_what_was_measured_differently_is_refused(change: dict[str, object], why
     assert caught.value.fix
 
 
-def test_hostile_text_is_harmless() -> None:
-    made = hostile_benchmark()
+def test_untrusted_text_is_harmless() -> None:
+    made = untrusted_benchmark()
     slow = replace(made, records=tuple(replace(one, decode_seconds=9.0) for one in made.records))
     found = regressions(made, slow)
     assert found

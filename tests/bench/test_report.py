@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.notes import caveats, provenance
+from specextend_cli.bench.caveats import caveats, provenance
 from specextend_cli.bench.records import Benchmark, Divergence, Machine, Record
-from specextend_cli.bench.report import from_json, render, tables, to_json
+from specextend_cli.bench.report import render, tables
 from specextend_cli.bench.rows import methods, summarize
 from specextend_cli.bench.statistics import Interval, Shares
-from specextend_cli.bench.storage import SCHEMA
+from specextend_cli.bench.storage import SCHEMA, from_json, to_json
 from specextend_cli.bench.tables import Format
 from specextend_cli.errors import UsageError
 from tests.bench.made_benchmark import benchmark, realistic, record
-from tests.bench.untrusted_inputs import HOSTILE, controls, hostile_benchmark
+from tests.bench.untrusted_text import UNTRUSTED, controls, untrusted_benchmark
 
 
 def test_a_row_by_hand() -> None:
@@ -174,15 +174,15 @@ def test_an_empty_benchmark_has_a_report(format: Format) -> None:
 
 
 @pytest.mark.parametrize("format", ["md", "csv", "json", "jsonl"])
-def test_hostile_text_is_harmless(format: Format) -> None:
-    text = render(hostile_benchmark(), format)
+def test_untrusted_text_is_harmless(format: Format) -> None:
+    text = render(untrusted_benchmark(), format)
     assert not controls(text)
     text.encode()
     if format == "md":
         assert "<script" not in text.replace("\\<", "")
     if format == "json":
         record = from_json(text).records[1]
-        assert record.method == record.document == record.text == HOSTILE.replace("\ud800", "\ufffd")
+        assert record.method == record.document == record.text == UNTRUSTED.replace("\ud800", "\ufffd")
 
 
 TEXT = st.text(max_size=5)
@@ -242,7 +242,7 @@ def test_keys_of_later_versions_are_passed_over() -> None:
         ("[" * 100_000, "it is not JSON"),
         ("[]", f'it should say "schema": "{SCHEMA}", and says nothing of the kind'),
         ('{"schema": "specextend-bench/9"}', "and says specextend-bench/9"),
-        (json.dumps({"schema": HOSTILE}), "and says [red]x"),
+        (json.dumps({"schema": UNTRUSTED}), "and says [red]x"),
         (f'{{"schema": "{SCHEMA}"}}', "preset: Field required"),
     ],
 )

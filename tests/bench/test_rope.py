@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from specextend_cli.bench.rope import stretched
+from specextend_cli.bench.models import stretched
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from specextend_cli.bench import checks, methods
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.events import Checked, Measured, Reading, Running, Skipped, Started
 from specextend_cli.bench.measure import Decoding, Run
 from specextend_cli.bench.methods import Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import Divergence
 from specextend_cli.bench.runner import Runner
+from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, summaries
 from specextend_cli.engine.config import Sampling, TreeShape
@@ -371,18 +371,18 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
 
 
 def test_machine_and_memory(models) -> None:
-    from specextend_cli.bench import machine, memory
+    from specextend_cli.bench import machine
 
     facts = machine.describe(models.device)
     assert facts.processor
     assert facts.device == "cpu"
     assert facts.torch == torch.__version__
     assert facts.commit is None or len(facts.commit.rstrip("+")) == 12
-    memory.reset(models.device)
-    before = memory.peak(models.device)
+    machine.reset_peak(models.device)
+    before = machine.peak(models.device)
     block = torch.ones(64 << 20, dtype=torch.uint8)
-    assert memory.peak(models.device) >= before + (48 << 20)
+    assert machine.peak(models.device) >= before + (48 << 20)
     del block
     if Path("/proc/self/clear_refs").exists():
-        memory.reset(models.device)
-        assert memory.peak(models.device) < before + (32 << 20)
+        machine.reset_peak(models.device)
+        assert machine.peak(models.device) < before + (32 << 20)

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specextend_cli.bench import statistics
-from specextend_cli.bench.differences import first_difference
 from specextend_cli.bench.records import Record
-from specextend_cli.bench.statistics import Interval, Shares
+from specextend_cli.bench.statistics import Interval, Shares, first_difference
 from tests.bench.made_benchmark import record
 
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from specextend_cli.bench.suite import gpu
+from specextend_cli.bench.suite.device_info import sizes_for
 from specextend_cli.bench.suite.kernels import Found
-from specextend_cli.bench.suite.sizes import sizes_for
 from specextend_cli.runtime.loading_thread import result_of
 
 BARE = """
@@ -81,7 +81,7 @@ def test_a_wrong_kernel_fails_the_command_after_its_result(
 
     monkeypatch.setattr(gpu, "check", found)
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "")
-    for part in ("_timings", "_shaped", "_pair"):
+    for part in ("_timings", "_synthetic", "_pair"):
         monkeypatch.setattr(gpu, part, lambda *_: iter(()))
     done = cli("bench", "--suite", "gpu", "--device", "cpu", "-f", "md", "-q", "--report", tmp_path)
     assert done.returncode == 1

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from untrusted_text import UNTRUSTED, controls
 
 from specextend_cli.bench.tables import (
     Cell,
@@ -26,7 +27,6 @@ from specextend_cli.bench.tables import (
     to_markdown,
 )
 from specextend_cli.humanize import format_percent
-from tests.bench.untrusted_inputs import HOSTILE, controls
 
 TABLE = Table("Sizes", ("name", "speed", "hit"), (("a|b", 1.23456, None), ("c", 12345.6, 7)), "By size.")
 EXPERIMENT = Experiment(
@@ -89,9 +89,9 @@ def test_every_format() -> None:
 
 
 @pytest.mark.parametrize("format", ["md", "csv", "json", "jsonl"])
-def test_hostile_text_is_harmless(format: Format) -> None:
-    table = Table(HOSTILE, (HOSTILE, "n"), ((HOSTILE, 1.0),), HOSTILE)
-    text = render(Experiment(HOSTILE, HOSTILE, (table,)), format)
+def test_untrusted_text_is_harmless(format: Format) -> None:
+    table = Table(UNTRUSTED, (UNTRUSTED, "n"), ((UNTRUSTED, 1.0),), UNTRUSTED)
+    text = render(Experiment(UNTRUSTED, UNTRUSTED, (table,)), format)
     assert not controls(text)
     text.encode()
     if format == "md":

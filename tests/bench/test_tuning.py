@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.bench import tuning
-from specextend_cli.bench.experiments.setting import Setting
+from specextend_cli.bench.experiments.study import Measurements, Setting
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.texts import Source
@@ -39,7 +39,7 @@ def timed(setting: Setting, monkeypatch: pytest.MonkeyPatch, seconds) -> None:
     def fake(self, methods, prompts=None, **options):
         found = yield from measure(self, methods, prompts, **options)
         records = tuple(replace(r, decode_seconds=seconds(r.method, r.document)) for r in found.records)
-        return replace(found, records=records)
+        return Measurements(replace(found.benchmark, records=records))
 
     monkeypatch.setattr(Setting, "measure", fake)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.bench import hub, problems, texts
-from specextend_cli.bench.lengths import format_length, parse_lengths
+from specextend_cli.bench import hub, texts
+from specextend_cli.bench.records import format_length, parse_lengths
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import problems as problem_prompts
 from specextend_cli.bench.workloads import summaries
@@ -79,7 +79,7 @@ def test_names_of_control_tokens_in_a_document_are_text(prompter: PromptBuilder)
 
 
 def test_problems_get_one_length(prompter: PromptBuilder) -> None:
-    prompts = problem_prompts(problems.builtin(), prompter, docs=10)
+    prompts = problem_prompts(texts.problems(), prompter, docs=10)
     assert len(prompts) == 10
     assert len({len(prompt.tokens) for prompt in prompts}) == len({prompt.length for prompt in prompts}) == 1
     assert "Think step by step" in prompter.encoder.decode(prompts[0].tokens)

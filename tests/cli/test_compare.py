@@ -1,6 +1,6 @@
 import pytest
 
-from specextend_cli.bench.differences import first_difference
+from specextend_cli.bench.statistics import first_difference
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from specextend_cli.bench.rope import stretched
+from specextend_cli.bench.models import stretched
 from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.attention.prefix import attend_beside, beside
 from specextend_cli.engine.attention.reference import reference

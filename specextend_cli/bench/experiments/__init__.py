@@ -1,4 +1,4 @@
-"""`bench --experiment NAME`: the paper's questions, each a small module that measures and returns tables and plots."""
+"""`bench --experiment NAME`: each file declares what varies, what is measured, and the tables and plots of it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,25 @@ from typing import TYPE_CHECKING
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.experiments.setting import Run, Setting
+    from specextend_cli.bench.experiments.study import Run, Setting, Study
 
-NAMES = (
-    "lengths",
-    "ablation",
-    "overhead",
-    "parameters",
-    "policies",
-    "positions",
-    "triggers",
-    "gate",
-    "layers",
-    "recall",
-    "needle",
-    "divergence",
-    "costs",
-)
+NAMES = ("lengths", "ablation", "overhead", "parameters", "policies", "gate", "recall", "needle", "costs")
+RETIRED = ("positions", "triggers", "layers", "divergence")
+"""One-off questions that were answered; docs/log.md has what they found."""
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """The experiments in `lengths,gate`. UsageError for a name that is none."""
+    """The experiments in `lengths,gate`. UsageError for an unknown name."""
     wanted = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in wanted:
+        if name in RETIRED:
+            raise UsageError(f"the experiment {name!r} has left", why="it was answered: docs/log.md has its results")
         if name not in NAMES:
             raise UsageError(f"there is no experiment {name!r}", why=f"there are: {', '.join(NAMES)}")
     return wanted
 
 
 def run(name: str, setting: Setting) -> Run:
-    """Measure; yields what a benchmark's runner yields and returns the experiment."""
-    measured: Run = import_module(f"{__name__}.{name}").run(setting)
-    return measured
+    """Run one experiment; yields the events of its runs and returns its result."""
+    study: Study = import_module(f"{__name__}.{name}").STUDY
+    return study.run(name, setting)

@@ -1,40 +1,45 @@
-"""Table 4 of the paper: each part alone, on top of standard speculative decoding with masked attention."""
+"""Table 4 of the paper: each part alone, added to standard speculative decoding with masked attention."""
 
 from __future__ import annotations
 
-from specextend_cli.bench import statistics
-from specextend_cli.bench.charts import speedups
-from specextend_cli.bench.experiments.setting import COLUMNS, Run, Setting, figures
+from collections.abc import Iterator
+
+from specextend_cli.bench.charts import decoding_speedup
+from specextend_cli.bench.experiments.study import COLUMNS, Measurements, Setting, Study, figures
+from specextend_cli.bench.records import Record
 from specextend_cli.bench.report import format_interval
-from specextend_cli.bench.tables import Experiment, Table
+from specextend_cli.bench.tables import Table
 
-_PARTS = ("naive", "+flash", "+hta", "+streaming", "+retrieval", "specextend")
+PARTS = ("naive", "+flash", "+hta", "+streaming", "+retrieval", "specextend")
 
 
-def run(setting: Setting) -> Run:
-    """Prefill counts here: it is where one of the parts works."""
-    found = yield from setting.measure(setting.named(*_PARTS))
-    rows = []
-    for row in found.rows:
-        ratios = tuple(
-            statistics.paired_ratios(
-                found.at(row.length), row.method, "naive", lambda record: record.prefill_seconds + record.decode_seconds
-            ).values()
-        )
-        over = format_interval(statistics.bootstrap_interval(ratios, seed=setting.seed), "×") if ratios else None
-        rows.append((row.length, row.method, row.prefill_seconds, over, *figures(row)))
-    plot = speedups(found.rows, "Decoding", lambda row: row.decode_speedup)
-    return Experiment(
-        "ablation",
-        "What does each part of SpecExtend gain on its own?",
-        (
-            Table(
-                "Parts (Table 4)",
-                ("prompt (tokens)", "method", "prefill (s)", "in all, times naive", *COLUMNS),
-                tuple(rows),
-                "naive: the full draft cache, masked attention in prefill and verification; every part is added to it "
-                "alone. In all: prefill and decoding; outputs that differ (half precision) are compared as they are.",
-            ),
+def _total(record: Record) -> float:
+    """Prefill counts: one of the parts works there."""
+    return record.prefill_seconds + record.decode_seconds
+
+
+def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
+    yield Table(
+        "Parts (Table 4)",
+        ("prompt (tokens)", "method", "prefill (s)", "in all, times naive", *COLUMNS),
+        tuple(
+            (
+                row.length,
+                row.method,
+                row.prefill_seconds,
+                format_interval(found.ratio(row.length, row.method, "naive", _total), "×"),
+                *figures(row),
+            )
+            for row in found.rows
         ),
-        () if plot is None else (plot,),
+        "naive: the full draft cache, masked attention in prefill and verification; every part is added to it alone. "
+        "In all: prefill and decoding; outputs that differ (half precision) are compared as they are.",
     )
+
+
+STUDY = Study(
+    "What does each part of SpecExtend gain on its own?",
+    measure=lambda setting: setting.measure(setting.named(*PARTS)),
+    tables=_tables,
+    plots=lambda setting, found: [decoding_speedup(found.rows)],
+)

@@ -1,35 +1,39 @@
-"""Table 1 of the paper: a sentence hidden in a long text. Can the *draft* tell it, with what it is shown?
+"""Table 1 of the paper: whether the draft can tell a sentence hidden in a long text, under each policy.
 
-The target reads everything; the draft sees what its policy shows it. Its perplexity and accuracy on the answer's tokens
-say whether the needle is in its working set, by depth of the needle and length of the text.
+The target reads everything, the draft what its policy shows. The draft's perplexity and accuracy on the answer's tokens
+tell whether the needle is in its working set, by depth of the needle and length of the text.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
+from typing import TypeAlias
 
-from specextend_cli.bench.events import Decoding, Reading
-from specextend_cli.bench.experiments.setting import Run, Setting
-from specextend_cli.bench.forced import forced
+from specextend_cli.bench.events import Decoding, Reading, Running
+from specextend_cli.bench.experiments.study import Setting, Study
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.tables import Experiment, HeatMap, Table
+from specextend_cli.bench.tables import HeatMap, Table
+from specextend_cli.bench.teacher_forcing import teacher_forced
 from specextend_cli.bench.workloads import Prompt, asking
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = ("full", "streaming", "retrieval")
-_FLOOR = 1e-10  # the least probability: what a number format may round to nothing
+_LEAST = 1e-10  # probability: a number format may round it to nothing
+
+_Found: TypeAlias = dict[tuple[str, int, float], list[tuple[float, bool]]]
+"""By policy, prompt length and depth: the probability of each true token, and whether it was the likeliest."""
 
 
 @dataclass(frozen=True)
 class Needle:
-    """A prompt of exactly the wanted length that asks for what is hidden in it, and the answer's tokens.
+    """A prompt of exactly the wanted length that asks for the hidden number, and the answer's tokens.
 
-    `hidden` are the places in the prompt at which the number stands.
+    `hidden`: the number's positions in the prompt.
     """
 
     prompt: tuple[int, ...]
@@ -37,10 +41,10 @@ class Needle:
     hidden: range
 
 
-def run(setting: Setting) -> Run:
-    """Every document at every depth, under every policy; the prompt is read once for all policies."""
-    models = setting.models
-    said: dict[tuple[str, int, float], list[tuple[float, bool]]] = {}
+def _measure(setting: Setting) -> Generator[Running, None, _Found]:
+    """Every document at every depth under every policy; the prompt is read once for all policies."""
+    models, chunk = setting.models, setting.decoding.prefill_chunk
+    found: _Found = {}
     for prompt in setting.prompts:
         with models.fitted(prompt.length + 32):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
@@ -50,23 +54,14 @@ def run(setting: Setting) -> Run:
                 for policy in POLICIES:
                     yield Decoding(policy, prompt.document, prompt.length, 0, 0, len(needle.answer))
                     recipe = setting.policy(policy)
-                    found = said.setdefault((policy, prompt.length, depth), [])
-                    for spoken in forced(
-                        target,
-                        recipe.drafter(target),
-                        needle.prompt,
-                        needle.answer,
-                        recipe.retrieval,
-                        setting.decoding.prefill_chunk,
-                    ):
-                        probability = float(spoken.draft[spoken.token])
-                        found.append((probability, int(spoken.draft.argmax()) == spoken.token))
-    return Experiment(
-        "needle",
-        "Can the draft tell a sentence hidden in the document, under each policy?",
-        (_table(setting, said),),
-        tuple(_map(setting, said, policy) for policy in POLICIES),
-    )
+                    drafter = recipe.drafter(target)
+                    found.setdefault((policy, prompt.length, depth), []).extend(
+                        (float(one.draft[one.token]), int(one.draft.argmax()) == one.token)
+                        for one in teacher_forced(
+                            target, drafter, needle.prompt, needle.answer, recipe.retrieval, chunk
+                        )
+                    )
+    return found
 
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
@@ -94,40 +89,44 @@ def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
     return PromptBuilder(asking(models.preset, ask), models.encoder, models.directories.target).frame("single", {})
 
 
-def _table(setting: Setting, said: dict[tuple[str, int, float], list[tuple[float, bool]]]) -> Table:
-    def rows() -> Iterator[tuple[int, str, float, float, int]]:
-        for length in setting.lengths:
-            for policy in POLICIES:
-                every = [pair for depth in DEPTHS for pair in said[policy, length, depth]]
-                yield length, policy, _perplexity(every), fmean(right for _, right in every), len(every)
+def _tables(setting: Setting, found: _Found) -> Iterator[Table]:
+    def row(length: int, policy: str) -> tuple[int, str, float, float, int]:
+        every = [one for depth in DEPTHS for one in found[policy, length, depth]]
+        perplexity = exp(-fmean(log(max(probability, _LEAST)) for probability, _ in every))
+        return length, policy, perplexity, _accuracy(every), len(every)
 
-    size = setting.models.retrieval.size
-    return Table(
+    yield Table(
         "The draft on the answer (Table 1)",
         ("prompt (tokens)", "the draft sees", "perplexity", "accuracy", "tokens"),
-        tuple(rows()),
+        tuple(row(length, policy) for length in setting.lengths for policy in POLICIES),
         "Of the answer's tokens but the first, each after the true ones before it. Accuracy: the likeliest is the true "
         "one. Where the target is its own draft, full is the target itself. A prompt no longer than the working set of "
-        f"{size:,} tokens hides nothing.",
+        f"{setting.models.retrieval.size:,} tokens hides nothing.",
     )
 
 
-def _map(setting: Setting, said: dict[tuple[str, int, float], list[tuple[float, bool]]], policy: str) -> HeatMap:
-    return HeatMap(
-        f"Accuracy of the draft: {policy}",
-        "prompt (tokens)",
-        "depth of the needle",
-        tuple(f"{length:,}" for length in setting.lengths),
-        tuple(f"{depth:.0%}" for depth in DEPTHS),
-        tuple(
-            tuple(fmean(right for _, right in said[policy, length, depth]) for length in setting.lengths)
-            for depth in DEPTHS
-        ),
-        low=0.0,
-        high=1.0,
-        percent=True,
-    )
+def _plots(setting: Setting, found: _Found) -> Iterator[HeatMap]:
+    for policy in POLICIES:
+        yield HeatMap(
+            f"Accuracy of the draft: {policy}",
+            "prompt (tokens)",
+            "depth of the needle",
+            tuple(f"{length:,}" for length in setting.lengths),
+            tuple(f"{depth:.0%}" for depth in DEPTHS),
+            tuple(tuple(_accuracy(found[policy, length, depth]) for length in setting.lengths) for depth in DEPTHS),
+            low=0.0,
+            high=1.0,
+            percent=True,
+        )
 
 
-def _perplexity(pairs: Sequence[tuple[float, bool]]) -> float:
-    return exp(-fmean(log(max(probability, _FLOOR)) for probability, _ in pairs))
+def _accuracy(found: Sequence[tuple[float, bool]]) -> float:
+    return fmean(right for _, right in found)
+
+
+STUDY = Study(
+    "Can the draft tell a sentence hidden in the document, under each policy?",
+    measure=_measure,
+    tables=_tables,
+    plots=_plots,
+)

@@ -1,12 +1,14 @@
-"""Table 7 of the paper, against length: what a step spends on the target, the draft, and choosing a working set."""
+"""Table 7 of the paper by prompt length: a step's time on the target, the draft, and the choice of a working set."""
 
 from __future__ import annotations
 
-from specextend_cli.bench.experiments.setting import Run, Setting, per_step
-from specextend_cli.bench.tables import Experiment, LinePlot, Point, Series, Table
+from collections.abc import Iterator, Sequence
 
-_PARTS = ("draft", "verify", "retrieve")
-_HEADER = (
+from specextend_cli.bench.experiments.study import Measurements, Setting, Study
+from specextend_cli.bench.records import PLAIN, Record
+from specextend_cli.bench.tables import LinePlot, Point, Series, Table
+
+HEADER = (
     "prompt (tokens)",
     "plain step (ms)",
     "drafting (ms)",
@@ -16,30 +18,42 @@ _HEADER = (
 )
 
 
-def run(setting: Setting) -> Run:
-    """Retrieval on every fourth step as a preset has it, drafts on every step."""
-    found = yield from setting.measure({"retrieval": setting.policy("retrieval")})
-    rows: list[tuple[int, tuple[float | None, ...]]] = []
+def _rows(setting: Setting, found: Measurements) -> Iterator[tuple[float | None, ...]]:
     for length in setting.lengths:
-        plain, drafted = found.of("plain", length), found.of("retrieval", length)
+        plain, drafted = found.of(PLAIN, length), found.of("retrieval", length)
+        parts = (_per_step(drafted, part) for part in ("draft", "verify", "retrieve"))
         choices = sum(record.retrievals for record in drafted)
         one = 1e3 * sum(record.retrieve_seconds for record in drafted) / choices if choices else None
-        rows.append((length, (per_step(plain, "verify"), *(per_step(drafted, part) for part in _PARTS), one)))
-    lines = tuple(
-        Series(name, tuple(Point(length, value) for length, cells in rows if (value := cells[column]) is not None))
-        for column, name in enumerate(("plain step", "drafting", "verifying", "retrieving"))
+        yield (length, _per_step(plain, "verify"), *parts, one)
+
+
+def _per_step(records: Sequence[Record], part: str) -> float | None:
+    """Milliseconds a verification step."""
+    steps = sum(len(record.nodes) for record in records)
+    return 1e3 * sum(getattr(record, f"{part}_seconds") for record in records) / steps if steps else None
+
+
+def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
+    note = (
+        "Drafting, verifying and retrieving are means over verification steps; one retrieval is the mean of those that "
+        "took place."
     )
-    return Experiment(
-        "overhead",
-        "What does a step cost, and does choosing a working set grow with the document?",
-        (
-            Table(
-                "Milliseconds a step (Table 7)",
-                _HEADER,
-                tuple((length, *cells) for length, cells in rows),
-                "Drafting, verifying and retrieving are means over verification steps; one retrieval is the mean of "
-                "those that took place.",
-            ),
-        ),
-        (LinePlot("Cost of a step", "prompt (tokens)", "milliseconds a step", lines, log_x=True),),
-    )
+    yield Table("Milliseconds a step (Table 7)", HEADER, tuple(_rows(setting, found)), note)
+
+
+def _plots(setting: Setting, found: Measurements) -> Iterator[LinePlot]:
+    lines: dict[str, list[Point]] = {}
+    for length, *cells in _rows(setting, found):
+        for name, value in zip(HEADER[1:-1], cells, strict=False):
+            if length is not None and value is not None:
+                lines.setdefault(name.removesuffix(" (ms)"), []).append(Point(length, value))
+    series = tuple(Series(name, tuple(points)) for name, points in lines.items())
+    yield LinePlot("Cost of a step", "prompt (tokens)", "milliseconds a step", series, log_x=True)
+
+
+STUDY = Study(
+    "What does a step cost, and does choosing a working set grow with the document?",
+    measure=lambda setting: setting.measure({"retrieval": setting.policy("retrieval")}),
+    tables=_tables,
+    plots=_plots,
+)

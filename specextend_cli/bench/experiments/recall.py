@@ -1,37 +1,41 @@
-"""Whose attention finds a sentence hidden in a long text? Layer by layer, by the working set that each would choose.
+"""Which layer's attention finds a sentence hidden in a long text, by the working set that it would choose.
 
-The paper averages the heads of the last layer. Which layers look for what comes next is a matter of the model, and a
-draft that reads well is no better than what it is shown: so a preset should name those of its target.
+The paper averages the heads of the last layer. Which layers attend to what comes next differs by model, so a preset
+names those of its target; this experiment finds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator
 from itertools import pairwise
 from statistics import fmean
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.events import Reading
+from specextend_cli.bench.events import Reading, Running
 from specextend_cli.bench.experiments.needle import DEPTHS, Needle, hide
-from specextend_cli.bench.experiments.setting import Run, Setting
+from specextend_cli.bench.experiments.study import Setting, Study
 from specextend_cli.bench.methods import with_policy
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.tables import Experiment, HeatMap, Table
+from specextend_cli.bench.tables import HeatMap, Table
 from specextend_cli.engine.retrieval import Chunks, working_set
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 
+_Found: TypeAlias = dict[tuple[int, str], list[bool]]
+"""Whether the whole number was in the working set, by prompt length and layers."""
 
-def run(setting: Setting) -> Run:
-    """Every document at every depth, read once: after the prompt and after each of the answer's tokens."""
+
+def _measure(setting: Setting) -> Generator[Running, None, _Found]:
+    """Every document at every depth: after the prompt and after each of the answer's tokens."""
     models = setting.models
     retrieval, layers = with_policy(models, "retrieval"), models.lm.layers
     own = [layer % layers for layer in models.retrieval.layers]
     choices = {str(layer): [layer] for layer in range(layers)}
     choices |= {"all": list(range(layers)), f"the preset's: {', '.join(map(str, own))}": own}
-    found: dict[tuple[int, str], list[bool]] = {}
+    found: _Found = {}
     for prompt in setting.prompts:
         with models.fitted(prompt.length + 32):
             target = Prefilled(models.lm, score_layers=range(layers))
@@ -40,27 +44,19 @@ def run(setting: Setting) -> Run:
                 yield Reading(prompt.document, prompt.length, 0)
                 chunks = Chunks(retrieval)
                 chunks.add((*needle.prompt, *needle.answer))
-                for looks in _looks(target, needle, setting.decoding.prefill_chunk):
-                    starts = chunks.starts(target.length, looks.device)
+                hidden = torch.tensor(needle.hidden, device=models.device)
+                for attention in _attention(target, needle, setting.decoding.prefill_chunk):
+                    starts = chunks.starts(target.length, models.device)
                     for name, asked in choices.items():
-                        seen = working_set(retrieval, target.length, looks[asked].mean(0), looks.device, starts)
-                        shown = bool(torch.isin(torch.tensor(needle.hidden, device=seen.device), seen).all())
-                        found.setdefault((prompt.length, name), []).append(shown)
-    rows = tuple((length, name, fmean(shown), len(shown)) for (length, name), shown in found.items())
-    table = Table(
-        "The hidden number in the working set",
-        ("prompt (tokens)", "layers that score", "found", "choices"),
-        rows,
-        "Found: all of the number is among what this layer alone, or the mean of several, would show a draft, after "
-        "the prompt and after each token of the answer. A prompt no longer than the working set of "
-        f"{retrieval.size:,} tokens hides nothing.",
-    )
-    return Experiment("recall", "Whose attention finds a sentence hidden in the document?", (table,), (_map(rows),))
+                        scores = attention[asked].mean(0)
+                        seen = working_set(retrieval, target.length, scores, models.device, starts)
+                        found.setdefault((prompt.length, name), []).append(bool(torch.isin(hidden, seen).all()))
+    return found
 
 
 @torch.inference_mode()
-def _looks(target: Target, needle: Needle, prefill_chunk: int) -> Iterator[Tensor]:
-    """[layers, length]: where every layer looked after the prompt, and after each token of the answer but the last."""
+def _attention(target: Target, needle: Needle, prefill_chunk: int) -> Iterator[Tensor]:
+    """[layers, length]: every layer's attention after the prompt, and after each token of the answer but the last."""
     device = target.lm.device
     target.begin(len(needle.prompt) + len(needle.answer) + 1)
     for at in range(0, len(needle.prompt), prefill_chunk):
@@ -76,17 +72,32 @@ def _rows(target: Target, node: int) -> Tensor:
     return torch.stack([target.attention_in(layer, [node])[0] for layer in range(target.lm.layers)])
 
 
-def _map(rows: Sequence[tuple[int, str, float, int]]) -> HeatMap:
-    lengths, names = sorted({row[0] for row in rows}), list(dict.fromkeys(row[1] for row in rows))
-    shares = {(length, name): found for length, name, found, _ in rows}
-    return HeatMap(
+def _tables(setting: Setting, found: _Found) -> Iterator[Table]:
+    yield Table(
+        "The hidden number in the working set",
+        ("prompt (tokens)", "layers that score", "found", "choices"),
+        tuple((length, name, fmean(shown), len(shown)) for (length, name), shown in found.items()),
+        "Found: all of the number is among what this layer alone, or the mean of several, would show a draft, after "
+        "the prompt and after each token of the answer. A prompt no longer than the working set of "
+        f"{setting.models.retrieval.size:,} tokens hides nothing.",
+    )
+
+
+def _plots(setting: Setting, found: _Found) -> Iterator[HeatMap]:
+    names = tuple(dict.fromkeys(name for _, name in found))
+    yield HeatMap(
         "Found, by layer",
         "prompt (tokens)",
         "layer",
-        tuple(f"{length:,}" for length in lengths),
-        tuple(names),
-        tuple(tuple(shares[length, name] for length in lengths) for name in names),
+        tuple(f"{length:,}" for length in setting.lengths),
+        names,
+        tuple(tuple(fmean(found[length, name]) for length in setting.lengths) for name in names),
         low=0.0,
         high=1.0,
         percent=True,
     )
+
+
+STUDY = Study(
+    "Whose attention finds a sentence hidden in the document?", measure=_measure, tables=_tables, plots=_plots
+)

@@ -1,5 +1,5 @@
-"""`bench --suite gpu`: everything that is to be known about a GPU, in one command of a few minutes, without a network.
+"""`bench --suite gpu`: kernels, steps and the embedded pair on a GPU, in one command of a few minutes, offline.
 
-Needs torch, transformers, safetensors and numpy, and triton for its kernels. Without a GPU it rehearses: the same code
-at tiny sizes, the kernels in Triton's interpreter; its figures are then no GPU's, and every table says so.
+Needs torch, transformers, safetensors, numpy and triton. Without a GPU it is a rehearsal: the same code at tiny sizes,
+the kernels in Triton's interpreter; every table says that its figures are no GPU's.
 """

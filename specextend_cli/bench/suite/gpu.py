@@ -1,4 +1,4 @@
-"""The suite from its first ceiling to its last table, within a time that a borrowed GPU has."""
+"""The suite's parts in order, within the time for which a GPU is typically borrowed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from time import monotonic
 import torch
 
 from specextend_cli import __version__
-from specextend_cli.bench.ceilings import Ceilings, measure
-from specextend_cli.bench.suite import pair, timings
+from specextend_cli.bench import roofline
+from specextend_cli.bench.roofline import Roofline
+from specextend_cli.bench.suite import timings
+from specextend_cli.bench.suite.device_info import MOST_LAYERS, Sizes, sizes_for
 from specextend_cli.bench.suite.kernels import check
-from specextend_cli.bench.suite.shaped import GRAPHS, RETRIEVAL, Shaped
-from specextend_cli.bench.suite.sizes import MOST_LAYERS, Sizes, sizes_for
+from specextend_cli.bench.suite.synthetic_models import GRAPHS, RETRIEVAL, SyntheticModels
 from specextend_cli.bench.tables import Cell, Experiment, Table, dumps, to_plain
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_many
 
 SECONDS = 7.5 * 60
-"""After which nothing new is begun, so that all ends within nine minutes."""
+"""After which no new part starts, so that everything ends within nine minutes."""
 
 QUESTION = "Are the kernels right on this GPU, and how near do steps come to what it can do?"
 REHEARSAL = "There is no GPU here: this was a rehearsal at tiny sizes, and no figure in it is a GPU's."
@@ -30,7 +31,7 @@ REHEARSAL = "There is no GPU here: this was a rehearsal at tiny sizes, and no fi
 
 @dataclass(frozen=True)
 class Suite:
-    """What came out. `wrong` names what is not what it should be; `skipped` what was left out, and why."""
+    """The result. `wrong`: what computed wrong values; `skipped`: what was left out, and why."""
 
     experiment: Experiment
     facts: dict[str, str]
@@ -39,19 +40,19 @@ class Suite:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The same, as facts."""
+        """`skipped` as facts."""
         return {f"left out: {name}": why for name, why in self.skipped.items()}
 
 
 class WrongError(SpecextendError):
-    """A kernel computes, or a method writes, something else than it should."""
+    """A kernel or a method computed wrong values."""
 
     exit = Exit.INTERNAL
 
 
 @dataclass
 class _Run:
-    """One run. Tables come in the order in which they are made."""
+    """A run in progress."""
 
     sizes: Sizes
     ends: float
@@ -60,48 +61,47 @@ class _Run:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def table(self, title: str, header: tuple[str, ...], rows: Iterable[tuple[Cell, ...]], note: str = "") -> None:
-        """Every row says which device it is of."""
+        """Add a table; every row names its device."""
         note = note if self.sizes.is_gpu else f"{note} {REHEARSAL}".strip()
         labelled = tuple((self.sizes.label, *row) for row in rows)
         if labelled:
             self.tables.append(Table(title, ("device", *header), labelled, note))
 
     def late(self, what: str) -> bool:
-        """Whether there is no time to begin with `what`; noted, if so."""
+        """Whether there is no time left for `what`; it is then noted as skipped."""
         if monotonic() > self.ends:
             self.skipped[what] = "time was up"
         return what in self.skipped
 
     def failed(self, what: str, error: Exception) -> None:
-        """One part that does not run costs only itself."""
+        """A part that fails is skipped alone."""
         self.skipped[what] = f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def run(device: torch.device, *, seconds: float = SECONDS) -> Generator[str, None, Suite]:
-    """Yields a line for every part that begins."""
+    """Yields a line for every part that starts."""
     made = _Run(sizes_for(device), monotonic() + seconds)
     sizes = made.sizes
     yield f"{sizes.label}: what it can do at best"
-    ceilings = measure(device, sizes.dtype, scale=sizes.ceiling)
+    machine = roofline.measure(device, sizes.dtype, scale=sizes.ceiling)
     made.table(
         "Ceilings",
         ("memory (GB/s)", "products (TFLOP/s)", "number format"),
-        [(ceilings.bandwidth / 1e9, ceilings.arithmetic / 1e12, _name(sizes.dtype))],
+        [(machine.bandwidth / 1e9, machine.arithmetic / 1e12, _name(sizes.dtype))],
         "The best of a few: reading or copying a large buffer; the product of two large square matrices.",
     )
     if why := _no_triton(sizes):
         made.skipped["Triton's kernels"] = why
     else:
         yield from _kernels(made)
-        yield from _timings(made, ceilings)
-    yield from _shaped(made, ceilings)
+        yield from _timings(made, machine)
+    yield from _synthetic(made, machine)
     yield from _pair(made)
-    experiment = Experiment("gpu", QUESTION, tuple(made.tables))
-    return Suite(experiment, _facts(sizes), tuple(made.wrong), made.skipped)
+    return Suite(Experiment("gpu", QUESTION, tuple(made.tables)), _facts(sizes), tuple(made.wrong), made.skipped)
 
 
 def finish(events: Generator[str, None, Suite], say: Callable[[str], object]) -> Suite:
-    """What `run` returns, its lines told to `say`."""
+    """What `run` returns; its lines are passed to `say`."""
     while True:
         try:
             line = next(events)
@@ -112,7 +112,7 @@ def finish(events: Generator[str, None, Suite], say: Callable[[str], object]) ->
 
 
 def judge(suite: Suite) -> None:
-    """WrongError where something is wrong: after the result, which stays useful."""
+    """WrongError if something is wrong. Call it after the result was shown."""
     if suite.wrong:
         raise WrongError(
             f"{format_many(len(suite.wrong), 'check')} failed",
@@ -122,7 +122,7 @@ def judge(suite: Suite) -> None:
 
 
 def to_json(suite: Suite) -> str:
-    """Everything, for programs."""
+    """The result for programs."""
     return dumps({**to_plain(suite.experiment), "facts": suite.facts, "skipped": suite.skipped}, indent=2) + "\n"
 
 
@@ -142,19 +142,20 @@ def _kernels(made: _Run) -> Generator[str, None, None]:
     )
 
 
-def _timings(made: _Run, ceilings: Ceilings) -> Generator[str, None, None]:
+def _timings(made: _Run, machine: Roofline) -> Generator[str, None, None]:
     rows: list[tuple[Cell, ...]] = []
     for length in made.sizes.lengths:
-        if made.late(f"kernels' times behind {length:,} tokens"):
+        what = f"kernels' times behind {length:,} tokens"
+        if made.late(what):
             break
-        yield f"kernels' times behind {length:,} tokens"
+        yield what
         try:
-            for one in timings.timings(made.sizes, ceilings.bandwidth, length):
+            for one in timings.timings(made.sizes, machine.bandwidth, length):
                 graph = None if one.graph is None else 1e6 * one.graph
-                share = one.ceiling / (one.eager if one.graph is None else one.graph)
-                rows.append((one.keys, one.nodes, one.method, 1e6 * one.ceiling, graph, 1e6 * one.eager, share))
+                share = one.least / (one.eager if one.graph is None else one.graph)
+                rows.append((one.keys, one.nodes, one.method, 1e6 * one.least, graph, 1e6 * one.eager, share))
         except Exception as error:  # see `kernels.check`
-            made.failed(f"kernels' times behind {length:,} tokens", error)
+            made.failed(what, error)
     made.table(
         "A layer's attention",
         ("keys", "nodes", "method", "reading them (µs)", "in a graph (µs)", "eager (µs)", "share of bandwidth"),
@@ -164,7 +165,7 @@ def _timings(made: _Run, ceilings: Ceilings) -> Generator[str, None, None]:
     )
 
 
-def _shaped(made: _Run, ceilings: Ceilings) -> Generator[str, None, None]:
+def _synthetic(made: _Run, machine: Roofline) -> Generator[str, None, None]:
     sizes = made.sizes
     what = f"a model of Llama 3.1 8B's shape, {sizes.layers} of its {MOST_LAYERS} layers"
     if not sizes.is_gpu:
@@ -177,30 +178,13 @@ def _shaped(made: _Run, ceilings: Ceilings) -> Generator[str, None, None]:
     yield what
     rows: list[tuple[Cell, ...]] = []
     try:
-        shaped = Shaped.made(sizes)
+        models = SyntheticModels.made(sizes)
         backends = ("auto",) if _no_triton(sizes) else ("auto", "triton", *([GRAPHS] if sizes.is_gpu else []))
         for length in sizes.lengths:
             if made.late(f"the model behind {length:,} tokens"):
                 break
             yield f"{what}: behind {length:,} tokens"
-            for one in shaped.behind(length, ceilings, backends, made.failed):
-                plain_floor, tree_floor = one.floors
-                rows.append(
-                    (
-                        length,
-                        one.backend,
-                        one.prefill,
-                        1e3 * one.plain,
-                        one.plain / plain_floor,
-                        1e3 * one.verifying,
-                        one.verifying / tree_floor,
-                        one.verifying / one.plain,
-                        1e3 * one.drafting,
-                        1e3 * one.drafting_all,
-                        1e3 * one.choosing,
-                        one.choosing_share,
-                    )
-                )
+            rows += models.measured(length, machine, backends, made.failed)
     except (RuntimeError, ValueError, SpecextendError) as error:  # out of memory is a RuntimeError
         made.failed(what, error)
     made.table(
@@ -227,25 +211,53 @@ def _shaped(made: _Run, ceilings: Ceilings) -> Generator[str, None, None]:
 
 
 def _pair(made: _Run) -> Generator[str, None, None]:
+    """The benchmark itself on the embedded pair, one prompt, if its weights and the program are installed here."""
     what = "the embedded pair"
     if made.late(what):
         return
     yield f"{what}, end to end"
     try:
-        rows, wrong = pair.measured(made.sizes)
+        from specextend_cli.bench import session
+        from specextend_cli.bench.events import Finished
+        from specextend_cli.bench.rows import summarize
+
+        options = session.Options(
+            lengths=(made.sizes.prompt,),
+            tokens=made.sizes.prompt // 4,
+            docs=1,
+            methods=("plain", "ngram", "specextend"),
+            device=str(made.sizes.device),
+            offline=True,
+            fresh=True,
+        )
+        (found,) = (event for event in session.run(options) if isinstance(event, Finished))
     except (ImportError, RuntimeError, SpecextendError) as error:
         made.failed(what, error)
         return
-    made.wrong += [f"tokens of {method}" for method in wrong]
-    note = (
+    found.forget()
+    made.wrong += [f"tokens of {method}" for method in found.wrong]
+    made.table(
+        "The embedded pair, end to end",
+        ("prompt (tokens)", "method", "prefill (s)", "tokens/s", "times plain", "accepted length", "equal to plain"),
+        [
+            (
+                row.length,
+                row.method,
+                row.prefill_seconds,
+                row.tokens_per_second,
+                None if row.decode_speedup is None else row.decode_speedup.value,
+                None if row.accepted is None else row.accepted.value,
+                f"{row.equal} of {row.compared}" if row.compared else None,
+            )
+            for row in summarize(found.benchmark)
+        ],
         "One document; the preset's own decoding. In half precision a tree rounds otherwise than a single token, so "
-        "outputs may part where two logits are almost equal; parting elsewhere is an error, and ends in one."
+        "outputs may part where two logits are almost equal; parting elsewhere is an error, and ends in one.",
     )
-    made.table("The embedded pair, end to end", pair.HEADER, rows, note)
 
 
 def _no_triton(sizes: Sizes) -> str:
-    """Why Triton's kernels cannot run, "" where they can."""
+    """Why Triton's kernels cannot run; "" if they can."""
     if find_spec("triton") is None:
         return "triton is not installed"
     if not sizes.is_gpu and tuple(map(int, re.findall(r"\d+", version("triton"))[:2])) < (3, 7):

@@ -1,4 +1,4 @@
-"""Every Triton kernel against the plain attention that it stands for, computed in float32 on the processor."""
+"""Every Triton kernel against reference attention, computed in float32 on the processor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from specextend_cli.bench.suite.sizes import Sizes
+from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
@@ -20,7 +20,7 @@ from specextend_cli.engine.cuda.graphs import Capture, cuda_graph, use_graphs
 from specextend_cli.engine.lm import LanguageModel
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
-"""The largest difference of an output; inputs are normal, so that outputs are of the order of one."""
+"""Largest difference of an output; inputs are normal, so outputs are of order one."""
 _SCALE = 0.1
 _CHUNK = 32
 
@@ -35,14 +35,14 @@ class Case:
     mask: Tensor
 
     def expected(self, *, causal: bool = False, end: int | None = None) -> Tensor:
-        """On the processor, in float32; of the first `end` keys."""
+        """The reference over the first `end` keys."""
         q, k, v = (tensor.cpu().float() for tensor in (self.q, self.k[:, :, :end], self.v[:, :, :end]))
         return reference(q, k, v, _SCALE, None if causal else self.mask.cpu())
 
 
 @dataclass(frozen=True)
 class Found:
-    """One kernel in one number format: the worst of its cases, or how it failed."""
+    """One kernel in one number format: its largest error, or how it failed."""
 
     kernel: str
     dtype: torch.dtype
@@ -53,7 +53,7 @@ class Found:
 
     @property
     def is_right(self) -> bool:
-        """Not a number is not right."""
+        """NaN is not right."""
         return not self.failure and self.error <= self.tolerance
 
 
@@ -91,7 +91,7 @@ def tree_mask(n: int, generator: torch.Generator) -> Tensor:
 
 
 def _difference(out: Tensor, expected: Tensor) -> float:
-    """Infinite where `out` is not a number: a maximum would pass over it."""
+    """The largest difference; infinite for NaN, which a maximum would ignore."""
     difference = float((out.cpu().float() - expected).abs().max())
     return difference if difference == difference else float("inf")
 
@@ -106,7 +106,7 @@ def _causal(case: Case) -> float:
 
 
 def _split(case: Case) -> float:
-    """Three shares, which few keys do not fill, and the merge."""
+    """Three splits, which few keys do not fill, and their merge."""
     _, heads, n, d = case.q.shape
     kv_heads, total = case.k.shape[1:3]
     usual = plan(heads // kv_heads * n, total, kv_heads, d, case.k.element_size(), chip(case.k.device))
@@ -116,7 +116,7 @@ def _split(case: Case) -> float:
 
 
 def _length(case: Case) -> float:
-    """The keys end where a number on the device says; what is behind them is garbage."""
+    """The number of keys is read from the device; rows after them are NaN."""
     n, total = case.mask.shape[0], case.k.shape[2]
     end = max(n, total - 5)
     k, v = case.k.clone(), case.v.clone()
@@ -163,7 +163,7 @@ def _graph(case: Case) -> float:
 
 
 def captured(case: Case, capture: Capture = cuda_graph) -> float:
-    """A small model's verification as a graph beside the same one called, relative to the largest logit."""
+    """A small model's verification as a CUDA graph against a plain call, relative to the largest logit."""
     _, heads, n, d = case.q.shape
     prefix, device = case.k.shape[2] - n, case.q.device
     config = LlamaConfig(

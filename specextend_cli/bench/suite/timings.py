@@ -1,7 +1,7 @@
-"""What the tree kernels take, beside the time in which the same device could have read the keys and values once.
+"""Times of the tree kernels, beside the time needed to read the keys and values once.
 
-Calls go round a ring of layers larger than any cache, as a model's do, so that no keys are found there from the call
-before. "graph" is time in a replayed CUDA graph: kernels without the host; "eager" is with it.
+Calls go round a ring of layers larger than any cache, as in a model, so that no keys are cached from the last call.
+"graph": time in a replayed CUDA graph, kernels without the host; "eager": with it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.ceilings import seconds
+from specextend_cli.bench.roofline import seconds
+from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.bench.suite.kernels import tree_mask
-from specextend_cli.bench.suite.sizes import Sizes
 from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, pack
@@ -36,7 +36,7 @@ class Ring:
 
     @classmethod
     def made(cls, sizes: Sizes, n: int, total: int) -> Ring:
-        """Of the sizes' heads."""
+        """With the heads of `sizes`."""
         generator = torch.Generator(sizes.device).manual_seed(n + total)
         layer = 2 * sizes.kv_heads * total * sizes.head_dim * sizes.dtype.itemsize
         shape = (2, max(2, -(-sizes.ring // layer)), sizes.kv_heads, total, sizes.head_dim)
@@ -58,30 +58,30 @@ class Ring:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds a call; `graph` is None where nothing could be captured."""
+    """Seconds a call; `least` reads keys and values once, `graph` is None if nothing could be captured."""
 
     keys: int
     nodes: int
     method: str
-    ceiling: float
+    least: float
     graph: float | None
     eager: float
 
 
 @torch.inference_mode()
 def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[Timed]:
-    """Every method behind `total` keys, for one query and for a tree."""
+    """Every method over `total` keys, for one query and for a tree."""
     for n in (1, sizes.nodes):
         ring = Ring.made(sizes, n, total)
         for method, call in methods(ring).items():
             graph, eager = timed(ring, call, sizes)
             # Scores read keys only.
-            ceiling = ring.nbytes / bandwidth / (2 if method.startswith("scores") else 1)
-            yield Timed(total, n, method, ceiling, graph, eager)
+            least = ring.nbytes / bandwidth / (2 if method.startswith("scores") else 1)
+            yield Timed(total, n, method, least, graph, eager)
 
 
 def methods(ring: Ring) -> dict[str, Call]:
-    """The tree kernel with its mask packed by every call, as a back end is called, and packed before; the others."""
+    """The tree kernel with its mask packed beforehand and by every call (as a back end is called), and the others."""
     device, n, scale = ring.q.device, ring.q.shape[2], ring.q.shape[3] ** -0.5
     mask = None if n == 1 else ring.mask
     words = None if mask is None else pack(mask)

@@ -1,4 +1,4 @@
-"""transformers' own generation over the very same weights: plain, assisted, or with prompt lookup; sdpa attention."""
+"""transformers' `generate` over the same weights: plain, assisted, or with prompt lookup; sdpa attention."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from transformers import GenerationConfig, LogitsProcessorList
 from transformers.generation.streamers import BaseStreamer
 from transformers.utils import logging as transformers_logging
 
+from specextend_cli.bench.external.sampling import OurChoice, is_plain_greedy
 from specextend_cli.bench.measure import Decoding, Run
-from specextend_cli.bench.peers.choosing import OurChoice, is_plain_greedy
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.errors import ModelError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
 
 
-class TransformersPeer:
+class Transformers:
     """`assistance`: "" for none, "model" for the preset's draft model, "prompt-lookup". UsageError without a draft."""
 
     def __init__(self, models: Models, assistance: str = "") -> None:
@@ -39,10 +39,10 @@ class TransformersPeer:
         self.lookup = assistance == "prompt-lookup"
 
     def close(self) -> None:
-        """The models are everybody's."""
+        """Nothing: the models are shared."""
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """See `Peer`. ModelError: transformers refuses."""
+        """See `External`. ModelError if transformers refuses."""
         ids = torch.tensor([list(prompt)], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
         settings = GenerationConfig(
@@ -56,10 +56,10 @@ class TransformersPeer:
         )
         processors = LogitsProcessorList()
         if not is_plain_greedy(decoding.sampling):
-            processors.append(OurChoice(decoding.sampling, prompt))  # one by its call
+            processors.append(OurChoice(decoding.sampling, prompt))
         clock = _Clock()
         arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
-        with torch.inference_mode(), _quiet(), self._as_it_came():
+        with torch.inference_mode(), _quiet(), self._unmodified():
             try:
                 clock.start()
                 self.lm.model.generate(
@@ -71,15 +71,14 @@ class TransformersPeer:
                     **arguments,
                 )
             except (ValueError, RuntimeError, TypeError, AttributeError) as error:
-                # A mode of `generate` that cannot take this model fails in any of these ways, by version. The result
-                # names the peer and the reason among what was skipped.
+                # Modes of `generate` that cannot take this model fail in any of these ways, depending on the version.
                 why = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise ModelError("transformers cannot generate here", why=why) from error
         return clock.run(decoding.tokens)
 
     @contextmanager
-    def _as_it_came(self) -> Iterator[None]:
-        """Lend the models out as transformers has them, and take them back with our attention and packed weights."""
+    def _unmodified(self) -> Iterator[None]:
+        """The models with transformers' own attention and full weights; restored afterwards."""
         models = [self.lm.model, *([self.assistant.model] if self.assistant else [])]
         with ExitStack() as stack:
             for model in models:
@@ -90,14 +89,14 @@ class TransformersPeer:
 
 
 class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-ignore]
-    """Notes when tokens come. The first call hands over the prompt."""
+    """Records when tokens arrive. The first call has the prompt."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
         self.pieces: list[list[int]] = []
 
     def start(self) -> None:
-        """Now."""
+        """Start the clock."""
         self.times = [perf_counter()]
 
     def put(self, value: Tensor) -> None:
@@ -109,7 +108,7 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
         """Nothing to close."""
 
     def run(self, limit: int) -> Run:
-        """What was seen. The first piece of assisted generation is a verified draft: it counts as prefill."""
+        """The run. The first piece of assisted generation is a verified draft, which counts as prefill."""
         if len(self.pieces) < 2:
             raise ModelError("transformers generated nothing")
         first, *steps = self.pieces[1:]
@@ -125,7 +124,7 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No advice from transformers on our terminal."""
+    """Silence transformers' warnings."""
     logging: Any = transformers_logging
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()

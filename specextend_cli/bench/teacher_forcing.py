@@ -1,4 +1,4 @@
-"""What target and draft would have said before each token of a text that is given: teacher forcing for both."""
+"""Teacher forcing: the target's and the draft's distributions before each token of a given text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 
 
-class Said(NamedTuple):
-    """Before one token: probabilities [vocabulary] of the target and of the draft (float32), and the token itself."""
+class Forced(NamedTuple):
+    """Probabilities [vocabulary] of target and draft (float32) before a token, and the token."""
 
     target: Tensor
     draft: Tensor
@@ -25,20 +25,20 @@ class Said(NamedTuple):
 
 
 @torch.inference_mode()
-def forced(
+def teacher_forced(
     target: Target,
     drafter: Drafter,
     prompt: Sequence[int],
     continuation: Sequence[int],
     retrieval: Retrieval,
     prefill_chunk: int,
-) -> Iterator[Said]:
-    """One `Said` a token of `continuation` but the first, which a draft never proposes: prefill gives it.
+) -> Iterator[Forced]:
+    """One `Forced` a token of `continuation` but the first, which comes from prefill and is never drafted.
 
     The draft's working set is chosen as `decode` chooses it: after prefill, and every few steps.
     """
-    device = target.lm.device
-    whole = TreeShape(nodes=target.lm.vocabulary + 1, depth=1, width=target.lm.vocabulary, threshold=0.0)
+    device, vocabulary = target.lm.device, target.lm.vocabulary
+    whole = TreeShape(nodes=vocabulary + 1, depth=1, width=vocabulary, threshold=0.0)  # one level of every token
     target.begin(len(prompt) + len(continuation) + 1)
     drafter.begin(len(prompt) + len(continuation) + 1)
     schedule = Schedule(retrieval.every)
@@ -50,13 +50,13 @@ def forced(
     if drafter.retrieves:
         drafter.retrieve(target.attention_from([-1]))
     for last, token in pairwise(continuation):
-        tree = drafter.propose(whole)  # one level, of every token there is
-        draft = torch.zeros(target.lm.vocabulary, device=device)
+        tree = drafter.propose(whole)
+        draft = torch.zeros(vocabulary, device=device)
         draft[tree.tokens[1:]] = tree.scores[1:].float()
         record = drafter.retrieves and schedule.due()
         out = target.verify(root(last, device), features=drafter.feature_layers, record=record)
         target.keep([0])
         drafter.observe([token], out.features)
-        yield Said(out.logits[0].float().softmax(-1), draft, token)
+        yield Forced(out.logits[0].float().softmax(-1), draft, token)
         if record:
             drafter.retrieve(target.attention_from([0]))

@@ -1,8 +1,8 @@
 """TriForce (arXiv 2404.11912) with our parts: two levels of drafting under one verification.
 
-The target drafts for itself over a small set of its own keys, retrieved once after prefill. Even that is slow for a
-drafter, so a smaller one drafts for it: the preset's language model over a streaming cache, or n-grams where there is
-none. Each level continues a chain greedily; the level above keeps what agrees with its own choice.
+The target drafts for itself over a small set of its own keys, retrieved once after prefill. A smaller model drafts for
+this draft: the preset's language model over a streaming cache, or n-grams if it has none. Each level continues a chain
+greedily; the level above keeps what agrees with its own choice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""RAPID's idea (arXiv 2502.20330) with our parts: the working set is chosen by text, not by attention.
+"""RAPID's retrieval (arXiv 2502.20330) with our parts: the working set is chosen by text, not by attention.
 
-Chunks of the document are ranked by BM25 against the newest tokens; everything else is as in `specextend`, so that the
-two differ in the choice alone.
+Chunks of the document are ranked by BM25 against the newest tokens; everything else is as in `specextend`.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from specextend_cli.bench.methods import Recipe, with_policy
-from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Chunks
-from specextend_cli.engine.tree import DraftTree
 
 if TYPE_CHECKING:
     from specextend_cli.bench.models import Models
@@ -32,7 +30,7 @@ def recipe(models: Models) -> Recipe:
     """The preset's draft and tree, behind the gate, as `specextend` has them."""
     retrieval = with_policy(models, "retrieval")
     return Recipe(
-        lambda target: ByText(models.drafter(models.draft, target, retrieval), retrieval),
+        lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
         retrieval,
         models.shape,
         gate=True,
@@ -40,7 +38,7 @@ def recipe(models: Models) -> Recipe:
 
 
 class ByText:
-    """A drafter that is shown the chunks most like the newest tokens, whatever the target attends to."""
+    """A drafter whose working set is the chunks most similar to the newest tokens."""
 
     def __init__(self, inner: Drafter, config: Retrieval) -> None:
         self.inner = inner
@@ -50,15 +48,9 @@ class ByText:
         self._tokens: list[int] = []
         self._chunks = Chunks(config)
 
-    @property
-    def retrieves(self) -> bool:
-        """See `Drafter`."""
-        return self.inner.retrieves
-
-    @property
-    def failure(self) -> str | None:
-        """See `Drafter`."""
-        return self.inner.failure
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the inner drafter's."""
+        return getattr(self.inner, name)
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
@@ -72,10 +64,6 @@ class ByText:
         self._chunks.add(tokens)
         self.inner.observe(tokens, features)
 
-    def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`."""
-        return self.inner.propose(shape)
-
     def retrieve(self, scores: Tensor) -> None:
         """Every position gets its chunk's BM25; the target's own scores are ignored."""
         starts = self._chunks.starts(len(scores)).tolist()
@@ -83,10 +71,6 @@ class ByText:
         ranked = bm25([self._tokens[start:end] for start, end in cut], self._tokens[-_QUERY:])
         sizes = torch.tensor([end - start for start, end in cut], device=scores.device)
         self.inner.retrieve(torch.tensor(ranked, device=scores.device).repeat_interleave(sizes))
-
-    def visible(self) -> Tensor:
-        """See `Drafter`."""
-        return self.inner.visible()
 
 
 def bm25(chunks: Sequence[Sequence[int]], query: Sequence[int]) -> list[float]:

@@ -1,7 +1,7 @@
-"""Our choice of tokens inside another program's loop, so that peers decode with exactly the same settings.
+"""Our sampler inside another program's loop, so that external programs decode with exactly our settings.
 
-The race of `engine.sampling` needs nothing but the tokens so far: what it chooses is handed on as the likeliest token.
-So a sampled output, too, can be compared token for token.
+`engine.sampling` depends only on the tokens so far. Its choice is passed on as the likeliest token, so that sampled
+output, too, can be compared token for token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specextend_cli.engine.sampling import Sampler
 
 
 def is_plain_greedy(sampling: Sampling) -> bool:
-    """Whether the largest logit is taken as it is, so that a peer's own greedy decoding serves."""
+    """Whether the largest logit is chosen, so that the program's own greedy decoding gives the same."""
     return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
 
 
@@ -29,9 +29,9 @@ def choose(sampling: Sampling, prompt: Sequence[int], output: Sequence[int], log
 
 
 class OurChoice:
-    """A logits processor of transformers: our choice becomes the likeliest token, and none impossible.
+    """A logits processor of transformers that makes our choice the likeliest token, and no token impossible.
 
-    Prompt lookup asks, with made-up scores that are all alike, which tokens are impossible, and never proposes these.
+    Prompt lookup passes equal made-up scores to learn which tokens are impossible; those are returned as they are.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int]) -> None:

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig
 
-from specextend_cli.bench.ceilings import Ceilings, measure
-from specextend_cli.bench.floor import Work, _bytes, work
+from specextend_cli.bench.roofline import Roofline, Work, _bytes, measure, work
 from specextend_cli.engine.four_bit import GROUP, FourBitLinear, round_to_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from tests.engine.tiny_models import COMMON, make, tiny
@@ -49,9 +48,9 @@ def test_eight_bits_are_counted_once() -> None:
 
 
 def test_the_floor_is_the_longer_of_reading_and_multiplying() -> None:
-    ceilings = Ceilings(bandwidth=100.0, arithmetic=1000.0)
-    assert Work(weights=300, rows=200, operations=1000).floor(ceilings) == 5.0
-    assert Work(weights=300, rows=200, operations=8000).floor(ceilings) == 8.0
+    machine = Roofline(bandwidth=100.0, arithmetic=1000.0)
+    assert Work(weights=300, rows=200, operations=1000).seconds(machine) == 5.0
+    assert Work(weights=300, rows=200, operations=8000).seconds(machine) == 8.0
 
 
 def test_ceilings_are_measured() -> None:

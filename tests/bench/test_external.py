@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from specextend_cli.bench.external import llama_cpp
+from specextend_cli.bench.external.sampling import choose
+from specextend_cli.bench.external.transformers import Transformers
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.peers import llama_cpp
-from specextend_cli.bench.peers.choosing import choose
-from specextend_cli.bench.peers.transformers import TransformersPeer
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NoDrafter
@@ -45,7 +45,7 @@ def plain(models, tokens: list[int], decoding: Decoding) -> list[int]:
 def test_transformers_chooses_as_we_do(models, assistance: str, sampling: Sampling) -> None:
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     decoding = Decoding(sampling, 20, frozenset(), 64)
-    peer = TransformersPeer(models, assistance)
+    peer = Transformers(models, assistance)
     run = peer.run(tokens, decoding)
     assert run.tokens == plain(models, tokens, decoding)
     assert run.prefill_seconds > 0
@@ -60,7 +60,7 @@ def test_prompt_lookup_copies_whoever_chooses(models) -> None:
     """A penalty that changes nothing lets us choose; prompt lookup must gain by that what it gains by itself."""
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     samplings = Sampling(), Sampling(repetition_penalty=1.0001)
-    peer = TransformersPeer(models, "prompt-lookup")
+    peer = Transformers(models, "prompt-lookup")
     own, ours = (peer.run(tokens, Decoding(sampling, 80, frozenset(), 64)) for sampling in samplings)
     assert own.tokens == ours.tokens
     assert own.accepted == ours.accepted
@@ -70,8 +70,8 @@ def test_prompt_lookup_copies_whoever_chooses(models) -> None:
 def test_transformers_ends_at_our_end_tokens(models) -> None:
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     free = Decoding(Sampling(), 12, frozenset(), 64)
-    written = TransformersPeer(models).run(tokens, free).tokens
-    ended = TransformersPeer(models).run(tokens, replace(free, eos=frozenset(written[5:6]))).tokens
+    written = Transformers(models).run(tokens, free).tokens
+    ended = Transformers(models).run(tokens, replace(free, eos=frozenset(written[5:6]))).tokens
     assert ended == written[: written.index(written[5]) + 1]
 
 
@@ -79,7 +79,7 @@ def test_our_attention_is_back_after_a_peer(models) -> None:
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     decoding = Decoding(Sampling(), 8, frozenset(), 64)
     before = plain(models, tokens, decoding)
-    TransformersPeer(models, "model").run(tokens, decoding)
+    Transformers(models, "model").run(tokens, decoding)
     assert models.lm.model.config._attn_implementation == "specextend"
     assert plain(models, tokens, decoding) == before
 
@@ -89,7 +89,7 @@ def test_assistance_without_a_draft_is_refused(models) -> None:
         update={"draft": models.preset.draft.model_copy(update={"kind": "ngram", "of": (), "source": None})}
     )
     with pytest.raises(UsageError, match="has no draft model"):
-        TransformersPeer(models, "model")
+        Transformers(models, "model")
 
 
 def test_what_transformers_refuses_is_a_reason(models, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_what_transformers_refuses_is_a_reason(models, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(models.lm.model, "generate", refuse)
     with pytest.raises(ModelError) as caught:
-        TransformersPeer(models).run([1, 2, 3], Decoding(Sampling(), 4, frozenset(), 64))
+        Transformers(models).run([1, 2, 3], Decoding(Sampling(), 4, frozenset(), 64))
     assert caught.value.why == "no such thing"
     assert models.lm.model.config._attn_implementation == "specextend"
 
@@ -131,7 +131,7 @@ class FakeLlama:
 
 
 @pytest.fixture
-def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> llama_cpp.LlamaCppPeer:
+def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> llama_cpp.LlamaCpp:
     fake = SimpleNamespace(
         Llama=FakeLlama, LogitsProcessorList=list, LLAMA_ROPE_SCALING_TYPE_YARN=2, __spec__=SimpleNamespace()
     )
@@ -143,7 +143,7 @@ def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> llama_cpp.LlamaC
         update={"target": models.preset.target.model_copy(update={"source": source})}
     )
     monkeypatch.setattr(llama_cpp.wheel, "obtain", lambda source, name: tmp_path / "x.gguf")
-    return llama_cpp.LlamaCppPeer(models)
+    return llama_cpp.LlamaCpp(models)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
@@ -175,11 +175,11 @@ def test_llama_cpp_is_loaded_once_and_stretched_like_the_target(llama, models) -
 def test_llama_cpp_says_what_is_missing(models, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama_cpp.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match="not installed") as caught:
-        llama_cpp.LlamaCppPeer(models)
+        llama_cpp.LlamaCpp(models)
     assert "pip install" in caught.value.why
     monkeypatch.setattr(llama_cpp.importlib.util, "find_spec", lambda name: object())
     with pytest.raises(ModelError, match="no GGUF"):
-        llama_cpp.LlamaCppPeer(models)
+        llama_cpp.LlamaCpp(models)
 
 
 def test_choosing_looks_back_on_the_output(models) -> None:

@@ -1,10 +1,14 @@
-"""How large the suite is: full on a GPU, as far as its memory goes; tiny elsewhere."""
+"""The suite's device, and its sizes there: full on a GPU, as far as memory allows, tiny elsewhere."""
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 
 import torch
+
+from specextend_cli.errors import UsageError
 
 _RESERVE = 6e9  # bytes for activations, kernels' rings, and what else is on the GPU
 _LAYER = 0.44e9  # bytes of a layer of Llama 3.1 8B in bfloat16
@@ -13,26 +17,38 @@ _ENDS = 2.2e9  # bytes of embedding and output head, and about as much of a head
 MOST_LAYERS = 32
 
 
+def pick(name: str) -> torch.device:
+    """A GPU, or the processor with Triton's interpreter. Call it before triton is imported. UsageError for others."""
+    if name not in ("auto", "cpu") and not name.startswith("cuda"):
+        raise UsageError(f"--suite gpu does not run on {name!r}", fix="--device cuda, or cpu for a rehearsal")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError(f"device {name} is not usable here", why="torch sees no CUDA device", fix="--device cpu")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else torch.device(name)
+    if device.type != "cuda" and "triton" not in sys.modules:
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+    return device
+
+
 @dataclass(frozen=True)
 class Sizes:
-    """`label` is in every row: which device it was, and where it was none, that these are no GPU's figures."""
+    """`label` names the device in every row, or says that the figures are no GPU's."""
 
     device: torch.device
     label: str
     dtype: torch.dtype
     exact: tuple[torch.dtype, ...]
-    """What kernels are checked in."""
+    """Number formats of the kernel checks."""
     heads: int
     kv_heads: int
     head_dim: int
     head_dims: tuple[int, ...]
-    """What kernels are checked with; those timed are of `head_dim`."""
+    """Head sizes of the kernel checks; timings use `head_dim`."""
     trees: tuple[tuple[int, int], ...]
-    """Nodes and the keys before them, of the checks."""
+    """Nodes, and keys before them, of the kernel checks."""
     lengths: tuple[int, ...]
     nodes: int
     ring: int
-    """Bytes of keys and values that timings go round: several times any cache."""
+    """Bytes of keys and values in the ring of the timings: several times any cache."""
     layers: int
     hidden: int
     intermediate: int
@@ -41,16 +57,16 @@ class Sizes:
     rounds: int
     ceiling: float
     prompt: int
-    """Tokens of the embedded pair's prompt; it writes a quarter as many."""
+    """Prompt tokens of the embedded pair; it writes a quarter as many."""
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the figures mean anything."""
+        """Whether the figures are a GPU's."""
         return self.device.type == "cuda"
 
 
 def sizes_for(device: torch.device) -> Sizes:
-    """Llama 3.1 8B's on CUDA, with as many of its layers as fit; tiny elsewhere."""
+    """Llama 3.1 8B's sizes on CUDA, with as many layers as fit; tiny ones elsewhere."""
     if device.type != "cuda":
         return Sizes(
             device=device,
@@ -62,7 +78,7 @@ def sizes_for(device: torch.device) -> Sizes:
             head_dim=32,
             head_dims=(32,),
             trees=((1, 40), (12, 70)),
-            lengths=(32, 64),
+            lengths=(32,),
             nodes=8,
             ring=1,
             layers=2,

@@ -1,4 +1,4 @@
-"""llama.cpp by llama-cpp-python, over the GGUF file that the preset's weights were converted from."""
+"""llama.cpp through llama-cpp-python, on the GGUF file that the preset's weights were converted from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from specextend_cli.bench.external.sampling import choose, is_plain_greedy
 from specextend_cli.bench.measure import Decoding, Run
-from specextend_cli.bench.peers.choosing import choose, is_plain_greedy
 from specextend_cli.errors import ModelError
 from specextend_cli.models import pypi_source
 from specextend_cli.models.preset import WheelSource
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 _SLACK = 64  # positions
 
 
-class LlamaCppPeer:
-    """ModelError where llama-cpp-python is not installed, or the preset's weights are no GGUF.
+class LlamaCpp:
+    """ModelError if llama-cpp-python is not installed, or the preset's weights are no GGUF.
 
-    The weights are the same, the arithmetic is not: llama.cpp multiplies the four-bit blocks as they are, with
-    activations in eight bits, so its tokens may differ.
+    Its tokens may differ: llama.cpp multiplies four-bit blocks with activations in eight bits.
     """
 
     def __init__(self, models: Models) -> None:
@@ -44,9 +43,9 @@ class LlamaCppPeer:
         self._loaded = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """See `Peer`. Loading does not count."""
+        """See `External`. Loading does not count."""
         llama = self._model(len(prompt) + decoding.tokens + _SLACK)
-        llama.reset()  # or it would find the last prompt's beginning in its cache
+        llama.reset()  # else it would reuse the last prompt's cache
         run = Run()
         began = perf_counter()
         first = began
@@ -66,7 +65,7 @@ class LlamaCppPeer:
         return run
 
     def _model(self, context: int) -> Any:
-        """Loaded for at least that many positions, RoPE stretched as the target's is."""
+        """The model, loaded for at least `context` positions, with RoPE stretched like the target's."""
         stretch = self.models.stretch
         if self._loaded is None or self._loaded[0] < context or self._loaded[1] != stretch:
             import llama_cpp
@@ -97,7 +96,7 @@ class LlamaCppPeer:
 
 
 def _processor(prompt: Sequence[int], decoding: Decoding) -> Any:
-    """Our choice as a logits processor of llama-cpp-python; None where its own greedy decoding is the same."""
+    """Our sampler as a logits processor of llama-cpp-python; None if its own greedy decoding is the same."""
     if is_plain_greedy(decoding.sampling):
         return None
     import llama_cpp

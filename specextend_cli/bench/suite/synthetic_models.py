@@ -1,6 +1,6 @@
-"""A model of Llama 3.1 8B's shape with random weights, drafted for by a head of EAGLE-3's: what their steps take.
+"""Step times of a model of Llama 3.1 8B's shape with random weights, drafted for by a head of EAGLE-3's shape.
 
-Random weights multiply as fast as trained ones. What is drafted is worthless, so nothing is said of accepted length.
+Random weights multiply as fast as trained ones. Their drafts are worthless, so accepted lengths are not reported.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from statistics import median
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from specextend_cli.bench.ceilings import Ceilings
-from specextend_cli.bench.floor import work
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.roofline import Roofline, work
 from specextend_cli.bench.steps import Plan, Steps, measure
-from specextend_cli.bench.suite.sizes import Sizes
+from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.cuda.graphs import drop_graphs, use_graphs
@@ -27,72 +26,65 @@ from specextend_cli.engine.lm import LanguageModel
 
 _WITH_GRAPHS = ", graphs"
 GRAPHS = f"triton{_WITH_GRAPHS}"
-"""Triton's kernels, replayed with all that is around them."""
+"""Triton's kernels, in CUDA graphs of whole forwards."""
 RETRIEVAL = Retrieval(positions="compact")
-"""The engine's defaults, as heads that were trained on short texts want them."""
+"""The engine's defaults, with dense positions as heads trained on short texts need them."""
 
 
 @dataclass(frozen=True)
-class Behind:
-    """Seconds behind one length on one attention back end; `floors` of a plain step and of a tree's verification."""
-
-    length: int
-    backend: str
-    prefill: float
-    plain: float
-    verifying: float
-    drafting: float
-    drafting_all: float
-    choosing: float
-    floors: tuple[float, float]
-
-    @property
-    def choosing_share(self) -> float:
-        """Of a drafted step's time, a working set being chosen every few steps."""
-        every = self.choosing / RETRIEVAL.every
-        return every / (self.drafting + self.verifying + every)
-
-
-@dataclass(frozen=True)
-class Shaped:
-    """The two models."""
+class SyntheticModels:
+    """Target and head."""
 
     sizes: Sizes
     lm: LanguageModel
     head: EagleHead
 
     @classmethod
-    def made(cls, sizes: Sizes) -> Shaped:
+    def made(cls, sizes: Sizes) -> SyntheticModels:
         """On the device, in its number format."""
+        layers = sizes.layers
         config = LlamaConfig(
             vocab_size=sizes.vocabulary,
             hidden_size=sizes.hidden,
             intermediate_size=sizes.intermediate,
-            num_hidden_layers=sizes.layers,
+            num_hidden_layers=layers,
             num_attention_heads=sizes.heads,
             num_key_value_heads=sizes.kv_heads,
             head_dim=sizes.head_dim,
             max_position_embeddings=131072,
         )
+        head_config = HeadConfig(
+            generation=3,
+            hidden=sizes.hidden,
+            target_hidden=sizes.hidden,
+            heads=sizes.heads,
+            kv_heads=sizes.kv_heads,
+            head_dim=sizes.head_dim,
+            intermediate=sizes.intermediate,
+            layers=1,
+            vocabulary=sizes.vocabulary,
+            draft_vocabulary=sizes.draft_vocabulary,
+            feature_layers=(min(2, layers), layers // 2, max(layers - 3, 0)),
+            max_position=131072,
+        )
         torch.manual_seed(0)
         with torch.device(sizes.device):
             model = AutoModelForCausalLM.from_config(config, dtype=sizes.dtype)
-            head = EagleHead(_head(sizes)).to(sizes.dtype).eval()
+            head = EagleHead(head_config).to(sizes.dtype).eval()
         head.embedding = model.get_input_embeddings()
         return cls(sizes, LanguageModel(model), head)
 
-    def behind(
-        self, length: int, ceilings: Ceilings, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
-    ) -> Iterator[Behind]:
-        """One `Behind` a back end, all over the same prompt, which is read once; those that fail are told of."""
-        sizes = self.sizes
-        target = Prefilled(self.lm)
+    def measured(
+        self, length: int, machine: Roofline, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
+    ) -> Iterator[tuple[str | float, ...]]:
+        """A row of the suite's table for each back end, over one prompt that is read once; failures go to `failed`."""
+        sizes, target = self.sizes, Prefilled(self.lm)
         shape = TreeShape(nodes=sizes.nodes, depth=8, width=8, threshold=0.0)
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = tuple(sorted({min(RETRIEVAL.size, length // 2), length}))
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
-        floors = tuple(work(self.lm, length, nodes).floor(ceilings) for nodes in plan.nodes)
+        plain_floor, tree_floor = (work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes)
         for name in backends:
             steps = Steps(length)
             try:
@@ -102,21 +94,27 @@ class Shaped:
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            yield Behind(
+            plain, verifying = steps.plain, median(steps.verifying[sizes.nodes])
+            drafting, choosing = median(steps.drafting[working[0]]), median(steps.choosing[working[0]])
+            a_step = choosing / RETRIEVAL.every
+            yield (
                 length,
                 name,
                 target.read_seconds,
-                steps.plain,
-                median(steps.verifying[sizes.nodes]),
-                median(steps.drafting[working[0]]),
-                median(steps.drafting[length]),
-                median(steps.choosing[working[0]]),
-                (floors[0], floors[1]),
+                1e3 * plain,
+                plain / plain_floor,
+                1e3 * verifying,
+                verifying / tree_floor,
+                verifying / plain,
+                1e3 * drafting,
+                1e3 * median(steps.drafting[length]),
+                1e3 * choosing,
+                a_step / (drafting + verifying + a_step),
             )
 
     @contextmanager
     def _attending(self, name: str) -> Iterator[Backend]:
-        """The back end of that name, of both models; with graphs, where there are any."""
+        """The back end of that name for both models, with CUDA graphs if it names them."""
         before = self.lm.backend
         self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
         if name.endswith(_WITH_GRAPHS):
@@ -126,21 +124,3 @@ class Shaped:
         finally:
             drop_graphs(self.lm, [self.head])
             self.lm.backend = before
-
-
-def _head(sizes: Sizes) -> HeadConfig:
-    layers = sizes.layers
-    return HeadConfig(
-        generation=3,
-        hidden=sizes.hidden,
-        target_hidden=sizes.hidden,
-        heads=sizes.heads,
-        kv_heads=sizes.kv_heads,
-        head_dim=sizes.head_dim,
-        intermediate=sizes.intermediate,
-        layers=1,
-        vocabulary=sizes.vocabulary,
-        draft_vocabulary=sizes.draft_vocabulary,
-        feature_layers=(min(2, layers), layers // 2, max(layers - 3, 0)),
-        max_position=131072,
-    )

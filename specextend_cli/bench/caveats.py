@@ -1,22 +1,21 @@
-"""What a reader of a benchmark's tables must know: what they belong to, and what qualifies them."""
+"""Provenance and caveats of a benchmark's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.lengths import format_length
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.bench.rows import BASELINE, Row
+from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.rows import Row
 from specextend_cli.bench.tables import one_line
 from specextend_cli.humanize import format_many
 
 FEW = 5
-"""Below this many documents an interval says little, and the report says so."""
+"""Below this many documents the report warns that intervals say little."""
 
 
 def provenance(benchmark: Benchmark) -> dict[str, str]:
-    """What the figures belong to, a line each: name and value, in the order to show them."""
+    """Preset, machine, software and settings, by name, in display order."""
     machine = benchmark.machine
     commit = f" ({machine.commit})" if machine.commit else ""
     lines = {
@@ -34,16 +33,16 @@ def provenance(benchmark: Benchmark) -> dict[str, str]:
 
 
 def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
-    """What a reader must know before believing the tables, a sentence each."""
+    """What limits the tables' validity, a sentence each."""
     found = []
-    few = sorted({row.documents for row in rows if row.method != BASELINE and row.documents < FEW})
+    few = sorted({row.documents for row in rows if row.method != PLAIN and row.documents < FEW})
     if few:
         found.append(
             f"Small n: intervals rest on {format_many(few[-1], 'document')} or fewer; read them as a hint."
             if few[-1] > 1
             else "Small n: one document has no interval, and the next one may differ."
         )
-    if rows and not any(row.method == BASELINE for row in rows):
+    if rows and not any(row.method == PLAIN for row in rows):
         found.append("Plain decoding was not measured: there are no speedups, and no output was checked against it.")
     scaled = sorted({row.length for row in rows if row.scaled})
     if scaled:
@@ -61,7 +60,7 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _left(method: str, rows: Sequence[Row]) -> str:
-    """How far a method's output left plain decoding, over the lengths where it did."""
+    """How often a method's output differs from plain decoding, at the lengths where it does."""
     gaps = [row.largest_gap for row in rows if row.largest_gap is not None]
     gap = f" (largest logit gap {max(gaps):.3g})" if gaps else ""
     runs = sum(row.compared for row in rows)
@@ -80,5 +79,5 @@ def _setting(value: object) -> str:
 
 
 def _settings(values: dict[str, object]) -> str:
-    """All that were set; None and an empty list are what was not."""
+    """The settings that were set, not None or empty."""
     return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))

@@ -1,0 +1,1 @@
+"""Published methods, composed of our own parts."""

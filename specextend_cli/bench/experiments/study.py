@@ -1,0 +1,152 @@
+"""The runner of all experiments: `Setting` measures methods on prompts, `Study` declares an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from specextend_cli.bench.charts import present
+from specextend_cli.bench.events import Running
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.methods import Method, Recipe, build, with_policy
+from specextend_cli.bench.models import Models
+from specextend_cli.bench.partial import Partial
+from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
+from specextend_cli.bench.report import format_interval
+from specextend_cli.bench.rows import Row, summarize
+from specextend_cli.bench.runner import Key, Runner
+from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
+from specextend_cli.bench.tables import Cell, Experiment, Plot, Table
+from specextend_cli.bench.workloads import Prompt
+from specextend_cli.engine.config import Retrieval
+
+Run: TypeAlias = Generator[Running, None, Experiment]
+
+
+@dataclass
+class Setting:
+    """Models, prompts and decoding of a benchmark.
+
+    `asked`: the settings as JSON. `wrong`: lossless methods whose tokens were wrong; `skipped`: methods left out.
+    """
+
+    models: Models
+    prompts: Sequence[Prompt]
+    decoding: Decoding
+    repeats: int
+    seed: int
+    machine: Machine
+    asked: dict[str, object] = field(default_factory=dict)
+    partial: Partial | None = None
+    wrong: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    _known: dict[Key, Record] = field(default_factory=dict, init=False)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Prompt lengths, ascending."""
+        return tuple(sorted({prompt.length for prompt in self.prompts}))
+
+    def benchmark(self, records: Sequence[Record] = (), **values: Any) -> Benchmark:
+        """A benchmark of these records."""
+        references = {prompt.document: prompt.reference for prompt in self.prompts if prompt.reference}
+        made = Benchmark(
+            self.models.preset.name, self.asked, self.machine, self.seed, tuple(records), references, self.skipped
+        )
+        return replace(made, **values)
+
+    def named(self, *names: str) -> dict[str, Method]:
+        """Methods of the registry; those that cannot run here are added to `skipped`."""
+        able, unable = build(names, self.models)
+        self.skipped |= unable
+        return able
+
+    def policy(self, policy: str, **changes: object) -> Recipe:
+        """The preset's drafter with attention, on every step, under a policy and changed retrieval settings."""
+        return self.recipe(with_policy(self.models, policy, **changes))
+
+    def recipe(self, retrieval: Retrieval) -> Recipe:
+        """The preset's drafter with attention, on every step."""
+        kind = self.models.attending
+        return Recipe(lambda target: self.models.drafter(kind, target, retrieval), retrieval, self.models.shape)
+
+    def measure(
+        self, methods: Mapping[str, Method], prompts: Sequence[Prompt] | None = None, *, repeats: int | None = None
+    ) -> Generator[Running, None, Measurements]:
+        """Run every method, and plain decoding, on every prompt. Finished runs are not repeated."""
+        every = {**self.named(PLAIN), **methods}
+        runner = Runner(self.models, every, self.decoding, repeats or self.repeats, self.seed)
+        saved = self.partial.read() if self.partial else ()
+        events = runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()])
+        yield from self.partial.keep(events) if self.partial else events
+        self._known |= runner.known
+        self.wrong += [name for name in runner.wrong() if name not in self.wrong]
+        self.skipped |= runner.skipped
+        return Measurements(self.benchmark(runner.records(), settings={"methods": list(every)}, references={}))
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Every run, and a row a method and length."""
+
+    benchmark: Benchmark
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every run."""
+        return self.benchmark.records
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """A row a method and length."""
+        return summarize(self.benchmark)
+
+    def at(self, length: int) -> tuple[Record, ...]:
+        """The runs of every method at one length."""
+        return tuple(record for record in self.records if record.length == length)
+
+    def of(self, method: str, length: int) -> tuple[Record, ...]:
+        """The runs of one method at one length."""
+        return tuple(record for record in self.at(length) if record.method == method)
+
+    def ratio(self, length: int, method: str, other: str, quantity: Quantity) -> Interval | None:
+        """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
+        ratios = tuple(paired_ratios(self.at(length), method, other, quantity).values())
+        return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
+
+
+def _no_plots(setting: Setting, found: Any) -> Iterable[Plot | None]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment: its question, how it measures, and the tables and plots of what was measured."""
+
+    question: str
+    measure: Callable[[Setting], Generator[Running, None, Any]]
+    tables: Callable[[Setting, Any], Iterable[Table]]
+    plots: Callable[[Setting, Any], Iterable[Plot | None]] = _no_plots
+
+    def run(self, name: str, setting: Setting) -> Run:
+        """Measure; yields the events of the runs and returns the result."""
+        found = yield from self.measure(setting)
+        plots = present(tuple(self.plots(setting, found)))
+        return Experiment(name, self.question, tuple(self.tables(setting, found)), plots)
+
+
+COLUMNS = ("accepted length", "tokens/s", "decoding, times plain", "nodes", "attention seen")
+
+
+def figures(row: Row) -> tuple[Cell, ...]:
+    """A row's values of `COLUMNS`."""
+    speedup = format_interval(row.decode_speedup, "×")
+    return format_interval(row.accepted), row.tokens_per_second, speedup, row.nodes, row.hit
+
+
+def by_method(title: str, what: str, rows: Sequence[Row], note: str) -> Table:
+    """A row a method and length with `COLUMNS`; `what` is the header of the methods."""
+    cells = tuple((row.length, row.method, *figures(row)) for row in rows)
+    return Table(title, ("prompt (tokens)", what, *COLUMNS), cells, note)

@@ -1,0 +1,1 @@
+"""External programs over the same weights."""

@@ -1,1 +1,0 @@
-"""Other programs over the same weights."""

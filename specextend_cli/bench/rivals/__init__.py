@@ -1,1 +1,0 @@
-"""Published methods as compositions of our own parts."""

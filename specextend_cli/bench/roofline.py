@@ -1,0 +1,107 @@
+"""The roofline: what this machine can read and multiply per second, and the least time that a step needs by it.
+
+Bandwidth and arithmetic are measured where they are needed. A step reads every weight of a matrix once and every key
+and value once, and multiplies each with every node; norms, RoPE and softmax are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from specextend_cli.engine.four_bit import FourBitLinear, Packed
+from specextend_cli.engine.lm import LanguageModel
+
+_ROUNDS = 6
+_BYTES = {"cpu": 256 << 20}  # several times the shared cache of a processor
+_BYTES_ELSEWHERE = 1 << 30
+_WIDTH = {"cpu": 1536}  # of a square matrix
+_WIDTH_ELSEWHERE = 8192
+
+
+class Roofline(NamedTuple):
+    """Bytes read per second, and floating-point operations per second (a multiply-add is two)."""
+
+    bandwidth: float
+    arithmetic: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The least work of one step: bytes of weights, bytes of keys and values, operations."""
+
+    weights: int
+    rows: int
+    operations: int
+
+    def reading(self, machine: Roofline) -> float:
+        """Seconds to read everything once."""
+        return (self.weights + self.rows) / machine.bandwidth
+
+    def multiplying(self, machine: Roofline) -> float:
+        """Seconds for the matrix products alone."""
+        return self.operations / machine.arithmetic
+
+    def seconds(self, machine: Roofline) -> float:
+        """The roofline's lower bound: reading and multiplying can overlap, so the longer of the two."""
+        return max(self.reading(machine), self.multiplying(machine))
+
+
+def work(lm: LanguageModel, length: int, nodes: int) -> Work:
+    """The work of verifying `nodes` nodes after `length` tokens; one node is plain decoding."""
+    row = lm.new_cache(0)
+    kv_heads, head_dim = row.buffer.shape[2], row.buffer.shape[4]
+    linear = [module for module in lm.model.modules() if isinstance(module, nn.Linear)]
+    products = sum(2 * module.in_features * module.out_features for module in linear)
+    attention = 4 * lm.layers * int(lm.config.num_attention_heads) * head_dim * length
+    return Work(
+        weights=sum(map(_bytes, lm.model.modules())),
+        rows=2 * lm.layers * kv_heads * head_dim * length * lm.dtype.itemsize,
+        operations=nodes * (products + attention),
+    )
+
+
+def _bytes(module: nn.Module) -> int:
+    """Bytes of a module's own weights that a step of few nodes reads; of an embedding next to nothing."""
+    if isinstance(module, nn.Embedding | FourBitLinear):  # the packed weights are modules of their own
+        return 0
+    if isinstance(module, Packed):
+        return sum(buffer.nbytes for buffer in module.buffers(recurse=False))
+    return sum(parameter.nbytes for parameter in module.parameters(recurse=False))
+
+
+def measure(device: torch.device, dtype: torch.dtype, *, scale: float = 1.0) -> Roofline:
+    """Measure on all of torch's threads, or on the whole GPU. `scale` shrinks buffer and matrices, for tests."""
+    size = int(_BYTES.get(device.type, _BYTES_ELSEWHERE) * scale)
+    width = max(int(_WIDTH.get(device.type, _WIDTH_ELSEWHERE) * scale), 16)
+    buffer = torch.ones(max(size // 4, 1), dtype=torch.float32, device=device)
+    copy = torch.empty_like(buffer)
+    summed = buffer.nbytes / _fastest(lambda: buffer.sum(), device)
+    copied = 2 * buffer.nbytes / _fastest(lambda: copy.copy_(buffer), device)
+    a, b = (torch.ones(width, width, dtype=dtype, device=device) for _ in range(2))
+    return Roofline(max(summed, copied), 2 * width**3 / _fastest(lambda: a @ b, device))
+
+
+def _fastest(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds of the fastest of a few calls; the first one warms up."""
+    return min(seconds(call, device) for _ in range(_ROUNDS + 1))
+
+
+def seconds(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds of one call; the device is idle before and after."""
+    wait(device)
+    began = perf_counter()
+    call()
+    wait(device)
+    return perf_counter() - began
+
+
+def wait(device: torch.device) -> None:
+    """Wait for the device: CUDA calls return before their work is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
