@@ -33,7 +33,7 @@ test-slow: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
-APART := attention budget cache compiled compiled_head decoding_threads graphed memory native ngram retrieval sampling \
+APART := attention draft_gate cache compiled_model compiled_head decoding_threads graphs memory native ngram retrieval sampling \
 	thread_governor tree triton triton_on_gpu
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
