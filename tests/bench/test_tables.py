@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from untrusted_text import UNTRUSTED, controls
 
 from specextend_cli.bench.tables import (
     Cell,
@@ -27,6 +26,7 @@ from specextend_cli.bench.tables import (
     to_markdown,
 )
 from specextend_cli.humanize import format_percent
+from tests.bench.untrusted_text import UNTRUSTED, controls
 
 TABLE = Table("Sizes", ("name", "speed", "hit"), (("a|b", 1.23456, None), ("c", 12345.6, 7)), "By size.")
 EXPERIMENT = Experiment(

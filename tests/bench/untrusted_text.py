@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from made_benchmark import MACHINE, benchmark, record
-
 from specextend_cli.bench.records import Benchmark, Divergence
+from tests.bench.made_benchmark import MACHINE, benchmark, record
 
 UNTRUSTED = "[red]x[/red]<script>alert(1)</script>\x1b[31m\x9b2J\x00\u2028\ud800|`'\"&\n# h"
 

@@ -8,13 +8,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import faulty_workers
 import pytest
 
 from specextend_cli.documents import Document, read, read_bytes, sandbox, structured
 from specextend_cli.documents.article import OUTSIDE, article_of
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sections import Parsed
+from tests.documents import faulty_workers
 from tests.documents.made_files import epub, message, page
 from tests.documents.made_pages import MadePage, made_pages
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import toy_format
 
 from specextend_cli.documents import parse_pages, read, read_bytes
 from specextend_cli.documents.find import find
 from specextend_cli.documents.formats import FORMATS, Format, detect, format_names
 from specextend_cli.documents.sandbox import load
 from specextend_cli.errors import InputError, UsageError
+from tests.documents import toy_format
 
 TOY = b"TOY1\n= Rivers\nThe river rises.\n= Bridges\nThe bridge holds.\n"
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import faulty_workers
 import pytest
 from pypdf import PdfReader, PdfWriter
 
@@ -16,6 +15,7 @@ from specextend_cli.documents import pdf, read, read_bytes
 from specextend_cli.documents.pages import parse_pages
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.errors import Exit, InputError
+from tests.documents import faulty_workers
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
 
