@@ -9,8 +9,6 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from tests import ROOT
 
 PACKAGE = ROOT / "specextend_cli"
@@ -27,25 +25,6 @@ ALLOWED = {
     "engine": set(),
 }
 """From the top down. A package imports from those below it; `ui` reads the events of `summarize` and the engine."""
-
-KNOWN = {
-    ("bench.rivals.rapid", "bench.methods"),
-    ("bench.rivals.triforce", "bench.methods"),
-    ("bench.texts", "bench.hub"),
-    ("cli.ray_worker", "cli.summarize"),
-    ("documents.fetch", ""),
-    ("engine.lm", "engine.cpu.decoding_threads"),
-    ("engine.lm", "engine.cpu.thread_governor"),
-    ("models.package_index", ""),
-    ("runtime.compiling", "summarize.events"),
-    ("runtime.loading", "summarize.text_generator"),
-    ("runtime.loading_thread", "summarize.events"),
-    ("runtime.process_group", "runtime.loading"),
-    ("train.card", "train.distill"),
-    ("train.data_mix", "train.distill"),
-    ("train.run_fingerprint", "train.distill"),
-}
-"""Imports that close a circle today, by importing and imported module ("" is the package's root). To shrink to none."""
 
 
 @cache
@@ -106,8 +85,6 @@ def test_packages_point_one_way() -> None:
     assert {module.split(".")[0] for module in sources() if "." in module} == set(ALLOWED)
     wrong = []
     for (module, imported), place in arrows().items():
-        if (module, imported) in KNOWN:
-            continue
         package, other = module.split(".")[0], imported.split(".")[0]
         if package in ALLOWED and other in ALLOWED and other not in {package, *ALLOWED[package]}:
             wrong.append(f"{place} imports {other}")
@@ -115,14 +92,7 @@ def test_packages_point_one_way() -> None:
 
 
 def test_there_are_no_circles_of_imports_between_modules_or_packages() -> None:
-    assert not circle(set(arrows()) - KNOWN)
-
-
-@pytest.mark.parametrize(("importing", "imported"), sorted(KNOWN))
-def test_known_circles_are_still_there(importing: str, imported: str) -> None:
-    """What closes no circle any more leaves `KNOWN`."""
-    assert (importing, imported) in arrows()
-    assert circle(set(arrows()) - (KNOWN - {(importing, imported)}))
+    assert not circle(set(arrows()))
 
 
 def test_the_engine_needs_torch_transformers_safetensors_and_numpy_only() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.bench.texts import Source, rows
-from specextend_cli.errors import InputError
+from specextend_cli.bench.texts import Source, builtin, data_set, files, rows
+from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.sources import offline_by_environment
 
 _LIMIT = 200  # documents: more than any run takes
@@ -83,3 +84,22 @@ def _parquet(file: Path, wanted: _Set, name: str) -> tuple[Source, ...]:
     return tuple(
         Source(f"{name}-{number}", row[wanted.text], row.get(wanted.summary)) for number, row in enumerate(table, 1)
     )
+
+
+def sources(inputs: Sequence[Path], dataset: str | None, *, offline: bool = False) -> tuple[Source, ...]:
+    """The user's files, or a data set by path or name, or the built-in text."""
+    if inputs and dataset:
+        raise UsageError("--input and --dataset contradict each other", fix="leave one of them out")
+    if inputs:
+        return files(inputs)
+    if dataset is None:
+        return builtin()
+    if dataset in NAMES and not Path(dataset).exists():
+        return fetch(dataset, offline=offline)
+    if not Path(dataset).exists():
+        raise UsageError(
+            f"there is no data set {dataset!r}",
+            why=f"it is neither a file nor one of {', '.join(NAMES)}",
+            fix="--dataset FILE.jsonl.gz",
+        )
+    return data_set(Path(dataset))

@@ -6,48 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias, get_args
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
+from specextend_cli.bench.recipes import AUTO, REFERENCE, External, Method, Recipe, with_policy
 from specextend_cli.bench.records import PLAIN
-from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.models.preset import Draft
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.measure import Decoding, Run
     from specextend_cli.bench.models import Models
-    from specextend_cli.engine.drafters import Drafter
-    from specextend_cli.engine.target import Target
 
 DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
-AUTO, REFERENCE = "auto", "reference"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A method of ours: its drafter and settings. `prefill` and `verify` name attention back ends."""
-
-    drafter: Callable[[Target], Drafter]
-    retrieval: Retrieval
-    shape: TreeShape
-    gate: bool = False
-    prefill: str = AUTO
-    verify: str = AUTO
-
-
-class External(Protocol):
-    """Another program over the same weights. Its prefill ends with its first token."""
-
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """Continue the prompt. SpecextendError if it cannot."""
-
-    def close(self) -> None:
-        """Free its memory."""
-
-
-Method: TypeAlias = Recipe | External
 Build: TypeAlias = "Callable[[Models], Method]"
 
 
@@ -90,11 +61,6 @@ def build(wanted: Iterable[str], models: Models) -> tuple[dict[str, Method], dic
 def reason(error: SpecextendError) -> str:
     """One line."""
     return f"{error.what} ({error.why})" if error.why else error.what
-
-
-def with_policy(models: Models, policy: str, **changes: object) -> Retrieval:
-    """The preset's retrieval under another policy."""
-    return replace(models.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
 
 
 def drafting(

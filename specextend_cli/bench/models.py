@@ -32,7 +32,7 @@ from specextend_cli.runtime.options import EngineOptions
 class Models:
     """A preset's target, and its draft when a method first asks for it.
 
-    `context`: the longest sequence in tokens, for the memory check. Raises what `load_writer` raises.
+    `context`: the longest sequence in tokens, for the memory check. Raises what `load_target` raises.
     """
 
     def __init__(

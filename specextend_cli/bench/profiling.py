@@ -20,8 +20,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from specextend_cli.bench.events import Decoding, Reading
 from specextend_cli.bench.experiments.study import Run, Setting
-from specextend_cli.bench.methods import Recipe
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.recipes import Recipe
 from specextend_cli.bench.records import PLAIN, format_length
 from specextend_cli.bench.roofline import wait
 from specextend_cli.bench.tables import Cell, Experiment, StackedBars, Table

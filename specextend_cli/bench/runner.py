@@ -15,17 +15,18 @@ from specextend_cli.bench.checks import divergence, is_wrong
 from specextend_cli.bench.events import Checked, Decoding, Measured, Reading, Running, Skipped, Started, WarmingUp
 from specextend_cli.bench.measure import Decoding as Settings
 from specextend_cli.bench.measure import Run, measured
-from specextend_cli.bench.methods import External, Method, Recipe, reason
+from specextend_cli.bench.methods import reason
 from specextend_cli.bench.models import Models
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.recipes import External, Method, Recipe
 from specextend_cli.bench.records import PLAIN, Record
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.attention import backend_for
-from specextend_cli.engine.cpu.thread_governor import on_threads
 from specextend_cli.engine.draft_gate import CostModel, DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
+from specextend_cli.engine.thread_governor import on_threads
 from specextend_cli.errors import FitError, ModelError, UsageError
 
 Key: TypeAlias = tuple[str, int, str, int]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from specextend_cli.bench import methods, texts, workloads
+from specextend_cli.bench import hub, methods, texts, workloads
 from specextend_cli.bench.events import Event, Explored, Finished
 from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import load_preset
@@ -157,8 +157,8 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     `layers`: whether they may be compiled; without, `compile` means our kernels alone.
     """
     preset = load_preset(options.preset)
-    if options.head is not None:
-        preset = with_head(preset, options.head)
+    if options.draft_head is not None:
+        preset = with_head(preset, options.draft_head)
     check_draft(preset, options.draft)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
     prompts, short = _prompts(options, PromptBuilder(preset, TextEncoder.of(pair.target), pair.target))
@@ -192,7 +192,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
 def _prompts(options: Options, prompter: PromptBuilder) -> tuple[tuple[workloads.Prompt, ...], tuple[str, ...]]:
     """The prompts, and warnings about too few documents."""
     builtin = options.workload == "reasoning" and not options.inputs and not options.dataset
-    sources = texts.problems() if builtin else texts.sources(options.inputs, options.dataset, offline=options.offline)
+    sources = texts.problems() if builtin else hub.sources(options.inputs, options.dataset, offline=options.offline)
     if options.workload == "reasoning":
         return workloads.problems(sources, prompter, options.docs), ()
     return workloads.summaries(sources, prompter, options.lengths, options.docs)
@@ -219,7 +219,7 @@ def _asked(options: Options, models: Models, sampling: Sampling) -> dict[str, ob
         "lengths": list(options.lengths),
         "methods": list(options.methods),
         "inputs": [path.name for path in options.inputs],
-        "head": None if options.head is None else Path(options.head).name,
+        "draft_head": None if options.draft_head is None else Path(options.draft_head).name,
         "tokens": options.limit,
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError
 
 BUILTIN = "python-reference"
 _OFFSETS = 16  # built-in documents: the same text with different starts
@@ -110,24 +110,3 @@ def rows(lines: Sequence[str], where: str, *, stem: str = "", text: str = "text"
             fix = f'a line is an object with "id", "{text}" and perhaps "summary"'
             raise InputError(f"{where}, line {number}: not a document", why=why, fix=fix) from error
         yield Source(str(row.get("id") or f"{stem or Path(where).stem}-{number}"), body, summary)
-
-
-def sources(inputs: Sequence[Path], dataset: str | None, *, offline: bool = False) -> tuple[Source, ...]:
-    """The user's files, or a data set by path or name, or the built-in text."""
-    if inputs and dataset:
-        raise UsageError("--input and --dataset contradict each other", fix="leave one of them out")
-    if inputs:
-        return files(inputs)
-    if dataset is None:
-        return builtin()
-    from specextend_cli.bench import hub
-
-    if dataset in hub.NAMES and not Path(dataset).exists():
-        return hub.fetch(dataset, offline=offline)
-    if not Path(dataset).exists():
-        raise UsageError(
-            f"there is no data set {dataset!r}",
-            why=f"it is neither a file nor one of {', '.join(hub.NAMES)}",
-            fix="--dataset FILE.jsonl.gz",
-        )
-    return data_set(Path(dataset))

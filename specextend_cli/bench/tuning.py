@@ -16,7 +16,7 @@ from statistics import fmean
 from specextend_cli.bench import statistics
 from specextend_cli.bench.events import Running
 from specextend_cli.bench.experiments.study import Measurements, Setting
-from specextend_cli.bench.methods import Recipe
+from specextend_cli.bench.recipes import Recipe
 from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.rows import decode_ratios
 from specextend_cli.bench.tables import Cell, Experiment, Table

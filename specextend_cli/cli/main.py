@@ -109,9 +109,10 @@ def main() -> None:
 
 def _in_process_group(arguments: Sequence[str]) -> int:
     """Run one command line in rank 0 of torchrun; the other ranks compute parts of its target."""
-    from specextend_cli.runtime.process_group import crew, follow
+    from specextend_cli.runtime.loading import follow
+    from specextend_cli.runtime.process_group import process_group
 
-    group = crew()
+    group = process_group()
     assert group is not None
     if group.rank:
         try:

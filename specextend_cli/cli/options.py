@@ -40,10 +40,6 @@ Draft: TypeAlias = Literal["none", "ngram", "lm", "eagle", "self", "blend"]
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-SENTENCES: dict[Mode | None, str] = {"extractive": "quoted", "abstractive": "written"}
-"""Values of the library's option `sentences`."""
-
-
 def renamed(token: str) -> str:
     """The present name of an option or a value that was renamed; the parser asks for every one."""
     return RENAMED.get(token, token)
@@ -295,8 +291,8 @@ class ModelOptions:
             "dtype": self.dtype,
             "offline": self.offline,
             "draft": self.draft,
-            "head": None if self.draft_head is None else str(self.draft_head.absolute()),
-            "policy": self.draft_attention,
+            "draft_head": None if self.draft_head is None else str(self.draft_head.absolute()),
+            "draft_attention": self.draft_attention,
             "compile": self.compile,
         }
 

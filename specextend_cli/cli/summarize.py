@@ -86,7 +86,7 @@ def summarize(
         focus=focus,
         language=language,
         template=options.template(template),
-        sentences=options.SENTENCES.get(mode),
+        mode=mode,
         max_tokens=max_tokens,
         batch=batch,
         strict=strict,

@@ -13,9 +13,9 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cpu.thread_governor import ThreadGovernor, on_threads, probing_threads
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.self_check import difference, stock_logits
+from specextend_cli.engine.thread_governor import ThreadGovernor, on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 

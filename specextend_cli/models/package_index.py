@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
@@ -25,7 +26,6 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from specextend_cli import __version__
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import parse_object
 from specextend_cli.models.preset import WheelSource
@@ -93,7 +93,7 @@ class _Session:
         """The response. ValueError for a URL that must not be followed, and for an error of the server."""
         self.check(url)
         parts = urlsplit(url)
-        headers = {"Accept": _ACCEPT, "User-Agent": f"specextend/{__version__}"}
+        headers = {"Accept": _ACCEPT, "User-Agent": f"specextend/{version('specextend-cli')}"}
         if self._login and (parts.scheme, parts.hostname, parts.port) == self._host:
             headers["Authorization"] = f"Basic {base64.b64encode(self._login.encode()).decode()}"
         bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))

@@ -12,8 +12,8 @@ from filelock import FileLock
 from specextend_cli.engine.private_files import make_private
 from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.store import cache_root
+from specextend_cli.runtime.loading_thread import Stage
 from specextend_cli.runtime.threads import are_chosen
-from specextend_cli.summarize.events import Stage
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +15,7 @@ from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
 from specextend_cli.runtime.eagle_head import load_eagle
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.runtime.process_group import crew
+from specextend_cli.runtime.process_group import process_group
 
 if TYPE_CHECKING:
     import torch
@@ -27,52 +26,18 @@ if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
-    from specextend_cli.summarize.text_generator import TextGenerator
-
-
-def load_writer(preset: Preset, directories: Directories, choices: EngineOptions) -> TextGenerator:
-    """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded.
-
-    Where several processes share the target, all of them load their parts of it now; drafts are this one's alone.
-    """
-    from specextend_cli.engine.batch import slots_for
-    from specextend_cli.engine.draft_gate import DraftGate
-    from specextend_cli.models.tokens import load_tokenizer
-    from specextend_cli.summarize.text_generator import TextGenerator
-
-    if shared := crew():
-        shared.broadcast("load", preset, directories, choices)
-    target = load_target(preset, directories, choices)
-    lm, device = target.lm, target.lm.device
-    retrieval = retrieval_of(preset, choices)
-    return TextGenerator(
-        target=target,
-        drafter=drafter_of(
-            preset, choices, target, retrieval, directories.draft, partial(_load, preset, "none", device, None)
-        ),
-        tokenizer=load_tokenizer(directories.target),
-        sampling=sampling_of(preset, choices),
-        retrieval=retrieval,
-        budget=DraftGate(preset.tree),
-        eos=end_tokens(lm),
-        prefill_chunk=1024 if device.type == "cpu" else 4096,
-        # A batch's steps are no orders that other processes know.
-        together=1
-        if shared
-        else slots_for(lm, preset.window.chunk + 2 * preset.window.chunk_summary_tokens, free_memory(device) // 4),
-    )
 
 
 def load_target(preset: Preset, directories: Directories, choices: EngineOptions) -> Target:
-    """The preset's target, or this process's part of it; errors as `load_writer`."""
+    """The preset's target, or this process's part of it; errors as `load_generator`."""
     from specextend_cli.engine.attribution import attribution_layers
     from specextend_cli.engine.target import Target
 
-    shared = crew()
+    shared = process_group()
     device = device_of(choices.device)
     dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
     check_memory(preset, device, choices, parts=shared.size if shared else 1)
-    lm = _load(preset, preset.target.quantization, device, shared, directories.target, dtype)
+    lm = load_language_model(preset, preset.target.quantization, device, shared, directories.target, dtype)
     scored, attributed = preset.retrieval.layers, attribution_layers(lm.layers)
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -87,7 +52,7 @@ def load_target(preset: Preset, directories: Directories, choices: EngineOptions
     return Target(lm, score_layers=scored, attribution_layers=attributed)
 
 
-def _load(
+def load_language_model(
     preset: Preset,
     quantization: Quantization,
     device: torch.device,
@@ -95,6 +60,7 @@ def _load(
     path: Path,
     dtype: torch.dtype,
 ) -> LanguageModel:
+    """A model from a directory, wrapped for the engine. ModelError, FitError: as `load_model` and `LanguageModel`."""
     import torch
 
     from specextend_cli.engine.lm import LanguageModel
@@ -108,6 +74,18 @@ def _load(
         return LanguageModel(model, parts=shared.size if shared else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
+
+
+def follow(group: ProcessGroup) -> None:
+    """Load what the first process loads, and compute along, until it has no more to do."""
+    from specextend_cli.engine import tensor_parallel
+    from specextend_cli.models.fast_import import import_transformers
+
+    order = group.receive()
+    while order[0] == "load":
+        import_transformers()
+        target = load_target(*order[1:])
+        order = tensor_parallel.follow(target, group)
 
 
 def drafter_of(
@@ -178,7 +156,7 @@ def heads_of(drafter: Drafter) -> list[EagleHead]:
 
 def retrieval_of(preset: Preset, choices: EngineOptions) -> Retrieval:
     """What a drafter may see: the preset's unless chosen."""
-    return replace(preset.retrieval, policy=cast("Policy", choices.policy or preset.retrieval.policy))
+    return replace(preset.retrieval, policy=cast("Policy", choices.draft_attention or preset.retrieval.policy))
 
 
 def sampling_of(preset: Preset, choices: EngineOptions) -> Sampling:

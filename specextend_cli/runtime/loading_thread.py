@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from queue import Queue
 from typing import TypeVar
 
 from specextend_cli.models.store import Progress
-from specextend_cli.summarize.events import Stage
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known)."""
+
+    name: str
+    done: float = 0
+    total: float = 0
+    unit: str = ""
 
 
 def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 from specextend_cli.errors import UsageError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """What the user may ask for instead of the preset's own settings; None keeps them. `head` see `with_head`.
+    """What the user may ask for instead of the preset's own settings; None keeps them.
 
+    `draft_head`: the directory of an EAGLE head (see `with_head`). `draft_attention`: full, streaming or retrieval.
     `compile`: on processors, decoding runs compiled layers (see `compiling`).
     """
 
     draft: str | None = None
-    head: str | None = None
-    policy: str | None = None
+    draft_head: str | None = None
+    draft_attention: str | None = None
     temperature: float | None = None
     seed: int | None = None
     device: str = "auto"
     dtype: str = "auto"
     compile: bool = True
+    head: InitVar[str | None] = None  # names of `draft_head` and `draft_attention` in version 0.1
+    policy: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, head: str | None, policy: str | None) -> None:
+        for name, old in (("draft_head", head), ("draft_attention", policy)):
+            if old is not None:
+                object.__setattr__(self, name, old)
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise UsageError(f"--temperature {self.temperature} is no temperature", fix="0, which is greedy, or more")

@@ -16,7 +16,7 @@ def is_shared() -> bool:
 
 
 @cache
-def crew() -> ProcessGroup | None:
+def process_group() -> ProcessGroup | None:
     """The processes, which the first call waits for; None for a process of its own."""
     if not is_shared():
         return None
@@ -29,16 +29,3 @@ def crew() -> ProcessGroup | None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     return ProcessGroup()
-
-
-def follow(crew: ProcessGroup) -> None:
-    """Load what the first process loads, and compute along, until it has no more to do."""
-    from specextend_cli.engine import tensor_parallel
-    from specextend_cli.models.fast_import import import_transformers
-    from specextend_cli.runtime.loading import load_target
-
-    order = crew.receive()
-    while order[0] == "load":
-        import_transformers()
-        target = load_target(*order[1:])
-        order = tensor_parallel.follow(target, crew)

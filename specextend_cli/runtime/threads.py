@@ -48,7 +48,7 @@ def share_cores(lm: LanguageModel) -> None:
     """Let decoding take fewer threads while other programs want the cores, unless the user says how many."""
     import torch
 
-    from specextend_cli.engine.cpu.thread_governor import ThreadGovernor
+    from specextend_cli.engine.thread_governor import ThreadGovernor
 
     if lm.device.type == "cpu" and lm.parts == 1 and not are_chosen():
         lm.governor = ThreadGovernor(torch.get_num_threads())

@@ -11,7 +11,7 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.answer_checks import Flaw, flaw
 from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
-from specextend_cli.summarize.events import Event, Level, Noted, Part, Retried, Text
+from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Part, Retried, Text
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
@@ -183,6 +183,6 @@ def _flaw(question: Prompt, answer: Answer) -> Flaw | None:
     return None if question.shown and answer.text else flaw(answer.text, question.limit)
 
 
-def _noted(question: Prompt, answer: Answer) -> Noted:
+def _noted(question: Prompt, answer: Answer) -> ChunkSummarized:
     part = question.part
-    return Noted(part.number, part.parts, part.level, answer.text, answer.reused)
+    return ChunkSummarized(part.number, part.parts, part.level, answer.text, answer.reused)

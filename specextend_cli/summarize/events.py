@@ -7,23 +7,14 @@ from typing import Literal, TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
+from specextend_cli.runtime.loading_thread import Stage as Stage
 from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.attribution import SentenceAttention
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.request import SummaryRequest
 
-Method: TypeAlias = Literal["quoted", "written", "lead", "whole"]
+Method: TypeAlias = Literal["extractive", "abstractive", "lead", "verbatim"]
 """Sentences of the document that a draft points to; the target's own; the document's first ones; all of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known)."""
-
-    name: str
-    done: float = 0
-    total: float = 0
-    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +140,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class ChunkSummarized:
     """A part is done and stored; `reused` when an earlier run had already written it."""
 
     number: int
@@ -210,7 +201,7 @@ class Summary:
     text: str
     plan: Plan
     coverage: Coverage
-    notes: tuple[str, ...]
+    chunk_summaries: tuple[str, ...]
     meter: Meter
     seconds: float
     preset: str
@@ -219,9 +210,14 @@ class Summary:
     sentences: tuple[Sentence, ...] = ()
     retried: tuple[Retried, ...] = ()
     run: str = ""
-    method: Method = "written"
+    method: Method = "abstractive"
     warnings: tuple[str, ...] = ()
     reused: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The name of `chunk_summaries` in version 0.1."""
+        return self.chunk_summaries
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:
@@ -236,4 +232,6 @@ class Summarized:
     summary: Summary
 
 
-Event: TypeAlias = Stage | Plan | Level | Part | Text | Sentence | Noted | Retried | Warned | Summarized | engine.Event
+Event: TypeAlias = (
+    Stage | Plan | Level | Part | Text | Sentence | ChunkSummarized | Retried | Warned | Summarized | engine.Event
+)

@@ -68,7 +68,7 @@ class _Room:
 class MapReduce:
     """One document's way through the levels. `notes` receives the first level's, `grounds` what sentences rest on.
 
-    Where the preset says "quoted", what is written of the summary is a draft, and sentences of the document stand in
+    In extractive mode, what is written of the summary is a draft, and sentences of the document stand in
     its place. Who asks with a template of their own gets what the target makes of it. A text that has no more words
     than its summary is to have is not summarized. `method` says, after `run`, which of these it was.
     """
@@ -82,7 +82,7 @@ class MapReduce:
     answers: CachedGenerator
     grounds: EvidenceTracker
     notes: list[Note] = field(default_factory=list)
-    method: Method = field(default="written", init=False)
+    method: Method = field(default="abstractive", init=False)
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the preset's number of parts can be written from what is left."""
@@ -142,7 +142,7 @@ class MapReduce:
     def _copied(self) -> Iterator[Event]:
         """The document as it is."""
         document, chunks = self.document, self.work.chunks
-        self.method = "whole"
+        self.method = "verbatim"
         for number, c in enumerate(chunks, 1):
             yield Part(number, len(chunks), 1, 1, _page_range(document, c.start, c.end), c.tokens, True)
         yield from copy(document, self.grounds, self.request.style)
@@ -169,7 +169,7 @@ class MapReduce:
                 break
             words = max(words * self.max_tokens // (tokens + 1), 1)
         yield from extract(quotes.chosen, self.grounds, style)
-        self.method = "quoted" if quotes.pointed else "lead"
+        self.method = "extractive" if quotes.pointed else "lead"
         if not quotes.pointed:
             yield Warned(
                 f"what the model wrote about {self.document.name} points to no sentence there: these are its first ones"

@@ -6,7 +6,7 @@ A `SummaryRequest` is checked once, against the preset that is to fulfil it; the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,6 +16,7 @@ from specextend_cli.models.prompt_templates import Style, check_prompt, placehol
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts, Window
 
+Mode: TypeAlias = Literal["extractive", "abstractive"]
 Length: TypeAlias = Literal["short", "medium", "long"]
 LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
 """How much of the length that nobody asked to change."""
@@ -44,6 +45,8 @@ FORMS: Mapping[Style, Form] = {
     "outline": Form(),
 }
 WRITES_SUMMARY = ("single", "reduce")
+OLD_MODES: Mapping[str, Mode] = {"quoted": "extractive", "written": "abstractive"}
+"""Values of `sentences` in version 0.1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +55,8 @@ class SummaryRequest:
 
     `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;
     `focus` a question; `language` its name in English; `template` stands in for the prompts that write the summary,
-    with their placeholders; `sentences` whether the summary's are the document's own or the target's, who alone can
-    write in another language or by a template.
+    with their placeholders; `mode` whether the sentences are the document's own (extractive) or the target's
+    (abstractive), which alone can follow a template or use another language.
     """
 
     length: int | Length | None = None
@@ -61,7 +64,16 @@ class SummaryRequest:
     focus: str | None = None
     language: str | None = None
     template: str | None = None
-    sentences: Literal["quoted", "written"] | None = None
+    mode: Mode | None = None
+    sentences: InitVar[str | None] = None  # the name of `mode` in version 0.1, with other values
+
+    def __post_init__(self, sentences: str | None) -> None:
+        if sentences is not None:
+            if sentences not in OLD_MODES or self.mode not in (None, OLD_MODES[sentences]):
+                raise UsageError(
+                    f"sentences={sentences!r} cannot be used", fix='use mode="extractive" or "abstractive"'
+                )
+            object.__setattr__(self, "mode", OLD_MODES[sentences])
 
     def check(self, preset: Preset) -> None:
         """UsageError where something cannot be asked, or `preset` has no place for it."""
@@ -71,11 +83,11 @@ class SummaryRequest:
             raise UsageError(f"--style {self.style}: no such style", fix=_or(FORMS))
         for name, most in MOST_CHARACTERS.items():
             self._bounded(name, most)
-        if self.sentences == "quoted" and self.needs_writing:
+        if self.mode == "extractive" and self.needs_writing:
             flag = "--template" if self.template is not None else "--lang"
             why = "a document's own sentences follow no template, and stay in its language"
             raise UsageError(
-                f"--sentences quoted and {flag} contradict each other", why=why, fix="leave one of them out"
+                f"--mode extractive and {flag} contradict each other", why=why, fix="leave one of them out"
             )
         if self.template is not None:
             try:
@@ -133,8 +145,7 @@ class SummaryRequest:
 
     def fitted(self, preset: Preset) -> Preset:
         """The preset, with the sentences that are wanted, and no more prompts than what they write needs."""
-        asked = {"written": "abstractive", "quoted": "extractive", None: preset.mode}[self.sentences]
-        mode = "abstractive" if self.needs_writing else asked
+        mode = "abstractive" if self.needs_writing else self.mode or preset.mode
         window = preset.window
         words = self.words(usual_words(window))
         if FORMS[self.style].whole and (mode == "abstractive" or words <= 2 * LEAST):

@@ -226,7 +226,7 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "busy": round(summary.meter.prefill_seconds + summary.meter.decode_seconds, 3),
         "reading": round(summary.meter.prefill_seconds, 3),
         "text": summary.text,
-        "notes": list(summary.notes),
+        "notes": list(summary.chunk_summaries),
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "quotes": quotes,
     }

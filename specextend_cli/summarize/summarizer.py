@@ -22,7 +22,7 @@ from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.compiling import compiling, kernels
 from specextend_cli.runtime.devices import device_of
 from specextend_cli.runtime.eagle_head import with_head
-from specextend_cli.runtime.loading import check_draft, describe, heads_of, load_writer
+from specextend_cli.runtime.loading import check_draft, describe, heads_of
 from specextend_cli.runtime.loading_thread import result_of, stages
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads, share_cores
@@ -69,6 +69,10 @@ class Options(EngineOptions, SummaryRequest):
     strict: bool = False
     cache: bool = True
 
+    def __post_init__(self, sentences: str | None, head: str | None, policy: str | None) -> None:
+        SummaryRequest.__post_init__(self, sentences)
+        EngineOptions.__post_init__(self, head, policy)
+
 
 class Summarizer:
     """Use as a context manager, or call `close`. Not for several threads at once.
@@ -85,7 +89,7 @@ class Summarizer:
         self.request.check(preset)
         believed, preset = preset.mode == "abstractive", self.request.fitted(preset)
         self._doubted = not believed and preset.mode == "abstractive"
-        self.preset: Preset = preset if self.options.head is None else with_head(preset, self.options.head)
+        self.preset: Preset = preset if self.options.draft_head is None else with_head(preset, self.options.draft_head)
         check_draft(self.preset, self.options.draft)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
@@ -179,7 +183,7 @@ class Summarizer:
             text=text.strip(),
             plan=work.plan,
             coverage=coverage,
-            notes=tuple(note.text for note in mapreduce.notes),
+            chunk_summaries=tuple(note.text for note in mapreduce.notes),
             meter=meter,
             seconds=perf_counter() - began,
             preset=self.preset.name,
@@ -201,10 +205,10 @@ class Summarizer:
             yield event
         if not wrote:
             yield Warned("the model wrote no summary: another --model may")
-        elif self._doubted and mapreduce.method == "written":
+        elif self._doubted and mapreduce.method == "abstractive":
             yield Warned(
                 f"{self.preset.name} wrote these sentences, and it often writes what is not so: check them, or let it"
-                " quote the document's (--sentences quoted)"
+                " quote the document's (--mode extractive)"
             )
         if self._store.problem:
             yield Warned(self._store.problem)
@@ -261,7 +265,9 @@ class Summarizer:
             fit_threads()
             if options.compile:
                 yield from kernels(pair.target, device_of(options.device))
-            self._writer = load_writer(preset, pair, options)
+            from specextend_cli.summarize.text_generator import load_generator
+
+            self._writer = load_generator(preset, pair, options)
             if options.compile:
                 yield from compiling(self._writer.target.lm, heads_of(self._writer.drafter))
             share_cores(self._writer.target.lm)
@@ -273,7 +279,7 @@ class Summarizer:
     @property
     def _batch(self) -> int:
         options = self.options
-        drafts = options.draft is not None or options.head is not None or options.policy is not None
+        drafts = options.draft is not None or options.draft_head is not None or options.draft_attention is not None
         return options.batch or (1 if drafts else self.preset.window.batch)
 
     @property

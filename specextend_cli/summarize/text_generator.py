@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from tokenizers import Tokenizer
@@ -19,6 +20,19 @@ from specextend_cli.engine.events import Finished, Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.sources import ModelDirectories as Directories
+from specextend_cli.runtime.devices import free_memory
+from specextend_cli.runtime.loading import (
+    drafter_of,
+    end_tokens,
+    load_language_model,
+    load_target,
+    retrieval_of,
+    sampling_of,
+)
+from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.attribution import AttributionTracker
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.text_stream import TextStream
@@ -154,3 +168,39 @@ def _enough_memory(tokens: int) -> Iterator[None]:
             why=str(error).splitlines()[0],
             fix="a preset with a smaller model or chunk: specextend presets list",
         ) from error
+
+
+def load_generator(preset: Preset, directories: Directories, choices: EngineOptions) -> TextGenerator:
+    """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded.
+
+    Where several processes share the target, all of them load their parts of it now; drafts are this one's alone.
+    """
+    from specextend_cli.engine.batch import slots_for
+    from specextend_cli.models.tokens import load_tokenizer
+
+    if shared := process_group():
+        shared.broadcast("load", preset, directories, choices)
+    target = load_target(preset, directories, choices)
+    lm, device = target.lm, target.lm.device
+    retrieval = retrieval_of(preset, choices)
+    return TextGenerator(
+        target=target,
+        drafter=drafter_of(
+            preset,
+            choices,
+            target,
+            retrieval,
+            directories.draft,
+            partial(load_language_model, preset, "none", device, None),
+        ),
+        tokenizer=load_tokenizer(directories.target),
+        sampling=sampling_of(preset, choices),
+        retrieval=retrieval,
+        budget=DraftGate(preset.tree),
+        eos=end_tokens(lm),
+        prefill_chunk=1024 if device.type == "cpu" else 4096,
+        # A batch's steps are no orders that other processes know.
+        together=1
+        if shared
+        else slots_for(lm, preset.window.chunk + 2 * preset.window.chunk_summary_tokens, free_memory(device) // 4),
+    )

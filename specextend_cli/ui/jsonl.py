@@ -14,11 +14,11 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
 
 # The keys "method", "notes" and "sentences" of a request, with their values, are those of version 0.1: they will go.
-_MODES: dict[str | None, str] = {
-    "quoted": "extractive",
-    "written": "abstractive",
+_OLD: dict[str | None, str] = {
+    "extractive": "quoted",
+    "abstractive": "written",
     "lead": "lead",
-    "whole": "verbatim",
+    "verbatim": "whole",
 }
 
 
@@ -44,15 +44,15 @@ def summary_record(summary: Summary) -> dict[str, Any]:
     return {
         "document": summary.document,
         "text": summary.text,
-        "mode": _MODES[summary.method],
-        "method": summary.method,
+        "mode": summary.method,
+        "method": _OLD[summary.method],
         "warnings": list(summary.warnings),
         "coverage": {**_record(summary.coverage), "complete": summary.coverage.complete},
         "plan": plan_record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
-        "chunk_summaries": list(summary.notes),
-        "notes": list(summary.notes),
-        "request": {**_record(summary.request), "mode": _MODES.get(summary.request.sentences)},
+        "chunk_summaries": list(summary.chunk_summaries),
+        "notes": list(summary.chunk_summaries),
+        "request": {**_record(summary.request), "sentences": _OLD.get(summary.request.mode)},
         "sentences": [_record(sentence) for sentence in summary.sentences],
         "unsupported": [_record(one) for one in summary.unsupported],
         "retried": [_record(one) for one in summary.retried],

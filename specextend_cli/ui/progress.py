@@ -24,10 +24,10 @@ from specextend_cli.humanize import (
 from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import (
+    ChunkSummarized,
     Coverage,
     Event,
     Level,
-    Noted,
     Part,
     Plan,
     Retried,
@@ -96,7 +96,7 @@ class Progress:
                 self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
             case Text():
                 self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
-            case Noted():
+            case ChunkSummarized():
                 self.finished += 1
                 self.saved += event.level == 1
             case Summarized():

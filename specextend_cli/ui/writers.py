@@ -21,10 +21,10 @@ NO_MARKS = Annotations()
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
 _MADE: dict[Method, str] = {
-    "quoted": "Sentences of the source, chosen by {} (drafter: {})",
-    "written": "Written by {} (drafter: {})",
+    "extractive": "Sentences of the source, chosen by {} (drafter: {})",
+    "abstractive": "Written by {} (drafter: {})",
     "lead": "The first sentences of the source, taken by {} (drafter: {})",
-    "whole": "The source as it is, which is no longer than a summary: read",
+    "verbatim": "The source as it is, which is no longer than a summary: read",
 }
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 

@@ -11,8 +11,8 @@ import torch
 from specextend_cli.bench import checks, methods
 from specextend_cli.bench.events import Checked, Measured, Reading, Running, Skipped, Started
 from specextend_cli.bench.measure import Decoding, Run
-from specextend_cli.bench.methods import Recipe
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.recipes import Recipe
 from specextend_cli.bench.records import Divergence
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.statistics import first_difference

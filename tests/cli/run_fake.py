@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specextend_cli.errors import InputError
-from specextend_cli.summarize.events import Coverage, Event, Noted, Plan, Stage
+from specextend_cli.summarize.events import ChunkSummarized, Coverage, Event, Plan, Stage
 from tests.ui.fake_stream import stream
 
 settings: dict[str, Any] = json.loads(sys.argv.pop(1))
@@ -75,10 +75,10 @@ class Summarizer:
         noted = 0
         for event in stream(document.name, **settings):
             yield event
-            noted += isinstance(event, Noted)
-            if native and isinstance(event, Noted):
+            noted += isinstance(event, ChunkSummarized)
+            if native and isinstance(event, ChunkSummarized):
                 os.write(2, native.encode())
-            if hang and isinstance(event, Noted) and noted == 2:
+            if hang and isinstance(event, ChunkSummarized) and noted == 2:
                 time.sleep(hang)
 
     def load(self) -> Iterator[Event]:

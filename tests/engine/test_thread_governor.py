@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from specextend_cli.engine.cpu.thread_governor import ThreadGovernor
 from specextend_cli.engine.drafters import NgramDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.thread_governor import ThreadGovernor
 from tests.engine.test_identity import SHAPE, run, small
 from tests.engine.tiny_models import generate, prompt, tiny
 

@@ -22,7 +22,7 @@ import transformers.models.llama.modeling_llama  # noqa: F401  what children wou
 
 from specextend_cli.documents.read import read
 from specextend_cli.summarize import text_generator
-from specextend_cli.summarize.events import Noted, Plan, Summarized
+from specextend_cli.summarize.events import ChunkSummarized, Plan, Summarized
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
 KILLS = 10
@@ -38,7 +38,7 @@ def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> Non
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):
                 os.write(report, b"[]\n")
-            elif isinstance(event, Noted):
+            elif isinstance(event, ChunkSummarized):
                 os.write(report, f"{json.dumps([event.level, event.number, event.reused])}\n".encode())
             elif isinstance(event, Summarized):
                 os.write(report, f"{json.dumps(event.summary.text)}\n".encode())

@@ -8,7 +8,7 @@ import pytest
 
 from specextend_cli.engine.events import Step
 from specextend_cli.summarize.answer_checks import flaw, idle
-from specextend_cli.summarize.events import Noted, Part, Retried
+from specextend_cli.summarize.events import ChunkSummarized, Part, Retried
 from specextend_cli.summarize.sentences import Sentences
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
@@ -90,7 +90,7 @@ def test_a_note_is_asked_for_again_and_counted(presets) -> None:
     assert [(one.number, one.level, one.flaw) for one in told] == [(2, 1, "in circles"), (2, 1, "no answer")]
     assert summary.retried == tuple(told)
     assert summary.notes == (GOOD,) * 4
-    assert [event.number for event in events if isinstance(event, Noted)] == [1, 2, 3, 4]
+    assert [event.number for event in events if isinstance(event, ChunkSummarized)] == [1, 2, 3, 4]
     assert [event.number for event in events if isinstance(event, Part)] == [1, 2, 3, 4, 1]
     assert summary.coverage.complete
     assert json.loads(json.dumps(summary_record(summary)))["retried"][0]["flaw"] == "in circles"

@@ -11,7 +11,7 @@ import pytest
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.summarize.estimate import Estimate
-from specextend_cli.summarize.events import Event, Level, LevelWork, Noted, Part, Plan, Rates
+from specextend_cli.summarize.events import ChunkSummarized, Event, Level, LevelWork, Part, Plan, Rates
 
 READ, TOGETHER, ALONE = 0.004, 0.012, 0.02  # seconds a token
 CHUNK, NOTE = 500, 64
@@ -39,7 +39,7 @@ def batch(numbers: range, slots: int, note: int) -> Iterator[tuple[float, Event]
                 yield TOGETHER, Step((1,), CHUNK + step + 1, 1, 0.0, TOGETHER, 0.0, len(some))
                 if step == note - 1:
                     yield 0.0, Finished("length", note)
-                    yield 0.0, Noted(number, len(numbers), 1, "text")
+                    yield 0.0, ChunkSummarized(number, len(numbers), 1, "text")
 
 
 def alone(level: int, parts: int, size: int, note: int, *, final: bool) -> Iterator[tuple[float, Event]]:
@@ -56,7 +56,7 @@ def alone(level: int, parts: int, size: int, note: int, *, final: bool) -> Itera
 
 def whole(*, note: int = NOTE, plan: Plan = PLAN, reused: int = 0) -> list[tuple[float, Event]]:
     events: list[tuple[float, Event]] = [(0.0, plan), (0.0, Level(1, 22, reused, False))]
-    events += [(0.0, Noted(number, 22, 1, "text", True)) for number in range(1, reused + 1)]
+    events += [(0.0, ChunkSummarized(number, 22, 1, "text", True)) for number in range(1, reused + 1)]
     events += batch(range(reused + 1, 23), 16, note)
     events += alone(2, 11, 2 * note, note, final=False)
     events += alone(3, 5, 2 * note, note, final=True)
@@ -78,7 +78,7 @@ def follow(events: list[tuple[float, Event]]) -> Iterator[tuple[EngineEvent | Ev
 @pytest.mark.parametrize("reused", [0, 9])
 def test_what_is_left_is_about_right_once_a_batch_is_written(note, reused):
     said = list(follow(whole(note=note, reused=reused)))
-    kept = [i for i, (event, *_) in enumerate(said) if isinstance(event, Noted) and not event.reused]
+    kept = [i for i, (event, *_) in enumerate(said) if isinstance(event, ChunkSummarized) and not event.reused]
     for _, left, true, _ in said[kept[min(15, len(kept) - 1)] :]:
         assert left is not None
         assert left == pytest.approx(true, rel=0.35, abs=2.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.models.tokens import load_tokenizer
-from specextend_cli.summarize.events import Noted, Sentence, Summarized, Text
+from specextend_cli.summarize.events import ChunkSummarized, Sentence, Summarized, Text
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text_stream import TextStream
@@ -52,7 +52,7 @@ def test_a_batch_of_notes_leads_to_the_same_citations(presets) -> None:
 
 def test_what_comes_from_the_store_rests_on_the_same(presets) -> None:
     first, again = (summarize(presets["one"], text(30), cache=True) for _ in range(2))
-    assert all(event.reused for event in again if isinstance(event, Noted))
+    assert all(event.reused for event in again if isinstance(event, ChunkSummarized))
     for a, b in zip(first[-1].summary.sentences, again[-1].summary.sentences, strict=True):
         assert (a.text, [(c.page, c.start) for c in a.citations]) == (b.text, [(c.page, c.start) for c in b.citations])
         assert [c.attention for c in a.citations] == pytest.approx([c.attention for c in b.citations], abs=0.02)

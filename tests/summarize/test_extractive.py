@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from specextend_cli.errors import UsageError
-from specextend_cli.summarize.events import Noted, Sentence, Text, Warned
+from specextend_cli.summarize.events import ChunkSummarized, Sentence, Text, Warned
 from specextend_cli.summarize.extractive import Draft, SentenceSelector, stands_alone
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.sentences import spans
@@ -197,7 +197,7 @@ def test_a_summary_of_quotes(preset) -> None:
     )
     summary, events = run(summarizer(preset, scribe, asked={"length": 21}), document(TEXT))
     assert summary.text == f"{SENTENCES[0]} {SENTENCES[3]}"
-    assert summary.method == "quoted"
+    assert summary.method == "extractive"
     assert not summary.unsupported
     said = [event for event in events if isinstance(event, Sentence)]
     assert [one.draft for one in said] == ["Falcaster harbour was founded in 1771.", scribe.text.split(" Falc")[0]]
@@ -226,7 +226,7 @@ def test_a_style_has_its_shape(preset) -> None:
     assert summary.text == f"- {SENTENCES[0]}\n- {SENTENCES[3]}"
 
 
-@pytest.mark.parametrize("asked", [{"template": "A haiku on {document}"}, {"sentences": "written"}])
+@pytest.mark.parametrize("asked", [{"template": "A haiku on {document}"}, {"mode": "abstractive"}])
 def test_who_wants_the_models_words_gets_them(preset, asked) -> None:
     scribe = wrong("Wool is sold on the market on Saturdays.")
     summary, _ = run(summarizer(preset, scribe, asked=asked), document(TEXT))
@@ -235,13 +235,13 @@ def test_who_wants_the_models_words_gets_them(preset, asked) -> None:
 
 def test_quotes_may_be_asked_of_any_preset(presets) -> None:
     scribe = wrong("Wool is sold on the market on Saturdays.")
-    summary, _ = run(summarizer(presets["one"], scribe, asked={"sentences": "quoted", "length": 11}), document(TEXT))
+    summary, _ = run(summarizer(presets["one"], scribe, asked={"mode": "extractive", "length": 11}), document(TEXT))
     assert summary.text == SENTENCES[3]
 
 
 def test_quotes_follow_no_template(preset) -> None:
     with pytest.raises(UsageError, match="--sentences quoted and --template"):
-        summarizer(preset, wrong(""), asked={"sentences": "quoted", "template": "A haiku on {document}"})
+        summarizer(preset, wrong(""), asked={"mode": "extractive", "template": "A haiku on {document}"})
 
 
 def test_a_short_summary_is_drafted_at_length(preset) -> None:
@@ -256,6 +256,6 @@ def test_notes_stay_the_models(preset) -> None:
     scribe = wrong("The council of Falcaster bought a railway station.")
     text = "\n\n".join(TEXT.replace("1871", str(1500 + n)) for n in range(12))
     summary, events = run(summarizer(preset, scribe), document(text))
-    assert {event.text for event in events if isinstance(event, Noted)} == {scribe.text}
+    assert {event.text for event in events if isinstance(event, ChunkSummarized)} == {scribe.text}
     assert all(one.text in text for one in summary.sentences)
     assert len(summary.notes) > 3

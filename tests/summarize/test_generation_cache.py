@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from specextend_cli.summarize.events import Noted, Warned
+from specextend_cli.summarize.events import ChunkSummarized, Warned
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
@@ -37,7 +37,7 @@ def test_an_interrupted_run_goes_on_where_it_was(presets):
     rest, events = write(presets, source)
     assert (len(begun), len(rest)) == (3, 2)
     assert not {*map(tuple, begun)} & {*map(tuple, rest)}
-    assert [event.reused for event in events if isinstance(event, Noted)] == [True, True, True, False]
+    assert [event.reused for event in events if isinstance(event, ChunkSummarized)] == [True, True, True, False]
 
 
 def test_the_same_again_asks_nothing_and_says_the_same(presets):
@@ -53,7 +53,7 @@ def test_an_edit_costs_the_edited_part_and_what_follows_from_it(presets):
     edited = source.replace("(17) The", "(17) No")
     assert edited != source
     prompts, events = write(presets, edited)
-    assert [event.reused for event in events if isinstance(event, Noted)].count(False) == 1
+    assert [event.reused for event in events if isinstance(event, ChunkSummarized)].count(False) == 1
     assert len(prompts) == 2
 
 

@@ -79,7 +79,7 @@ def test_nothing_is_invented_about_any_text(preset, source, style) -> None:
     summary, events = run(summarizer(preset, lies(), asked={"style": style}), read)
     body = "".join(summary.text.split())
     assert not any(word in body for word in ("Ingeborg", "Olympic", "Haiyang"))
-    assert summary.method in ("quoted", "lead")
+    assert summary.method in ("extractive", "lead")
     assert (summary.method == "lead") == any("first" in message for message in warnings(events))
     if style != "outline":
         assert_own_text(summary, read)
@@ -88,7 +88,7 @@ def test_nothing_is_invented_about_any_text(preset, source, style) -> None:
 @pytest.mark.parametrize("said", ["武汉市降雨量420毫米。", "消防队救出1200名人员。"])
 def test_a_draft_in_another_script_points_too(preset, said) -> None:
     summary, _ = run(summarizer(preset, Scribe(lambda prompt, most: said)), document(CHINESE))
-    assert summary.method == "quoted"
+    assert summary.method == "extractive"
     assert any(("420" if "420" in said else "1200") in one.text and one.draft for one in summary.sentences)
 
 
@@ -108,7 +108,7 @@ def test_what_is_shorter_than_its_summary_is_printed_as_it_is(presets, preset, s
     made = summarizer(preset if doubted else presets["one"], scribe, asked={"style": style})
     summary, events = run(made, document(source))
     assert summary.text == source
-    assert summary.method == "whole"
+    assert summary.method == "verbatim"
     assert not scribe.prompts
     assert summary.coverage.complete
     (message,) = warnings(events)
@@ -124,7 +124,7 @@ def test_a_list_of_what_is_printed_whole(preset) -> None:
     assert summary.text == "- Buy milk\n- Call Ann\n- Pay the rent"
     summary, _ = run(summarizer(preset, lies(), asked={"length": 100}), document(text(6)))
     assert summary.text == text(6)
-    assert summary.method == "whole"
+    assert summary.method == "verbatim"
 
 
 @pytest.mark.parametrize("style", ["bullets", "outline"])
@@ -141,10 +141,10 @@ def test_what_needs_a_model_is_written_however_short_the_text(preset) -> None:
         summary, _ = run(
             summarizer(preset, Scribe(lambda prompt, most: "Salut."), asked=asked), document("hello world")
         )
-        assert (summary.text, summary.method) == ("Salut.", "written")
+        assert (summary.text, summary.method) == ("Salut.", "abstractive")
 
 
-@pytest.mark.parametrize("asked", [{"sentences": "written"}, {"template": "A haiku on {document}"}])
+@pytest.mark.parametrize("asked", [{"mode": "abstractive"}, {"template": "A haiku on {document}"}])
 def test_the_words_of_a_model_that_is_not_believed_come_with_a_warning(preset, presets, asked) -> None:
     summary, events = run(summarizer(preset, lies(), asked=asked), document(text(12)))
     assert summary.text == INVENTED
@@ -163,7 +163,7 @@ def test_the_footer_says_whose_sentences_they_are(preset) -> None:
     assert "Sentences of the source, chosen by" in footer(text(12), SENTENCES[0])
     assert "first sentences of the source" in footer(PORTUGUESE, INVENTED)
     assert "The source as it is" in footer("hello world", "The")
-    assert "Written by" in footer(text(12), "A word.", sentences="written")
+    assert "Written by" in footer(text(12), "A word.", mode="abstractive")
 
 
 def test_the_embedded_pair_takes_no_question() -> None:
@@ -175,6 +175,6 @@ def test_the_embedded_pair_takes_no_question() -> None:
 def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:
     three = load_preset(presets["three"])
     assert [SummaryRequest(length=n).fitted(three).window.summary_parts for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
-    assert SummaryRequest(length=5, sentences="quoted").fitted(three).window.summary_parts == 3
-    assert SummaryRequest(style="tldr", sentences="quoted").fitted(three).window.summary_parts == 1
-    assert SummaryRequest(style="abstract", sentences="quoted").fitted(three).window.summary_parts == 1
+    assert SummaryRequest(length=5, mode="extractive").fitted(three).window.summary_parts == 3
+    assert SummaryRequest(style="tldr", mode="extractive").fitted(three).window.summary_parts == 1
+    assert SummaryRequest(style="abstract", mode="extractive").fitted(three).window.summary_parts == 1

@@ -31,7 +31,7 @@ def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk
     summary, _ = run(made, document(source))
     assert summary.coverage.tokens == sum(summary.plan.chunks)
     assert summary.coverage.complete
-    if summary.method == "whole":
+    if summary.method == "verbatim":
         assert summary.text == source.strip()
         assert not made._prompter.asked
         return
@@ -80,7 +80,7 @@ def test_packing_keeps_order_and_pairs(sizes, room, parts):
 @pytest.mark.parametrize("sentences", [1, 2, 7, 30, 100])
 def test_a_summary_is_shorter_than_its_source_or_is_it(presets, tokens, name, sentences):
     summary, _ = run(summarizer(presets[name], summary_tokens=300), document(text(sentences)))
-    if summary.method == "whole":
+    if summary.method == "verbatim":
         assert summary.text == text(sentences)
     else:
         assert 0 < tokens(summary.text) < summary.plan.tokens

@@ -24,7 +24,7 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head
-from specextend_cli.runtime.loading import describe, load_writer
+from specextend_cli.runtime.loading import describe, load_generator
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator
@@ -154,7 +154,7 @@ def prompt_of(preset: Preset, folder: Path) -> list[int]:
 def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tmp_path: Path) -> None:
     preset = shrink(PRESETS[name], tmp_path)
     assert is_present(preset)
-    writer = load_writer(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
+    writer = load_generator(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
     prompt = prompt_of(preset, tmp_path)
     tokens, nodes = write(writer, prompt)
     plain, one = write(writer.plainly(), prompt)
@@ -180,12 +180,12 @@ def pair(tmp_path: Path) -> Preset:
 
 
 def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
-    writer = load_writer(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    writer = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
     said = describe(writer.drafter)
     assert said in {f"blend (eagle3 of layers {layers} + ngram)" for layers in ("0, 1, 2", "1, 2, 3")}
-    writer = load_writer(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
+    writer = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
     assert describe(writer.drafter).startswith("eagle3 of layers ")
-    writer = load_writer(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
+    writer = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
     assert describe(writer.drafter) == "ngram"
 
 
@@ -197,7 +197,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     assert changed.draft.of == ("eagle", "ngram")
     assert changed.draft.window == WINDOW
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
-    writer = load_writer(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
+    writer = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
     assert describe(writer.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
     prompt = prompt_of(changed, tmp_path)
     assert write(writer, prompt)[0] == write(writer.plainly(), prompt)[0]
@@ -209,10 +209,10 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
 def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: Path) -> None:
     directories = fetch_pair(pair, offline=True)
     with pytest.raises(UsageError, match="has no draft model"):
-        load_writer(pair, directories, EngineOptions(device="cpu", draft="lm"))
+        load_generator(pair, directories, EngineOptions(device="cpu", draft="lm"))
     plain = pair.model_copy(update={"draft": Draft(kind="ngram")})
     with pytest.raises(UsageError, match="has no EAGLE head") as caught:
-        load_writer(plain, fetch_pair(plain, offline=True), EngineOptions(device="cpu", draft="eagle"))
+        load_generator(plain, fetch_pair(plain, offline=True), EngineOptions(device="cpu", draft="eagle"))
     assert "--head DIR" in caught.value.fix
 
 
@@ -220,5 +220,5 @@ def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
     built = shrink(PRESETS["smollm2-135m"], tmp_path)
     asked = built.model_copy(update={"retrieval": replace(built.retrieval, layers=(1, 3))})
     with pytest.raises(ModelError) as caught:
-        load_writer(asked, fetch_pair(asked), EngineOptions(device="cpu"))
+        load_generator(asked, fetch_pair(asked), EngineOptions(device="cpu"))
     assert caught.value.why == "it has layers 0 to 2"

@@ -11,9 +11,9 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import Estimate
-from specextend_cli.runtime.loading import load_writer
-from specextend_cli.summarize.events import Noted, Part, Plan, Stage, Text
+from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Stage, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.text_generator import load_generator
 from tests.helpers.published_heads import safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer, write
 
@@ -61,11 +61,11 @@ def always(monkeypatch):
     """Drafts whether they pay or not."""
 
     def load(*arguments):
-        writer = load_writer(*arguments)
+        writer = load_generator(*arguments)
         writer.budget.enabled = False
         return writer
 
-    monkeypatch.setattr("specextend_cli.summarize.summarizer.load_writer", load)
+    monkeypatch.setattr("specextend_cli.summarize.summarizer.load_generator", load)
 
 
 @pytest.mark.usefixtures("always")
@@ -122,7 +122,7 @@ def test_an_interrupted_run_is_continued_without_repeating_a_note(presets):
         assert isinstance(next(run), Prefilling)
         run.close()
     resumed = summarize(path, LONG, cache=True, batch=1)
-    assert [event.reused for event in resumed if isinstance(event, Noted)] == [True, True, False, False]
+    assert [event.reused for event in resumed if isinstance(event, ChunkSummarized)] == [True, True, False, False]
     assert sum(isinstance(event, Prefilled) for event in resumed) == 3
     assert resumed[-1].summary.text == whole[-1].summary.text
     assert resumed[-1].summary.notes == whole[-1].summary.notes

@@ -7,7 +7,7 @@ import pytest
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import text_generator
-from specextend_cli.summarize.events import Level, Noted, Part, Text
+from specextend_cli.summarize.events import ChunkSummarized, Level, Part, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.summarize.scribe import document
 
@@ -41,14 +41,14 @@ def test_the_same_text_with_any_batch(presets) -> None:
 def test_every_part_begins_and_is_noted_once(presets) -> None:
     events = told(presets["one"], batch=4)
     first = [event.number for event in events if isinstance(event, Part) and event.level == 1]
-    noted = [event.number for event in events if isinstance(event, Noted) and event.level == 1]
+    noted = [event.number for event in events if isinstance(event, ChunkSummarized) and event.level == 1]
     assert sorted(first) == sorted(noted) == list(range(1, len(first) + 1))
 
 
 def test_text_of_one_note_is_shown_at_a_time(presets) -> None:
     """What is shown of notes is, piece by piece, text of notes."""
     events = told(presets["one"], batch=4)
-    notes = [event.text for event in events if isinstance(event, Noted)]
+    notes = [event.text for event in events if isinstance(event, ChunkSummarized)]
     shown = [event.delta.strip() for event in events if isinstance(event, Text) and not event.final]
     assert shown
     assert all(any(piece in note for note in notes) for piece in shown)
@@ -65,13 +65,13 @@ def test_what_was_noted_before_an_interruption_is_kept(presets) -> None:
     with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
         summarizer.preset = small(summarizer.preset)
         run = summarizer.run(document(TEXT))
-        while not isinstance(next(run), Noted):
+        while not isinstance(next(run), ChunkSummarized):
             pass
         run.close()
     with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
         summarizer.preset = small(summarizer.preset)
         resumed = list(summarizer.run(document(TEXT)))
-    reused = [event.reused for event in resumed if isinstance(event, Noted) and event.level == 1]
+    reused = [event.reused for event in resumed if isinstance(event, ChunkSummarized) and event.level == 1]
     assert sorted(reused) == [False] * (len(reused) - 1) + [True]
     assert (resumed[-1].summary.notes, resumed[-1].summary.text) == (whole.notes, whole.text)
 
@@ -95,10 +95,10 @@ def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, mon
         return events
 
     stopped = summarize(chunks - 1)  # all of them but one were read
-    kept = {event.number for event in stopped if isinstance(event, Noted)}
+    kept = {event.number for event in stopped if isinstance(event, ChunkSummarized)}
     assert len(kept) >= chunks // 2
     resumed = summarize(-1)
-    assert {event.number for event in resumed if isinstance(event, Noted) and event.reused} >= kept
+    assert {event.number for event in resumed if isinstance(event, ChunkSummarized) and event.reused} >= kept
     levels = [event for event in resumed if isinstance(event, Level)]
     assert (levels[0].prompts, levels[0].reused, levels[0].final) == (chunks, resumed[-1].summary.reused, False)
     assert levels[-1].final

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import (
+    ChunkSummarized,
     Coverage,
     Event,
     Level,
     LevelWork,
-    Noted,
     Part,
     Plan,
     Stage,
@@ -111,7 +111,7 @@ def stream(
             writing(NOTE, 9120, final=False, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay)
         )
         notes.append(NOTE)
-        yield Noted(number, parts, 1, NOTE)
+        yield ChunkSummarized(number, parts, 1, NOTE)
     size = 9120 if parts == 1 else 400 * parts
     yield Level(plan.levels, 1, 0, True)
     yield Part(1, 1, plan.levels, plan.levels, (1, pages), size, True)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from specextend_cli.engine.events import Prefilled, Retrieved, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import Coverage, Level, LevelWork, Noted, Part, Plan, Stage, Text
+from specextend_cli.summarize.events import ChunkSummarized, Coverage, Level, LevelWork, Part, Plan, Stage, Text
 from specextend_cli.ui.dashboard import Dashboard, Memory, collapsed, memory
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.panel import Panel
@@ -317,7 +317,7 @@ def test_chunks_that_were_written_before_are_one_line():
     view.add(Level(1, 300, 298, False))
     for number in range(1, 299):
         view.add(Part(number, 300, 1, 3, (number, number), 100, False))
-        view.add(Noted(number, 300, 1, "text", True))
+        view.add(ChunkSummarized(number, 300, 1, "text", True))
     assert stderr.getvalue().splitlines() == ["298 of 300 chunk summaries reused"]
     assert view.progress.saved == 298
 
@@ -327,7 +327,7 @@ def test_notes_on_notes_are_no_chunks_that_are_saved():
     for level in (1, 2):
         progress.add(Level(level, 4, 0, False))
         for number in range(1, 5):
-            progress.add(Noted(number, 4, level, "text"))
+            progress.add(ChunkSummarized(number, 4, level, "text"))
     assert progress.saved == 4
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.methods import Recipe, with_policy
+from specextend_cli.bench.recipes import Recipe, with_policy
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Chunks

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.methods import Recipe, with_policy
+from specextend_cli.bench.recipes import Recipe, with_policy
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.lm import LanguageModel

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 from specextend_cli.bench import roofline
 from specextend_cli.bench.events import Decoding, Reading, Running
 from specextend_cli.bench.experiments.study import Setting, Study
-from specextend_cli.bench.methods import with_policy
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.recipes import with_policy
 from specextend_cli.bench.records import format_length
 from specextend_cli.bench.roofline import Roofline, work
 from specextend_cli.bench.steps import Plan, Steps, measure

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from specextend_cli.bench.events import Running
 from specextend_cli.bench.experiments.study import COLUMNS, Measurements, Setting, Study, figures
-from specextend_cli.bench.methods import Recipe
+from specextend_cli.bench.recipes import Recipe
 from specextend_cli.bench.records import PLAIN
 from specextend_cli.bench.rows import decode_ratios
 from specextend_cli.bench.tables import Table

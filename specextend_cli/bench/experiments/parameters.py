@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specextend_cli.bench.experiments.study import COLUMNS, Measurements, Setting, Study, figures
-from specextend_cli.bench.methods import with_policy
+from specextend_cli.bench.recipes import with_policy
 from specextend_cli.bench.tables import LinePlot, Point, Series, Table
 from specextend_cli.engine.config import Retrieval
 

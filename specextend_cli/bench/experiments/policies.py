@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
-from specextend_cli.bench.methods import Method, Recipe, with_policy
+from specextend_cli.bench.recipes import Method, Recipe, with_policy
 from specextend_cli.bench.records import PLAIN, Record
 from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.statistics import accepted_length

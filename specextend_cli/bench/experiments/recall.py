@@ -17,8 +17,8 @@ from torch import Tensor
 from specextend_cli.bench.events import Reading, Running
 from specextend_cli.bench.experiments.needle import DEPTHS, Needle, hide
 from specextend_cli.bench.experiments.study import Setting, Study
-from specextend_cli.bench.methods import with_policy
 from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.recipes import with_policy
 from specextend_cli.bench.tables import HeatMap, Table
 from specextend_cli.engine.retrieval import Chunks, working_set
 from specextend_cli.engine.target import Target

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 from specextend_cli.bench.charts import present
 from specextend_cli.bench.events import Running
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.methods import Method, Recipe, build, with_policy
+from specextend_cli.bench.methods import build
 from specextend_cli.bench.models import Models
 from specextend_cli.bench.partial import Partial
+from specextend_cli.bench.recipes import Method, Recipe, with_policy
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
 from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.rows import Row, summarize

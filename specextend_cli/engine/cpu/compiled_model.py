@@ -22,11 +22,11 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.layer_program import Kind, Layer, compile_layer, key_of
 from specextend_cli.engine.cpu.programs import MOST, TOLERANCE, Programs, Run, check_packages, install
-from specextend_cli.engine.cpu.thread_governor import on_threads, probing_threads
 from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native.compiler import CannotCompileError
+from specextend_cli.engine.thread_governor import on_threads, probing_threads
 from specextend_cli.engine.tree import from_lists
 
 _SHORTEST = 128  # committed tokens; with fewer a step costs little anyway. Our kernels take any number

@@ -8,8 +8,8 @@ from time import perf_counter
 import torch
 
 from specextend_cli.engine.attention.function import ForwardContext
-from specextend_cli.engine.cpu.thread_governor import on_threads
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.thread_governor import on_threads
 from specextend_cli.engine.tree import from_lists
 
 _SEEN = 2048  # tokens in the cache while steps are timed
