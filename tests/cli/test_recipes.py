@@ -128,7 +128,7 @@ def test_recipe_10_template(here):
 
 def test_recipe_11_events(here):
     follow(11, here)
-    assert (here / "watched.txt").read_text().splitlines() == [f"note {n} of 3" for n in (1, 2, 3)]
+    assert (here / "watched.txt").read_text().splitlines() == [f"chunk summary {n} of 3" for n in (1, 2, 3)]
 
 
 def test_recipe_12_night(here):
