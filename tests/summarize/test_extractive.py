@@ -240,7 +240,7 @@ def test_quotes_may_be_asked_of_any_preset(presets) -> None:
 
 
 def test_quotes_follow_no_template(preset) -> None:
-    with pytest.raises(UsageError, match="--sentences quoted and --template"):
+    with pytest.raises(UsageError, match="--mode extractive and --template"):
         summarizer(preset, wrong(""), asked={"mode": "extractive", "template": "A haiku on {document}"})
 
 

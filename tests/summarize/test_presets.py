@@ -24,10 +24,10 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head
-from specextend_cli.runtime.loading import describe, load_generator
+from specextend_cli.runtime.loading import describe
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.text_generator import TextGenerator
+from specextend_cli.summarize.text_generator import TextGenerator, load_generator
 from tests.engine.tiny_models import generate
 from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
 from tests.summarize import tiny_preset

@@ -65,7 +65,7 @@ def always(monkeypatch):
         writer.budget.enabled = False
         return writer
 
-    monkeypatch.setattr("specextend_cli.summarize.summarizer.load_generator", load)
+    monkeypatch.setattr("specextend_cli.summarize.text_generator.load_generator", load)
 
 
 @pytest.mark.usefixtures("always")

@@ -274,7 +274,7 @@ def test_json_holds_the_result_and_its_figures():
 def test_json_lines_are_all_events():
     events = [json.loads(line) for line in written("jsonl").splitlines()]
     assert [event["event"] for event in events[:2]] == ["plan", "stage"]
-    assert {"part", "text", "noted", "prefilling", "prefilled", "step", "retrieved", "finished"} <= {
+    assert {"part", "text", "chunksummarized", "prefilling", "prefilled", "step", "retrieved", "finished"} <= {
         event["event"] for event in events
     }
     assert events[-1]["event"] == "summarized"
