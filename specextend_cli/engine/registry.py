@@ -1,6 +1,6 @@
 """The drafters by name. A new one needs its own module in `drafters/` and an entry here.
 
-Presets and command-line options derive their choices from `DRAFTERS`, so importing this module does not import torch.
+Importing this module does not import torch, so that presets and options can name drafters.
 """
 
 from __future__ import annotations
