@@ -1,6 +1,6 @@
 # make demo    install, then summarize a real PDF with the embedded pair
 # make test      install for development, then run the quick tests of every part: at most 5 minutes on two cores
-# make test-all  those, and everything else that CI runs
+# make test-all  those, and whole matrices, the oldest transformers, machines that lack something
 # make lint      ruff, clang-format and mypy
 # make docs      what is generated in docs/: the command reference and the pictures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)

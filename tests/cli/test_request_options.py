@@ -44,7 +44,7 @@ def test_notes_are_found_again_where_a_wish_does_not_concern_them(cli, source):
     def reused(*wishes):
         done = cli("summarize", source, "-f", "jsonl", "-q", *wishes)
         events = [json.loads(line) for line in done.stdout.splitlines()]
-        return [event["reused"] for event in events if event["event"] == "noted"]
+        return [event["reused"] for event in events if event["event"] == "chunksummarized"]
 
     assert reused() == [False] * 4
     assert reused("--style", "outline", "--length", 9, "--lang", "French") == [True] * 4

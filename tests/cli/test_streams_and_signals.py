@@ -233,7 +233,7 @@ def test_sigterm_in_a_pipe_says_what_is_kept(document):
     )
     noted = 0
     for line in process.stdout:
-        noted += json.loads(line)["event"] == "noted"
+        noted += json.loads(line)["event"] == "chunksummarized"
         if noted == 2:
             break
     process.send_signal(signal.SIGTERM)
