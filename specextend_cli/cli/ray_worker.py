@@ -55,13 +55,13 @@ class SharedCache:
         """The stored text, if there is any."""
         return self._store.get(key)
 
-    def looks(self, key: str) -> str:
-        """What was stored with the text about where the target looked, or ""."""
-        return self._store.looks(key)
+    def attention(self, key: str) -> str:
+        """The attention that was stored with the text, packed, or ""."""
+        return self._store.attention(key)
 
-    def put(self, key: str, text: str, looks: str) -> str:
-        """Keep a text and its looks; returns what is wrong with the store, if anything."""
-        self._store.put(key, text, looks)
+    def put(self, key: str, text: str, attention: str) -> str:
+        """Keep a text and its attention; returns what is wrong with the store, if anything."""
+        self._store.put(key, text, attention)
         return self._store.problem
 
 
@@ -79,18 +79,18 @@ class RemoteCache(GenerationCache):
         found: str | None = ray.get(self._cache.get.remote(key))
         return found
 
-    def looks(self, key: str) -> str:
-        """What was stored with the text about where the target looked, or ""."""
+    def attention(self, key: str) -> str:
+        """The attention that was stored with the text, packed, or ""."""
         import ray
 
-        found: str = ray.get(self._cache.looks.remote(key))
+        found: str = ray.get(self._cache.attention.remote(key))
         return found
 
-    def put(self, key: str, text: str, looks: str = "") -> None:
-        """Keep a text and its looks. They are on the disk of the command's machine when this returns."""
+    def put(self, key: str, text: str, attention: str = "") -> None:
+        """Keep a text and its attention. They are on the disk of the command's machine when this returns."""
         import ray
 
-        self.problem = ray.get(self._cache.put.remote(key, text, looks))
+        self.problem = ray.get(self._cache.put.remote(key, text, attention))
 
 
 class Worker:

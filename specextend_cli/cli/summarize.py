@@ -163,7 +163,7 @@ class Job:
                 output=self.output,
                 destination=self.destination,
                 options=self.summarizer.options,
-                cache=self.summarizer.notes,
+                cache=self.summarizer.cache_path,
                 workers=workers,
                 quiet=self.quiet,
             )

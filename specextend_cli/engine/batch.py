@@ -111,9 +111,9 @@ def decode_batch(
         measured = steps % attribution_interval == 0 and any(len(one.segment_starts) for one in live)
         recorder = AttentionRecorder(attribution_layers) if measured else None
         logits, states = _step(lm, cache, live, features, recorder)
-        together, seconds = len(live), perf_counter() - started
-        lm.governor.end_step(together, seconds)
-        if together == 1:
+        batch_size, seconds = len(live), perf_counter() - started
+        lm.governor.end_step(batch_size, seconds)
+        if batch_size == 1:
             costs.learn(1, cache.longest, seconds)
         for slot in reversed(range(len(live))):  # a dropped slot is refilled by the last one, which is done
             one = live[slot]
@@ -123,7 +123,7 @@ def decode_batch(
             if recorder is not None and len(one.segment_starts):
                 attribution = segment_attention(recorder.attention[slot : slot + 1], one.segment_starts)
             plain = costs.plain(cache.longest)
-            yield one.number, one.emit(logits[slot : slot + 1], seconds / together, plain, together, attribution)
+            yield one.number, one.emit(logits[slot : slot + 1], seconds / batch_size, plain, batch_size, attribution)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
@@ -195,7 +195,7 @@ class _Sequence:
         logits: Tensor,
         seconds: float = 0.0,
         plain: float = 0.0,
-        together: int = 1,
+        batch_size: int = 1,
         attribution: Tensor | None = None,
     ) -> Step:
         """Choose the next token from logits [1, vocabulary]."""
@@ -203,7 +203,7 @@ class _Sequence:
         (self.last,) = self.sampler.choose(logits).tolist()
         self.sampler.commit([self.last])
         new, self.reason = self.stop([self.last])
-        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, together, attribution)
+        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, batch_size, attribution)
 
 
 def _step(

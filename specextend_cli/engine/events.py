@@ -39,7 +39,7 @@ class Step:
     `nodes` is the size of the verified tree, its root included: 1 is plain decoding, 0 only for the first token, which
     comes from prefill. `length` is the committed sequence, prompt included, after the step.
     `plain_seconds` is what one plain step costs at this length by this run's own measurements (0.0: not known yet).
-    In a batch of `together` sequences, each step has its share of the forward's seconds.
+    In a batch of `batch_size` sequences, each step has its share of the forward's seconds.
     `attribution` [len(tokens), segments] is the target's attention, by segment of the prompt, at the positions that
     predicted the tokens; rows sum to 1 at most. None at steps where it is not measured.
     """
@@ -50,7 +50,7 @@ class Step:
     draft_seconds: float
     verify_seconds: float
     plain_seconds: float
-    together: int = 1
+    batch_size: int = 1
     attribution: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -70,7 +70,7 @@ class Meter:
                 self.tokens += event.accepted
                 if not event.nodes:
                     return
-                if event.together > 1:
+                if event.batch_size > 1:
                     self.batched_tokens += event.accepted
                     self.batched_seconds += event.verify_seconds
                 else:

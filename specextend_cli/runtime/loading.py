@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 
-def load_target(preset: Preset, directories: Directories, choices: EngineOptions) -> Target:
+def load_target(preset: Preset, directories: Directories, options: EngineOptions) -> Target:
     """The preset's target, or this process's part of it; errors as `load_generator`."""
     from specextend_cli.engine.attribution import attribution_layers
     from specextend_cli.engine.target import Target
 
-    shared = process_group()
-    device = device_of(choices.device)
-    dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
-    check_memory(preset, device, choices, parts=shared.size if shared else 1)
-    lm = load_language_model(preset, preset.target.quantization, device, shared, directories.target, dtype)
+    group = process_group()
+    device = device_of(options.device)
+    dtype = dtype_of(options.dtype if options.dtype != "auto" else preset.target.dtype, device)
+    check_memory(preset, device, options, parts=group.size if group else 1)
+    lm = load_language_model(preset, preset.target.quantization, device, group, directories.target, dtype)
     scored, attributed = preset.retrieval.layers, attribution_layers(lm.layers)
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -45,10 +45,10 @@ def load_target(preset: Preset, directories: Directories, choices: EngineOptions
             why=f"it has layers 0 to {lm.layers - 1}",
             fix="layers under [retrieval]: specextend bench --experiment recall says which find what is hidden",
         )
-    if shared and shared.rank == 0:
+    if group and group.rank == 0:
         from specextend_cli.engine.tensor_parallel import LeadingTarget
 
-        return LeadingTarget(lm, shared, score_layers=scored, attribution_layers=attributed)
+        return LeadingTarget(lm, group, score_layers=scored, attribution_layers=attributed)
     return Target(lm, score_layers=scored, attribution_layers=attributed)
 
 
@@ -56,7 +56,7 @@ def load_language_model(
     preset: Preset,
     quantization: Quantization,
     device: torch.device,
-    shared: ProcessGroup | None,
+    group: ProcessGroup | None,
     path: Path,
     dtype: torch.dtype,
 ) -> LanguageModel:
@@ -69,9 +69,9 @@ def load_language_model(
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     name = "" if path in own else preset.name
     try:
-        with shared.one_at_a_time() if shared else nullcontext():
-            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=shared)
-        return LanguageModel(model, parts=shared.size if shared else 1)
+        with group.one_at_a_time() if group else nullcontext():
+            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=group)
+        return LanguageModel(model, parts=group.size if group else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 
@@ -90,14 +90,14 @@ def follow(group: ProcessGroup) -> None:
 
 def drafter_of(
     preset: Preset,
-    choices: EngineOptions,
+    options: EngineOptions,
     target: Target,
     retrieval: Retrieval,
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
     load_head: Callable[[Path], EagleHead] | None = None,
 ) -> Drafter:
-    """The drafter that `choices` or the preset names; `load` loads its model. UsageError: there is no such model.
+    """The drafter that `options` or the preset names; `load` loads its model. UsageError: there is no such model.
 
     `load_head` stands in for loading an EAGLE head: whoever makes many drafters needs it once.
     """
@@ -109,7 +109,7 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
-        wanted = preset.draft.dtype if choices.dtype == "auto" else choices.dtype
+        wanted = preset.draft.dtype if options.dtype == "auto" else options.dtype
         return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
 
     def load_own_head() -> EagleHead:
@@ -118,7 +118,7 @@ def drafter_of(
 
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
     setup = DrafterSetup(target, retrieval, load_lm, load_own_head, preset.draft.window, parts)
-    return make_drafter(choices.draft or preset.draft.kind, setup)
+    return make_drafter(options.draft or preset.draft.kind, setup)
 
 
 def check_draft(preset: Preset, kind: str | None) -> None:
@@ -154,26 +154,26 @@ def heads_of(drafter: Drafter) -> list[EagleHead]:
     return [source.head for source in sources if isinstance(source, EagleDrafter)]
 
 
-def retrieval_of(preset: Preset, choices: EngineOptions) -> Retrieval:
+def retrieval_of(preset: Preset, options: EngineOptions) -> Retrieval:
     """What a drafter may see: the preset's unless chosen."""
-    return replace(preset.retrieval, policy=cast("Policy", choices.draft_attention or preset.retrieval.policy))
+    return replace(preset.retrieval, policy=cast("Policy", options.draft_attention or preset.retrieval.policy))
 
 
-def sampling_of(preset: Preset, choices: EngineOptions) -> Sampling:
+def sampling_of(preset: Preset, options: EngineOptions) -> Sampling:
     """How tokens are chosen, the preset's unless chosen."""
     own = preset.decoding
-    temperature = own.temperature if choices.temperature is None else choices.temperature
-    return replace(own, temperature=temperature, seed=own.seed if choices.seed is None else choices.seed)
+    temperature = own.temperature if options.temperature is None else options.temperature
+    return replace(own, temperature=temperature, seed=own.seed if options.seed is None else options.seed)
 
 
 def check_memory(
-    preset: Preset, device: torch.device, choices: EngineOptions, *, context: int | None = None, parts: int = 1
+    preset: Preset, device: torch.device, options: EngineOptions, *, context: int | None = None, parts: int = 1
 ) -> None:
     """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free.
 
     Of the target, one of `parts` equal parts has to.
     """
-    need = estimate(preset, context=context, dtype=None if choices.dtype == "auto" else cast(Dtype, choices.dtype))
+    need = estimate(preset, context=context, dtype=None if options.dtype == "auto" else cast(Dtype, options.dtype))
     if need is None:
         return
     free, total = free_memory(device), need.total - (need.weights + need.kv) * (parts - 1) // parts

@@ -1,1 +1,1 @@
-"""From a document to its summary: plan, prompts, map and reduce, notes that survive an interruption."""
+"""From a document to its summary: plan, prompts, map and reduce, chunk summaries that survive an interruption."""

@@ -1,4 +1,4 @@
-"""What is wrong with an answer, whatever it is about: it answers nothing, or it goes in circles."""
+"""Flaws of an answer, whatever it is about: it says nothing, refuses, or repeats itself."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _IDLE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LEAST = 24  # tokens; an answer of fewer has no room to go wrong
+_LEAST = 24  # tokens; a shorter answer is not judged
 _FEW = 4  # words
 _GRAM, _CIRCLES, _ENOUGH = 4, 0.25, 20  # the share of repeated 4-grams that is a loop, in a text of that many words
 
 
 def idle(sentence: str) -> bool:
-    """Whether it talks about answering, as "Here is a summary:" and "I cannot access the document." do."""
+    """Whether a sentence is about answering, such as "Here is a summary:" or "I cannot access the document."."""
     return _IDLE.match(sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")) is not None
 
 
 def flaw(text: str, limit: int) -> Flaw | None:
-    """What is wrong with an answer, without idle sentences, that might have `limit` tokens; None where nothing is."""
+    """The flaw of an answer of at most `limit` tokens, without its idle sentences; None where it has none."""
     said = words(text.lower())
     if not said or (len(said) < _FEW and limit >= _LEAST):
         return "no answer"

@@ -1,9 +1,9 @@
-"""What the target answers to prompts: from the store when it answered the very same before, else written now."""
+"""The target's answers to prompts: stored ones of earlier runs, else generated now; bad ones are retried."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from specextend_cli.models.checkpoint import weight_files
@@ -18,171 +18,151 @@ from specextend_cli.summarize.prompt_builder import PromptBuilder
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
 
-_TRIES = 3
-_FEW = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
+_ATTEMPTS = 3
+_MIN_BATCH = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt, the part that asks it, the most tokens of its answer, and the segments of its source.
+    """The tokens that ask for one part, the most tokens of the answer, and the segments of its source.
 
-    The prompt's first `shared` tokens may be those of others.
-    An answer that is `shown` while it is written is not taken back.
+    Its first `shared_prefix` tokens may be those of other prompts. A `streamed` answer is printed while it is
+    generated, so it is retried only if it is empty.
     """
 
     part: Part
-    prompt: Sequence[int]
-    limit: int
+    tokens: Sequence[int]
+    max_tokens: int
     segment_starts: Sequence[int] = ()
-    shared: int = 0
-    shown: bool = False
+    shared_prefix: int = 0
+    streamed: bool = False
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, the attention of its sentences, and whether an earlier run wrote it."""
+    """A text, the attention of its sentences, its flaw if it has one, and whether an earlier run generated it."""
 
     text: str
     attention: Sequence[SentenceAttention]
+    flaw: Flaw | None
     reused: bool = False
 
 
 @dataclass(frozen=True)
 class CachedGenerator:
-    """CachedGenerator of one target. `load` gives the writer, when one is needed."""
+    """Answers of one target. `load` returns the text generator, when one is needed."""
 
     preset: Preset
-    choices: EngineOptions
-    prompter: PromptBuilder
-    store: GenerationCache
+    options: EngineOptions
+    prompt_builder: PromptBuilder
+    cache: GenerationCache
     load: Callable[[], Generator[Event, None, TextGenerator]]
 
-    def one(self, question: Prompt) -> Generator[Event, None, Answer]:
-        """The answer, told as it comes."""
-        yield question.part
-        answer = yield from self._attempt(question)
-        if _flaw(question, answer) is not None:
-            answer = yield from self._again(question, answer)
-        return answer
+    def level(self, prompts: Sequence[Prompt]) -> Level:
+        """The event with which a level of these prompts begins."""
+        part = prompts[0].part
+        reused = sum(self.cache.get(self._key(prompt, 0)) is not None for prompt in prompts)
+        return Level(part.level, len(prompts), reused, part.final)
 
-    def _again(self, question: Prompt, flawed: Answer) -> Generator[Event, None, Answer]:
-        """Another answer, or the flawed one where none is better."""
-        part, answer = question.part, flawed
-        for attempt in range(1, _TRIES):
-            if (flaw := _flaw(question, answer)) is None:
-                return answer
-            yield Retried(part.number, part.parts, part.level, flaw)
-            answer = yield from self._attempt(question, attempt)
-        return flawed if _flaw(question, answer) else answer
+    def answer(self, prompt: Prompt, flawed: Answer | None = None) -> Generator[Event, None, Answer]:
+        """The answer. A flawed one is retried; where every retry has a flaw too, the first answer is returned.
 
-    def _attempt(self, question: Prompt, attempt: int = 0) -> Generator[Event, None, Answer]:
-        known = self._known(question, attempt)
-        if known is not None:
-            yield Text(known.text, question.shown, tuple(known.attention))
-            return known
-        writer = yield from self.load()
-        if attempt:
-            writer = writer.again(attempt)
-        attention: list[SentenceAttention] = []
-        for event in writer.write(
-            question.prompt,
-            max_tokens=question.limit,
-            final=question.shown,
-            segment_starts=question.segment_starts,
-            shared=question.shared,
-        ):
-            if isinstance(event, Text):
-                attention += event.attention
-            yield event
-        return self._keep(question, writer.text, attention, attempt)
-
-    def notes(self, questions: Sequence[Prompt]) -> Generator[Event, None, list[Answer]]:
-        """Notes on all parts of a level, in their order; several are written at once where that is faster.
-
-        What earlier runs wrote is told first, so that whoever stops this one while it loads knows what there is.
+        `flawed`: a first answer that exists already, so that retries begin at once.
         """
-        known: dict[int, Answer] = {}
-        waiting = []
-        for i, question in enumerate(questions):
-            if self._known(question) is None:
-                waiting.append(i)
+        first, why, part = flawed, flawed.flaw if flawed else None, prompt.part
+        for attempt in range(0 if flawed is None else 1, _ATTEMPTS):
+            yield part if why is None else Retried(part.number, part.parts, part.level, why)
+            answer = self._stored(prompt, attempt)
+            if answer is not None:
+                yield Text(answer.text, prompt.streamed, tuple(answer.attention))
             else:
-                known[i] = yield from self._noting(question)
-        writer = (yield from self.load()) if len(waiting) >= _FEW else None
-        if writer is None or writer.together == 1:
-            for i in waiting:
-                known[i] = yield from self._noting(questions[i])
-        else:
-            yield from self._together(writer, questions, waiting, known)
-            for i in waiting:
-                if _flaw(questions[i], known[i]) is not None:
-                    known[i] = yield from self._again(questions[i], known[i])
-                    yield _noted(questions[i], known[i])
-        return [known[i] for i in range(len(questions))]
+                generator = yield from self.load()
+                if attempt:
+                    generator = generator.resampled(attempt)
+                attention: list[SentenceAttention] = []
+                for event in generator.generate(
+                    prompt.tokens,
+                    max_tokens=prompt.max_tokens,
+                    final=prompt.streamed,
+                    segment_starts=prompt.segment_starts,
+                    shared_prefix=prompt.shared_prefix,
+                ):
+                    if isinstance(event, Text):
+                        attention += event.attention
+                    yield event
+                answer = self._store(prompt, generator.text, attention, attempt)
+            if answer.flaw is None:
+                return answer
+            first, why = first or answer, answer.flaw
+        assert first is not None
+        return first
 
-    def _noting(self, question: Prompt) -> Generator[Event, None, Answer]:
-        answer = yield from self.one(question)
-        yield _noted(question, answer)
-        return answer
+    def chunk_summaries(self, prompts: Sequence[Prompt]) -> Generator[Event, None, list[Answer]]:
+        """The answers to the prompts of a level, in order; generated in batches where that is faster.
 
-    def begin(self, questions: Sequence[Prompt]) -> Level:
-        """What is to be told before the answers of a level are asked for."""
-        part = questions[0].part
-        reused = sum(self.store.get(self._key(question, 0)) is not None for question in questions)
-        return Level(part.level, len(questions), reused, part.final)
+        Stored answers come first: whoever stops the run while models load knows what there is.
+        """
+        answers: dict[int, Answer] = {}
+        missing = [i for i, prompt in enumerate(prompts) if self._stored(prompt) is None]
+        for i in sorted(set(range(len(prompts))) - set(missing)):
+            answers[i] = yield from self.answer(prompts[i])
+            yield _summarized(prompts[i], answers[i])
+        generator = (yield from self.load()) if len(missing) >= _MIN_BATCH else None
+        if generator is not None and generator.batch_size > 1:
+            attention: dict[int, list[SentenceAttention]] = {}  # of the answers that have begun
+            batch = [prompts[i] for i in missing]
+            for number, event in generator.generate_batch(
+                [(one.tokens, one.max_tokens, one.segment_starts, one.shared_prefix) for one in batch]
+            ):
+                i = missing[number]
+                if i not in attention:
+                    attention[i] = []
+                    yield prompts[i].part
+                if isinstance(event, Text):
+                    attention[i] += event.attention
+                if isinstance(event, str):
+                    answers[i] = self._store(prompts[i], event, attention[i])
+                    if answers[i].flaw is None:
+                        yield _summarized(prompts[i], answers[i])
+                # Of the texts that grow side by side, the first is shown.
+                elif not isinstance(event, Text) or i == min(attention.keys() - answers.keys()):
+                    yield event
+        for i in missing:
+            if i not in answers or answers[i].flaw is not None:
+                answers[i] = yield from self.answer(prompts[i], answers.get(i))
+                yield _summarized(prompts[i], answers[i])
+        return [answers[i] for i in range(len(prompts))]
 
-    def _together(
-        self, writer: TextGenerator, questions: Sequence[Prompt], waiting: Sequence[int], known: dict[int, Answer]
-    ) -> Generator[Event, None, None]:
-        """Write what is `waiting` into `known`. Of the texts that grow side by side, the first is shown."""
-        begun: dict[int, list[SentenceAttention]] = {}
-        asked = [
-            (questions[i].prompt, questions[i].limit, questions[i].segment_starts, questions[i].shared) for i in waiting
-        ]
-        for number, event in writer.write_together(asked):
-            i = waiting[number]
-            if i not in begun:
-                begun[i] = []
-                yield questions[i].part
-            if isinstance(event, Text):
-                begun[i] += event.attention
-            if isinstance(event, str):
-                known[i] = self._keep(questions[i], event, begun[i])
-                if _flaw(questions[i], known[i]) is None:
-                    yield _noted(questions[i], known[i])
-            elif not isinstance(event, Text) or i == min(begun.keys() - known.keys()):
-                yield event
-
-    def _known(self, question: Prompt, attempt: int = 0) -> Answer | None:
-        name = self._key(question, attempt)
-        text = self.store.get(name)
+    def _stored(self, prompt: Prompt, attempt: int = 0) -> Answer | None:
+        name = self._key(prompt, attempt)
+        text = self.cache.get(name)
         if text is None:
             return None
-        attention = unpack(self.store.looks(name)) if question.segment_starts else []
-        segments = len(question.segment_starts) - 1
-        return Answer(text, [one for one in attention if max(one.shares, default=0) < segments], reused=True)
+        attention = unpack(self.cache.attention(name)) if prompt.segment_starts else []
+        segments = len(prompt.segment_starts) - 1
+        known = [one for one in attention if max(one.shares, default=0) < segments]
+        return Answer(text, known, _flaw(prompt, text), reused=True)
 
-    def _keep(self, question: Prompt, text: str, attention: Sequence[SentenceAttention], attempt: int = 0) -> Answer:
-        self.store.put(self._key(question, attempt), text, pack(attention) if attention else "")
-        return Answer(text, attention)
+    def _store(self, prompt: Prompt, text: str, attention: Sequence[SentenceAttention], attempt: int = 0) -> Answer:
+        self.cache.put(self._key(prompt, attempt), text, pack(attention) if attention else "")
+        return Answer(text, attention, _flaw(prompt, text))
 
-    def _key(self, question: Prompt, attempt: int) -> str:
-        chosen = {field.name: getattr(self.choices, field.name) for field in fields(EngineOptions)}
-        settings = [self._identity, chosen, asdict(self.preset.decoding), question.limit]
+    def _key(self, prompt: Prompt, attempt: int) -> str:
+        settings = [self._identity, asdict(self.options), asdict(self.preset.decoding), prompt.max_tokens]
         settings += [attempt] if attempt else []
-        return key(question.prompt, settings)
+        return key(prompt.tokens, settings)
 
     @property
     def _identity(self) -> list[object]:
-        """What tells the target from another: what the preset says of it, and the weights that are there now."""
-        files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self.prompter.directory)]
+        """What identifies the target: its settings in the preset, and the weights that are there now."""
+        files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self.prompt_builder.directory)]
         return [self.preset.target.model_dump(mode="json"), files]
 
 
-def _flaw(question: Prompt, answer: Answer) -> Flaw | None:
-    return None if question.shown and answer.text else flaw(answer.text, question.limit)
+def _flaw(prompt: Prompt, text: str) -> Flaw | None:
+    return None if prompt.streamed and text else flaw(text, prompt.max_tokens)
 
 
-def _noted(question: Prompt, answer: Answer) -> ChunkSummarized:
-    part = question.part
+def _summarized(prompt: Prompt, answer: Answer) -> ChunkSummarized:
+    part = prompt.part
     return ChunkSummarized(part.number, part.parts, part.level, answer.text, answer.reused)

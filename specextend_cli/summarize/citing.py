@@ -1,4 +1,4 @@
-"""Which sentences of a document stand behind a sentence about it: those that say it, and that the target looked at."""
+"""Which sentences of a document support a sentence about it: two signals, shared words and the target's attention."""
 
 from __future__ import annotations
 
@@ -12,85 +12,89 @@ from specextend_cli.summarize.provenance import DocumentSentence, Provenance, So
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.tfidf import TfidfIndex
 
-_FLOOR = 0.15  # of a sentence's weight of words; a passage with less does not say it
-_GAIN, _GLANCE = 0.35, 0.8  # what a further passage must add, and how much it was looked at, beside the best
+_MIN_LEXICAL = 0.15  # of a sentence's weight of words; a document sentence with less does not support it
+_MIN_GAIN, _MIN_ATTENTION = 0.35, 0.8  # words that a further one must add, and its attention relative to the highest
 _SURE = 0.25  # of the attention on the whole source: enough by itself, where words differ (another language, say)
-_MOST = 3  # passages of a sentence
+_MOST = 3  # document sentences cited for one sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A passage by its number, how much of the sentence's words it has, and how much it was looked at, each 0 to 1.
+    """A document sentence by its number, and its scores: its share of the words, and its attention, each 0 to 1.
 
-    `looked` is relative to the passage that was looked at most; None where nobody watched.
+    `attention` is relative to the document sentence that got most of it; None where it was not measured.
     """
 
-    passage: int
+    sentence: int
     lexical: float
-    looked: float | None
+    attention: float | None
     score: float
 
 
 class Citer:
-    """Finds evidence in the passages of one document. `trust` is what attention counts for, 0 to 1."""
+    """Finds evidence among the sentences of one document. `trust` is the weight of attention, 0 to 1."""
 
-    def __init__(self, text: str, passages: Sequence[DocumentSentence], *, trust: float = 0.4) -> None:
-        self.passages = passages
+    def __init__(self, text: str, sentences: Sequence[DocumentSentence], *, trust: float = 0.4) -> None:
+        self.sentences = sentences
         self._text = text
         self._trust = trust
 
-    def evidence(self, sentence: str, looked: Mapping[int, float], read: range | None = None) -> list[Evidence]:
-        """The passage that both witnesses like best, then such as add words that it has not; none for idle talk.
+    def evidence(self, sentence: str, attention: Mapping[int, float], read: range | None = None) -> list[Evidence]:
+        """The document sentence with the best score, then others that add words to it; none if nothing matches.
 
-        `looked` is attention by passage, in any unit. What was not `read` for the sentence is no source of it.
+        `attention` is by document sentence, in any unit. Only what was `read` for the sentence can support it.
         """
         rest = weights = self.index.weights(sentence)
-        most = max(looked.values(), default=0.0)
-        sure = [i for i, share in looked.items() if share == most > 0 and share >= _SURE * sum(looked.values())]
+        most = max(attention.values(), default=0.0)
+        sure = [i for i, share in attention.items() if share == most > 0 and share >= _SURE * sum(attention.values())]
         trust = self._trust if most > 0 else 0.0
         found: list[Evidence] = []
         while len(found) < _MOST:
             shares = self.index.shares(rest, read)
-            seen = {i: looked.get(i, 0.0) / most if most > 0 else 0.0 for i in (*shares, *sure)}
+            attended = {i: attention.get(i, 0.0) / most if most > 0 else 0.0 for i in (*shares, *sure)}
             if found:
-                cited = {self.passages[one.passage].page for one in found}
-                rivals = [i for i, share in shares.items() if share >= _GAIN and self.passages[i].page not in cited]
-                rivals = [i for i in rivals if most == 0 or seen[i] >= _GLANCE]
+                cited = {self.sentences[one.sentence].page for one in found}
+                rivals = [i for i, share in shares.items() if share >= _MIN_GAIN]
+                rivals = [i for i in rivals if self.sentences[i].page not in cited]
+                rivals = [i for i in rivals if most == 0 or attended[i] >= _MIN_ATTENTION]
             else:
-                rivals = list({*sure, *(i for i, share in shares.items() if share >= _FLOOR)})
+                rivals = list({*sure, *(i for i, share in shares.items() if share >= _MIN_LEXICAL)})
             if not rivals:
                 break
             fullest = max(shares.get(i, 0.0) for i in rivals) or 1.0
-            best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * seen[i], -i))
+            best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * attended[i], -i))
             lexical = self.index.share(weights, best)
-            score = (1 - trust) * lexical + trust * seen[best]
-            found.append(Evidence(best, lexical, seen[best] if most > 0 else None, score))
+            score = (1 - trust) * lexical + trust * attended[best]
+            found.append(Evidence(best, lexical, attended[best] if most > 0 else None, score))
             rest = self.index.missing(rest, best)
         return found
 
-    def material(self, note: str, looks: Iterable[SentenceAttention], source: Provenance) -> Provenance:
-        """What a note on `source` is made of: its sentences, each with the passages behind it."""
-        looks, origins = list(looks), []
-        for start, end in spans(note):
-            found = self.evidence(note[start:end], attended_sentences(start, end, looks, source), source.read)
+    def provenance(self, text: str, attention: Iterable[SentenceAttention], source: Provenance) -> Provenance:
+        """The provenance of a generated text: the evidence of each of its sentences, in what its prompt had."""
+        attention, cited = list(attention), []
+        for start, end in spans(text):
+            found = self.evidence(text[start:end], attended_sentences(start, end, attention, source), source.read)
             total = sum(one.score for one in found) or 1.0
-            origins.append(SourceSpan(start, end, {one.passage: one.score / total for one in found}))
-        return Provenance(tuple(origins), source.read)
+            cited.append(SourceSpan(start, end, {one.sentence: one.score / total for one in found}))
+        return Provenance(tuple(cited), source.read)
 
     @cached_property
     def index(self) -> TfidfIndex:
-        """The passages by their words."""
-        return TfidfIndex([self._text[passage.start : passage.end] for passage in self.passages])
+        """The document's sentences by their words."""
+        return TfidfIndex([self._text[sentence.start : sentence.end] for sentence in self.sentences])
 
 
 def attended_sentences(
-    start: int, end: int, looks: Iterable[SentenceAttention], source: Provenance
+    start: int, end: int, attention: Iterable[SentenceAttention], source: Provenance
 ) -> dict[int, float]:
-    """Attention by passage while characters [start, end) of an answer were written; `source` is what its prompt had."""
-    passages: dict[int, float] = defaultdict(float)
-    for look in looks:
-        if look.start < end and start < look.end:
-            for segment, share in look.shares.items():
-                for passage, part in source.origins[segment].passages.items():
-                    passages[passage] += share * part
-    return passages
+    """Attention by document sentence while characters [start, end) of an answer were generated.
+
+    `source` is the provenance of what its prompt had.
+    """
+    sentences: dict[int, float] = defaultdict(float)
+    for one in attention:
+        if one.start < end and start < one.end:
+            for segment, share in one.shares.items():
+                for sentence, part in source.spans[segment].sentences.items():
+                    sentences[sentence] += share * part
+    return sentences

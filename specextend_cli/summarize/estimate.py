@@ -1,7 +1,7 @@
 """How much of a run is done and how long the rest takes: one estimate, begun by the plan and refined by measurement.
 
-The work is tokens to read and tokens to write, level by level. What a token of either kind costs is what earlier runs
-of the preset took, until this run has measured it; the machine's load counts as soon as it shows.
+The work is tokens to read and tokens to write, level by level. A token of either kind costs what earlier runs of the
+preset took, until this run has measured it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Estimate:
     _share: float = 0.0
     _readings: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_PROMPTS)))
     _alone: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_STEPS)))
-    _together: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_STEPS)))
+    _batched: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_STEPS)))
 
     def add(self, event: Event) -> None:
         """Take one event in."""
@@ -74,7 +74,7 @@ class Estimate:
                 self._written += event.accepted
                 self._wrote += event.accepted
                 if event.nodes:
-                    clock = self._together if event.together > 1 else self._alone
+                    clock = self._batched if event.batch_size > 1 else self._alone
                     clock.add(event.accepted, event.draft_seconds + event.verify_seconds)
             case Finished():
                 self._ended.append(event.tokens)
@@ -105,7 +105,7 @@ class Estimate:
         # What slows reading down slows writing down, too.
         slower = read / known.read if known and known.read else 1.0
         written = known.written * slower if known else _WRITTEN * read
-        return Rates(read, self._together.rate() or self._alone.rate() or written)
+        return Rates(read, self._batched.rate() or self._alone.rate() or written)
 
     @property
     def seconds_left(self) -> float | None:

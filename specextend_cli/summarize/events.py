@@ -1,4 +1,4 @@
-"""What the summarizing pipeline tells its consumers, interleaved with the engine's own events."""
+"""The events of a summary, interleaved with the engine's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.request import SummaryRequest
 
 Method: TypeAlias = Literal["extractive", "abstractive", "lead", "verbatim"]
-"""Sentences of the document that a draft points to; the target's own; the document's first ones; all of it."""
+"""Document sentences that match a draft; the target's own; the document's first ones; all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,10 @@ class Plan:
     """What will be done to one document, known before any model is loaded.
 
     `chunks` are the map prompts' sizes in target tokens; one chunk means one pass. `levels` counts the passes over
-    text: 1 for one pass, 2 for map and reduce, more when the notes themselves must be reduced; notes shorter or longer
-    than expected may take one less or one more. `unit` is what `pages` counts: "page", or "section" where a document
-    has no pages. `work` is what each level is expected to take, `rates` how long, where earlier runs tell.
+    text: 1 for one pass, 2 for map and reduce, more when the chunk summaries themselves must be reduced; shorter or
+    longer ones than expected may take one level less or one more. `unit` is what `pages` counts: "page", or "section"
+    where a document has no pages. `work` is what each level is expected to take, `rates` how long, where earlier runs
+    tell.
     """
 
     document: str
@@ -92,7 +93,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to notes.
+    """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to chunk summaries
+    and drafts.
 
     `attention` is the target's, of each sentence of `delta`; characters count from the beginning of the answer.
     """
@@ -107,7 +109,7 @@ class Citation:
     """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
 
     `score`, 0 to 1, joins `lexical`, the share of the sentence's words that are there, rare ones counting more, and
-    `attention`, relative to the passage that the target looked at most; None where that is not known. `page` counts
+    `attention`, relative to the passage that has most of it; None where that is not known. `page` counts
     from 1; `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number. `ocr`: the text
     of the page was recognized on a picture of it.
     """
@@ -127,7 +129,7 @@ class Sentence:
     """Sentence `number` (1-based) of the summary is written: characters [start, end) of it, and what it rests on.
 
     It follows the `Text` that it is in. `unsupported` is what of it the source does not have, with offsets in the
-    summary. `draft` is what the target wrote, where the document's own sentence stands in its place; else "".
+    summary. `draft` is the target's sentence that a document sentence replaces, or "".
     """
 
     number: int
@@ -152,7 +154,7 @@ class ChunkSummarized:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """What was written of a part has a `flaw`: it is asked for again, sampled and penalizing repetition."""
+    """The answer to a part has a `flaw` and is retried, with sampling and a penalty on repetition."""
 
     number: int
     parts: int
@@ -192,7 +194,7 @@ class Coverage:
 class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
-    `retried` has an entry for every time that something was asked for again. `method` is whose sentences these are (see
+    `retried` has an entry for every retry. `method` is whose sentences these are (see
     `Method`); `warnings` are those of reading and of the run. `reused` counts the chunk summaries (of a document that
     takes one pass, the summary) that an earlier run had written.
     """

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 import regex
 
+from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.fitting import POOL, fits, fitted, leading
+from specextend_cli.summarize.formatting import Prescribed
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 from specextend_cli.summarize.word_count import beginning, by_character, count_words
@@ -187,6 +189,15 @@ class SentenceSelector:
             for passage, share in self._index.shares(self._index.weights(sentence), draft.read).items():
                 if share >= _FLOOR:
                     yield -share, at, passage
+
+
+def in_style(quotes: Iterable[Quote], style: Style) -> Iterator[tuple[str, Quote]]:
+    """Quotes in the document's order, each with the text that it adds to a summary in that style."""
+    form = Prescribed(style)
+    part = -1
+    for quote in quotes:
+        yield form.place(quote.text, topic=quote.draft != part), quote
+        part = quote.draft
 
 
 def stands_alone(sentence: str) -> bool:

@@ -1,6 +1,6 @@
-"""The shape of a style, whoever writes: a model that makes no list when asked for one has its sentences made into one.
+"""Sentences in the style that is asked for. Prose is made into a list where the style is one.
 
-Small models do what they were trained to do, and that is prose. What is a list already stays as it is.
+Small models write prose when they are asked for a list. An answer that is a list already stays as it is.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Items:
 
 
 class Prescribed:
-    """Sentences that are not the model's in a style: what stands before each, and the sentence as it stands there."""
+    """Document sentences in a style: each with the white space and the mark before it."""
 
     def __init__(self, style: Style) -> None:
         self._style = style

@@ -1,4 +1,4 @@
-"""Notes that survive an interruption: what a prompt was answered, kept on disk.
+"""Generated texts on disk, so that an interrupted run loses no chunk summary.
 
 The key covers everything the answer depends on, so an edited document recomputes only the parts that changed.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from specextend_cli.engine.private_files import create
 
 _VERSION = 1
-_LIMIT = 50_000  # notes; the oldest go first
+_LIMIT = 50_000  # texts; the oldest go first
 
 
 def key(prompt: Sequence[int], settings: object) -> str:
@@ -25,9 +25,9 @@ def key(prompt: Sequence[int], settings: object) -> str:
 
 
 class GenerationCache:
-    """A small sqlite file, safe with several processes. A store that cannot be used forgets, it does not fail.
+    """A small sqlite file, safe with several processes. `path` None keeps nothing.
 
-    `path` None keeps nothing.
+    A file that cannot be used is no error: nothing is kept, and `problem` says why.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -37,6 +37,7 @@ class GenerationCache:
             try:
                 create(path.parent)  # for this user alone: it holds what documents say
                 with closing(self._connect()) as store, store:
+                    # The tables keep the names of version 0.1: "notes" has the texts, "looks" their attention.
                     store.execute("create table if not exists notes (key text primary key, text text, written real)")
                     store.execute("create table if not exists looks (key text primary key, looks text)")
             except (OSError, sqlite3.Error) as error:
@@ -46,8 +47,8 @@ class GenerationCache:
         """The stored text, if there is any."""
         return self._one("select text from notes where key = ?", key)
 
-    def looks(self, key: str) -> str:
-        """What was stored with the text about where the target looked, or ""."""
+    def attention(self, key: str) -> str:
+        """The attention that was stored with the text, packed (see `attribution`), or ""."""
         return self._one("select looks from looks where key = ?", key) or ""
 
     def _one(self, query: str, key: str) -> str | None:
@@ -61,8 +62,8 @@ class GenerationCache:
             return None
         return None if row is None else str(row[0])
 
-    def put(self, key: str, text: str, looks: str = "") -> None:
-        """Keep a text, and where the target looked while it wrote it. They are on disk when this returns."""
+    def put(self, key: str, text: str, attention: str = "") -> None:
+        """Keep a text and the packed attention of its sentences. They are on disk when this returns."""
         if self.path is None:
             return
         try:
@@ -72,8 +73,8 @@ class GenerationCache:
                     "delete from notes where key in (select key from notes order by written desc limit -1 offset ?)",
                     (_LIMIT,),
                 )
-                if looks:
-                    store.execute("insert or replace into looks values (?, ?)", (key, looks))
+                if attention:
+                    store.execute("insert or replace into looks values (?, ?)", (key, attention))
                     store.execute("delete from looks where key not in (select key from notes)")
         except sqlite3.Error as error:
             self._give_up(error)

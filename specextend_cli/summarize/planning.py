@@ -10,6 +10,7 @@ from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.events import LevelWork, Plan, Rates
 from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.settings import SummarySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,38 +21,41 @@ class Work:
     chunks: tuple[Chunk, ...]
 
 
-def plan_work(document: Document, prompter: PromptBuilder, rates: Rates | None = None) -> Work:
+def plan_work(
+    document: Document, prompt_builder: PromptBuilder, settings: SummarySettings, rates: Rates | None = None
+) -> Work:
     """Chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
-    window = prompter.preset.window
-    chunks = tuple(chunk(document, prompter.encoder.encode, window.chunk))
+    window, parts = settings.preset.window, settings.summary_parts
+    chunks = tuple(chunk(document, prompt_builder.encoder.encode, window.chunk))
     sizes = tuple(piece.tokens for piece in chunks)
     counts = [len(chunks)]
-    while counts[-1] > window.summary_parts:
-        counts.append(len(pack([window.chunk_summary_tokens] * counts[-1], window.chunk, window.summary_parts)))
-    work = _expected(prompter, counts, sum(sizes))
+    while counts[-1] > parts:
+        counts.append(len(pack([window.chunk_summary_tokens] * counts[-1], window.chunk, parts)))
+    work = _expected(prompt_builder, settings, counts, sum(sizes))
     name, pages = document.name, len(document.pages) or 1
     return Work(Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, work, rates), chunks)
 
 
-def _expected(prompter: PromptBuilder, counts: Sequence[int], tokens: int) -> tuple[LevelWork, ...]:
+def _expected(
+    prompt_builder: PromptBuilder, settings: SummarySettings, counts: Sequence[int], tokens: int
+) -> tuple[LevelWork, ...]:
     """The work of levels with so many prompts each, over a text of `tokens` tokens, if every answer takes its room."""
-    window = prompter.preset.window
     values = dict.fromkeys(PLACEHOLDERS, "9999")
     levels = []
     for level, prompts in enumerate(counts, 1):
         final = level == len(counts)
         template = ("single" if level == 1 else "reduce") if final else ("map" if level == 1 else "merge")
-        answer = prompter.request.room(window.summary_tokens) // prompts if final else window.chunk_summary_tokens
+        answer = settings.summary_tokens // prompts if final else settings.preset.window.chunk_summary_tokens
         written = min(answer * prompts, tokens)
-        levels.append(LevelWork(prompts, tokens + prompts * prompter.overhead(template, values), written))
+        levels.append(LevelWork(prompts, tokens + prompts * prompt_builder.overhead(template, values), written))
         tokens = written
     return tuple(levels)
 
 
 def pack(sizes: Sequence[int], room: int, parts: int = 1) -> list[range]:
-    """Consecutive groups of notes, about equally full: `parts` of them, or as many as `room` tokens each demand.
+    """Consecutive groups of texts, about equally full: `parts` of them, or as many as `room` tokens each demand.
 
-    Every group has at least two notes, so that a level always has fewer texts than the one before.
+    Every group has at least two texts, so that a level always has fewer texts than the one before.
     """
     groups = max(min(max(-(-sum(sizes) // room), parts), len(sizes) // 2), 1)
     share = sum(sizes) / groups

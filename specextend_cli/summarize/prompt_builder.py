@@ -1,4 +1,4 @@
-"""Prompts as token ids: the preset's words and the chat template around a document that cannot give orders.
+"""Prompts as token ids: the preset's words and the chat template around a document, which is plain text in it.
 
 Only the template's own text may contain control tokens. The document, and everything else that comes from a user's
 file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not the end of a message.
@@ -36,7 +36,7 @@ class PromptBuilder:
     def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
         """Token ids of `template` around `text`, up to where the answer begins.
 
-        "single" and "reduce" write the summary, "map" notes, "merge" notes on notes.
+        "single" and "reduce" write the summary, "map" a chunk summary, "merge" a summary of chunk summaries.
         """
         before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
@@ -60,7 +60,7 @@ class PromptBuilder:
         """Tokens of a prompt besides its text."""
         return sum(map(len, self.frame(template, values)))
 
-    def shared(self, template: str, values: Mapping[str, object]) -> int:
+    def shared_prefix(self, template: str, values: Mapping[str, object]) -> int:
         """How many tokens every prompt of `template` begins with, whatever the values."""
         one, other = (self.frame(template, some)[0] for some in (values, dict.fromkeys(values, "")))
         return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

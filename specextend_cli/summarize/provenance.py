@@ -1,4 +1,4 @@
-"""A document's sentences, which are what is cited, each with the page it stands on."""
+"""A document's sentences, which are what is cited, and which of them a text was made from."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class DocumentSentence:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """Characters [start, end) of a prompt's source, and the `passages` they come from, each with its share."""
+    """Characters [start, end) of a text, and the document sentences they come from, by number, each with its share."""
 
     start: int
     end: int
-    passages: Mapping[int, float]
+    sentences: Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a prompt's source is made of: its `origins` in order, and all passages that were read for it, `read`."""
+    """What a text was made from: its `spans` in order, and all document sentences that were read for it, `read`."""
 
-    origins: tuple[SourceSpan, ...] = ()
+    spans: tuple[SourceSpan, ...] = ()
     read: range = range(0)
 
 
-def passages(document: Document, chunks: Iterable[Chunk]) -> list[DocumentSentence]:
+def document_sentences(document: Document, chunks: Iterable[Chunk]) -> list[DocumentSentence]:
     """In order. None lies in two chunks, so that what a chunk consists of depends on its text alone."""
     starts = [page.start for page in document.pages]
 
@@ -50,21 +50,24 @@ def passages(document: Document, chunks: Iterable[Chunk]) -> list[DocumentSenten
     ]
 
 
-def material(found: Sequence[DocumentSentence], chunk: Chunk) -> Provenance:
-    """The passages of one chunk, as parts of its text."""
-    first, last = (bisect_left(found, at, key=lambda passage: passage.start) for at in (chunk.start, chunk.end))
-    parts = (SourceSpan(found[i].start - chunk.start, found[i].end - chunk.start, {i: 1.0}) for i in range(first, last))
+def provenance_of(chunk: Chunk, sentences: Sequence[DocumentSentence]) -> Provenance:
+    """The provenance of a chunk's text: each of its sentences is one span."""
+    first, last = (bisect_left(sentences, at, key=lambda one: one.start) for at in (chunk.start, chunk.end))
+    parts = (
+        SourceSpan(sentences[i].start - chunk.start, sentences[i].end - chunk.start, {i: 1.0})
+        for i in range(first, last)
+    )
     return Provenance(tuple(parts), range(first, last))
 
 
-def joined(parts: Iterable[tuple[str, Provenance]], gap: str) -> tuple[str, Provenance]:
-    """Texts that follow each other with a gap between them, and what they are made of together."""
+def join_texts(parts: Iterable[tuple[str, Provenance]], gap: str) -> tuple[str, Provenance]:
+    """Texts with a gap between them, and the provenance of the whole."""
     text = ""
-    origins: list[SourceSpan] = []
+    joined: list[SourceSpan] = []
     reads: list[range] = []
     for piece, own in parts:
         text += gap * bool(text)
-        origins += [replace(one, start=len(text) + one.start, end=len(text) + one.end) for one in own.origins]
+        joined += [replace(one, start=len(text) + one.start, end=len(text) + one.end) for one in own.spans]
         reads.append(own.read)
         text += piece
-    return text, Provenance(tuple(origins), range(reads[0].start, reads[-1].stop) if reads else range(0))
+    return text, Provenance(tuple(joined), range(reads[0].start, reads[-1].stop) if reads else range(0))

@@ -1,13 +1,12 @@
 """What a user asks of a summary: how long, in which style and language, on which question, in whose words.
 
-A `SummaryRequest` is checked once, against the preset that is to fulfil it; then `Prompter` and `Summarizer` ask it.
+A `SummaryRequest` is checked once, against the preset that is to fulfil it. `SummarySettings` has both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from specextend_cli.errors import UsageError
@@ -25,8 +24,6 @@ SLACK = 1.25
 """Tokens that a text may have for every token that its words take on average."""
 SHARE = 0.8
 """Of the words that the tokens of a summary have room for: how many it usually has."""
-PART, LEAST = 1 / 3, 30
-"""A short text's summary has that part of its words, but not fewer than `LEAST`."""
 MOST_CHARACTERS = {"template": 20_000, "focus": 1_000, "language": 60}
 
 
@@ -132,7 +129,7 @@ class SummaryRequest:
                 raise UsageError(f"{owner} has no place for {flag}", why=f"it does not say {{{place}}}", fix=fix)
 
     def spelled(self, prompts: Prompts, template: str, quote: Callable[[str], str] = str) -> str:
-        """A prompt by its name (see `Prompter.prompt`), with the sentences of this request; `quote` cites the user."""
+        """The words of a prompt (see `PromptBuilder.prompt`), with those of this request; `quote` cites the user."""
         words: str = getattr(prompts, "reduce" if template == "merge" else template)
         final = template in WRITES_SUMMARY
         if final and self.template is not None:
@@ -142,21 +139,6 @@ class SummaryRequest:
             "focus": "" if self.focus is None else prompts.focus,
         }
         return spell_out(words, sentences)
-
-    def fitted(self, preset: Preset) -> Preset:
-        """The preset, with the sentences that are wanted, and no more prompts than what they write needs."""
-        mode = "abstractive" if self.needs_writing else self.mode or preset.mode
-        window = preset.window
-        words = self.words(usual_words(window))
-        if FORMS[self.style].whole and (mode == "abstractive" or words <= 2 * LEAST):
-            parts = 1
-        elif mode == "abstractive":
-            # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
-            parts = min(ceil(window.summary_parts * words / usual_words(window)), window.summary_parts)
-        else:
-            parts = window.summary_parts
-        window = window.model_copy(update={"summary_parts": parts})
-        return preset.model_copy(update={"window": window, "mode": mode})
 
     @property
     def needs_writing(self) -> bool:
@@ -181,12 +163,6 @@ class SummaryRequest:
         form = FORMS[self.style]
         own = usual if form.words is None else min(form.words, usual)
         return max(int(own * LENGTHS[self.length or "medium"]), 10)
-
-
-def usual_words(window: Window, size: int | None = None) -> int:
-    """How many words a summary has by default, of a text of so many words, or of any long one."""
-    most = int(window.summary_tokens * WORDS_PER_TOKEN * SHARE)
-    return most if size is None else max(min(most, int(size * PART)), LEAST)
 
 
 def _or(names: Iterable[str]) -> str:

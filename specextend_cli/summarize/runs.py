@@ -1,7 +1,7 @@
 """Finished runs, kept so that a summary can be asked later where it comes from.
 
-They lie beside the notes, in the same file. What stands behind a sentence is kept with it: the document itself may have
-been moved or changed by then.
+They lie beside the chunk summaries, in the same file. The evidence of a sentence is kept with it: the document itself
+may have been moved or changed by then.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RunStore:
     def rates(self, preset: str) -> Rates | None:
         """Seconds that this preset's last runs took for a token read and for one written: medians. None: no such runs.
 
-        Runs that found notes of earlier ones, and read less than their document, do not count.
+        Runs that found chunk summaries of earlier ones, and read less than their document, do not count.
         """
         if self.path is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from specextend_cli.summarize.events import (
     Coverage,
     Event,
     Level,
+    Method,
     Part,
     Plan,
     Retried,
@@ -45,9 +46,10 @@ from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.planning import Work, plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.provenance import passages
+from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.runs import RunStore
+from specextend_cli.summarize.settings import SummarySettings
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
@@ -57,9 +59,9 @@ if TYPE_CHECKING:
 class Options(EngineOptions, SummaryRequest):
     """What a user may ask for. None keeps the preset's setting.
 
-    `max_tokens` bounds every text that is written. `batch` notes are written at once; who chooses a draft, but no
-    batch, has every text drafted for. `strict` refuses a document of which something cannot be read. Without `cache`,
-    notes are neither reused nor kept.
+    `max_tokens` bounds every generated text. `batch` chunk summaries are generated in a batch, without drafts; with a
+    chosen draft, but no `batch`, every text is drafted for. `strict` refuses a document of which something cannot be
+    read. Without `cache`, chunk summaries are neither reused nor saved.
     """
 
     preset: str = DEFAULT
@@ -73,30 +75,53 @@ class Options(EngineOptions, SummaryRequest):
         SummaryRequest.__post_init__(self, sentences)
         EngineOptions.__post_init__(self, head, policy)
 
+    @property
+    def request(self) -> SummaryRequest:
+        """What they ask of the summary."""
+        return SummaryRequest(
+            length=self.length,
+            style=self.style,
+            focus=self.focus,
+            language=self.language,
+            template=self.template,
+            mode=self.mode,
+        )
+
+    @property
+    def engine(self) -> EngineOptions:
+        """What they ask of the engine."""
+        return EngineOptions(
+            draft=self.draft,
+            draft_head=self.draft_head,
+            draft_attention=self.draft_attention,
+            temperature=self.temperature,
+            seed=self.seed,
+            device=self.device,
+            dtype=self.dtype,
+            compile=self.compile,
+        )
+
 
 class Summarizer:
     """Use as a context manager, or call `close`. Not for several threads at once.
 
-    Notes are kept in `store`, by default the user's own.
+    Generated texts are saved in `store`, by default the user's own.
     """
 
     def __init__(self, options: Options | None = None, *, store: GenerationCache | None = None) -> None:
         self.options = options or Options()
-        preset = load_preset(self.options.preset)
-        self.request = SummaryRequest(
-            **{field.name: getattr(self.options, field.name) for field in fields(SummaryRequest)}
-        )
-        self.request.check(preset)
-        believed, preset = preset.mode == "abstractive", self.request.fitted(preset)
-        self._doubted = not believed and preset.mode == "abstractive"
-        self.preset: Preset = preset if self.options.draft_head is None else with_head(preset, self.options.draft_head)
+        self.request = self.options.request
+        self.preset: Preset = load_preset(self.options.preset)
+        self.request.check(self.preset)
+        if self.options.draft_head is not None:
+            self.preset = with_head(self.preset, self.options.draft_head)
         check_draft(self.preset, self.options.draft)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        kept = cache_root() / "notes.sqlite" if self.options.cache else None
-        self._store, self._runs = store or GenerationCache(kept), RunStore(kept)
-        self._prompter: PromptBuilder | None = None
-        self._writer: TextGenerator | None = None
+        path = cache_root() / "notes.sqlite" if self.options.cache else None
+        self._cache, self._runs = store or GenerationCache(path), RunStore(path)
+        self._prompt_builder: PromptBuilder | None = None
+        self._generator: TextGenerator | None = None
 
     def __enter__(self) -> Summarizer:
         return self
@@ -105,18 +130,23 @@ class Summarizer:
         self.close()
 
     def close(self) -> None:
-        """Let go of the models' memory."""
-        self._writer = None
+        """Free the models' memory."""
+        self._generator = None
+
+    @property
+    def settings(self) -> SummarySettings:
+        """What the preset and the options come to."""
+        return SummarySettings(self.preset, self.request, self.options.max_tokens)
 
     @property
     def saves(self) -> bool:
-        """Whether what is written now will be found again by a later run."""
-        return self.notes is not None
+        """Whether a later run will find what is generated now."""
+        return self.cache_path is not None
 
     @property
-    def notes(self) -> Path | None:
-        """The file in which notes are kept, if they are."""
-        return self._store.path
+    def cache_path(self) -> Path | None:
+        """The file in which generated texts are saved, if they are."""
+        return self._cache.path
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
@@ -145,19 +175,12 @@ class Summarizer:
         yield work.plan
         text, read, reused = "", 0, 0
         retried: list[Retried] = []
-        grounds = EvidenceTracker(document, passages(document, work.chunks))
-        mapreduce = MapReduce(
-            document,
-            work,
-            self.preset,
-            self.request,
-            self.options.max_tokens,
-            self._prompts,
-            CachedGenerator(self.preset, self.options, self._prompts, self._store, self.load),
-            grounds,
-        )
+        settings, build = self.settings, self._builder
+        evidence = EvidenceTracker(document, document_sentences(document, work.chunks))
+        generator = CachedGenerator(self.preset, self.options.engine, build, self._cache, self.load)
+        mapreduce = MapReduce(document, work, settings, build, generator, evidence)
         warnings: list[str] = []
-        for event in self._told(mapreduce):
+        for event in mapreduce.run():
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
@@ -173,6 +196,9 @@ class Summarizer:
             if isinstance(event, Warned):
                 warnings.append(event.message)
             yield event
+        for warning in self._warnings(text, mapreduce.method):
+            warnings.append(warning)
+            yield Warned(warning)
         extraction = document.extraction
         dropped = work.plan.tokens - read
         coverage = Coverage(
@@ -183,12 +209,12 @@ class Summarizer:
             text=text.strip(),
             plan=work.plan,
             coverage=coverage,
-            chunk_summaries=tuple(note.text for note in mapreduce.notes),
+            chunk_summaries=mapreduce.chunk_summaries,
             meter=meter,
             seconds=perf_counter() - began,
             preset=self.preset.name,
             drafter=self._drafter_name,
-            sentences=tuple(grounds.sentences),
+            sentences=tuple(evidence.sentences),
             request=self.request,
             retried=tuple(retried),
             method=mapreduce.method,
@@ -197,37 +223,36 @@ class Summarizer:
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document)))
 
-    def _told(self, mapreduce: MapReduce) -> Iterator[Event]:
-        """What it tells, and what there is to be said of that."""
-        wrote = False
-        for event in mapreduce.run():
-            wrote = wrote or (isinstance(event, Text) and event.final and bool(event.delta.strip()))
-            yield event
-        if not wrote:
-            yield Warned("the model wrote no summary: another --model may")
-        elif self._doubted and mapreduce.method == "abstractive":
-            yield Warned(
+    def _warnings(self, text: str, method: Method) -> list[str]:
+        """What is to be said of a summary."""
+        warnings = []
+        if not text.strip():
+            warnings.append("the model wrote no summary: another --model may")
+        elif method == "abstractive" and self.preset.mode == "extractive":
+            warnings.append(
                 f"{self.preset.name} wrote these sentences, and it often writes what is not so: check them, or let it"
                 " quote the document's (--mode extractive)"
             )
-        if self._store.problem:
-            yield Warned(self._store.problem)
+        if self._cache.problem:
+            warnings.append(self._cache.problem)
+        return warnings
 
     @property
     def _drafter_name(self) -> str:
         if self.plain:
             return "none"
-        return describe(self._writer.drafter) if self._writer else self.options.draft or self.preset.draft.kind
+        return describe(self._generator.drafter) if self._generator else self.options.draft or self.preset.draft.kind
 
     def _planned(self, document: Document) -> Generator[Stage, None, Work]:
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
-        if self._prompter is None:
+        if self._prompt_builder is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
-            self._prompter = PromptBuilder(self.preset, TextEncoder.of(directory), directory, request=self.request)
+            encoder = TextEncoder.of(directory)
+            self._prompt_builder = PromptBuilder(self.preset, encoder, directory, request=self.request)
             self._check_prompts()
-        return plan_work(document, self._prompter, self._runs.rates(self.preset.name))
+        return plan_work(document, self._builder, self.settings, self._runs.rates(self.preset.name))
 
     def _check_prompts(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
@@ -235,8 +260,8 @@ class Summarizer:
         values = dict.fromkeys(PLACEHOLDERS, "9999")
         text = max(window.chunk, 3 * (window.chunk_summary_tokens + 2))
         for template in ("single", "map", "reduce"):
-            new = window.chunk_summary_tokens if template == "map" else self.request.room(window.summary_tokens)
-            need = self._prompts.overhead(template, values) + text + new
+            new = window.chunk_summary_tokens if template == "map" else self.settings.summary_tokens
+            need = self._builder.overhead(template, values) + text + new
             if need > window.context:
                 raise UsageError(
                     f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",
@@ -255,7 +280,7 @@ class Summarizer:
 
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
-        if self._writer is None:
+        if self._generator is None:
             options, preset = self.options, self.preset
             pair: ModelDirectories = yield from stages(
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
@@ -267,14 +292,14 @@ class Summarizer:
                 yield from kernels(pair.target, device_of(options.device))
             from specextend_cli.summarize.text_generator import load_generator
 
-            self._writer = load_generator(preset, pair, options)
+            self._generator = load_generator(preset, pair, options.engine)
             if options.compile:
-                yield from compiling(self._writer.target.lm, heads_of(self._writer.drafter))
-            share_cores(self._writer.target.lm)
-            self._writer.together = min(self._writer.together, self._batch)
-            self._writer.keep_exact()
-            yield Stage(f"drafts: {describe(self._writer.drafter)}")
-        return self._writer.plainly() if self.plain else self._writer
+                yield from compiling(self._generator.target.lm, heads_of(self._generator.drafter))
+            share_cores(self._generator.target.lm)
+            self._generator.batch_size = min(self._generator.batch_size, self._batch)
+            self._generator.keep_exact()
+            yield Stage(f"drafts: {describe(self._generator.drafter)}")
+        return self._generator.without_drafts() if self.plain else self._generator
 
     @property
     def _batch(self) -> int:
@@ -283,6 +308,6 @@ class Summarizer:
         return options.batch or (1 if drafts else self.preset.window.batch)
 
     @property
-    def _prompts(self) -> PromptBuilder:
-        assert self._prompter is not None
-        return self._prompter
+    def _builder(self) -> PromptBuilder:
+        assert self._prompt_builder is not None
+        return self._prompt_builder

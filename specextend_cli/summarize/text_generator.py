@@ -1,4 +1,4 @@
-"""Prompts to texts: the engine's tokens, detokenized as they come, until a text has had its say."""
+"""Prompts to texts: the engine's tokens, detokenized as they come, until a text ends."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.text_stream import TextStream
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
-_WARM, _LIKELY, _STRICTER = 0.7, 0.9, 0.1  # of another try: temperature, top p, and what each adds to the penalty
+_TEMPERATURE, _TOP_P, _PENALTY = 0.7, 0.9, 0.1  # of a retry; each adds so much to the repetition penalty
 
 
 @dataclass
 class TextGenerator:
-    """Writes with one target and one drafter. `drafter` and `budget` may be exchanged between texts.
+    """Generates with one target and one drafter.
 
-    `together` texts at most are written at once by `write_together`.
+    `generate_batch` has at most `batch_size` texts in a batch.
     """
 
     target: Target
@@ -53,26 +53,25 @@ class TextGenerator:
     tokenizer: Tokenizer
     sampling: Sampling
     retrieval: Retrieval
-    budget: DraftGate
+    draft_gate: DraftGate
     eos: frozenset[int]
     prefill_chunk: int
-    together: int = 1
+    batch_size: int = 1
     text: str = field(default="", init=False)
 
-    def write(
+    def generate(
         self,
         prompt: Sequence[int],
         *,
         max_tokens: int,
         final: bool,
         segment_starts: Sequence[int] = (),
-        shared: int = 0,
+        shared_prefix: int = 0,
     ) -> Iterator[EngineEvent | Text]:
         """Events of one answer; when they end, `text` is the answer, stripped, in whole sentences.
 
-        `segment_starts` divide the prompt, and its first `shared` tokens are read by themselves (see `decode`). The
-        text is cut at a sentence that starts to go in circles, and where `max_tokens`
-        leaves a sentence unfinished.
+        `segment_starts` and `shared_prefix` are those of `decode`. The text ends before a sentence that begins to
+        repeat others, and before one that `max_tokens` leaves unfinished.
         """
         stream, attribution = TextStream(self.tokenizer), AttributionTracker()
         with _enough_memory(len(prompt)):
@@ -83,9 +82,9 @@ class TextGenerator:
                 stop=Stop(max_tokens, self.eos, stream.until),
                 sampling=self.sampling,
                 retrieval=self.retrieval,
-                gate=self.budget,
+                gate=self.draft_gate,
                 prefill_chunk=self.prefill_chunk,
-                shared_prefix=shared,
+                shared_prefix=shared_prefix,
                 segment_starts=segment_starts,
             ):
                 if isinstance(event, Step):
@@ -97,27 +96,27 @@ class TextGenerator:
                     yield Text(fresh, final, attribution.take(stream))
         self.text = stream.text
 
-    def write_together(
+    def generate_batch(
         self, prompts: Sequence[tuple[Sequence[int], int, Sequence[int], int]]
     ) -> Iterator[tuple[int, EngineEvent | Text | str]]:
-        """Answers to prompts, each with its most new tokens, its segment starts, and its shared tokens.
+        """Answers to prompts, each with its most new tokens, its segment starts, and its shared prefix.
 
-        Without drafts; events come with the prompt's number, and the last of each is its answer, as `write` would
-        leave it in `text`.
+        Nothing is drafted. Events come with the prompt's number; the last of each is its answer, the same as `text`
+        after `generate`.
         """
         streams = [TextStream(self.tokenizer) for _ in prompts]
         attributions = [AttributionTracker() for _ in prompts]
         requests = [
-            BatchRequest(prompt, Stop(most, self.eos, stream.until), self.sampling, starts, shared)
-            for (prompt, most, starts, shared), stream in zip(prompts, streams, strict=True)
+            BatchRequest(prompt, Stop(most, self.eos, stream.until), self.sampling, starts, shared_prefix)
+            for (prompt, most, starts, shared_prefix), stream in zip(prompts, streams, strict=True)
         ]
         with _enough_memory(max(len(prompt) for prompt, *_ in prompts)):
             for number, event in decode_batch(
                 self.target.lm,
                 requests,
-                slots=self.together,
+                slots=self.batch_size,
                 prefill_chunk=self.prefill_chunk,
-                costs=self.budget.costs,
+                costs=self.draft_gate.costs,
                 attribution_layers=self.target.attribution_layers,
                 patience=_PATIENCE,
             ):
@@ -135,27 +134,27 @@ class TextGenerator:
                     yield number, stream.text
 
     def keep_exact(self) -> None:
-        """Let neither trees nor batches have more rows than the target computes as it does one."""
-        rows, shape = self.target.lm.exact_rows, self.budget.shape
+        """Limit trees and batches to as many rows as the target computes with the rounding of a single row."""
+        rows, gate = self.target.lm.exact_rows, self.draft_gate
         if rows is not None:
-            self.together = min(self.together, rows)
-            self.budget = DraftGate(replace(shape, nodes=min(shape.nodes, rows)), enabled=self.budget.enabled)
+            self.batch_size = min(self.batch_size, rows)
+            self.draft_gate = DraftGate(replace(gate.shape, nodes=min(gate.shape.nodes, rows)), enabled=gate.enabled)
 
-    def again(self, attempt: int) -> TextGenerator:
-        """The same for another try: sampled, penalizing repetition more, by the seed and `attempt` alone."""
+    def resampled(self, attempt: int) -> TextGenerator:
+        """A generator for a retry: it samples and penalizes repetition more, by the seed and `attempt` alone."""
         old = self.sampling
         new = replace(
             old,
-            temperature=max(old.temperature, _WARM),
-            top_p=min(old.top_p, _LIKELY),
-            repetition_penalty=max(old.repetition_penalty, 1.0) + attempt * _STRICTER,
+            temperature=max(old.temperature, _TEMPERATURE),
+            top_p=min(old.top_p, _TOP_P),
+            repetition_penalty=max(old.repetition_penalty, 1.0) + attempt * _PENALTY,
             seed=old.seed + attempt,
         )
         return replace(self, sampling=new)
 
-    def plainly(self) -> TextGenerator:
-        """The same without drafts, its clock included."""
-        return replace(self, drafter=NoDrafter(self.target.lm.device), budget=DraftGate(TreeShape(nodes=1)))
+    def without_drafts(self) -> TextGenerator:
+        """A generator that does not draft; its costs are measured anew."""
+        return replace(self, drafter=NoDrafter(self.target.lm.device), draft_gate=DraftGate(TreeShape(nodes=1)))
 
 
 @contextmanager
@@ -170,37 +169,37 @@ def _enough_memory(tokens: int) -> Iterator[None]:
         ) from error
 
 
-def load_generator(preset: Preset, directories: Directories, choices: EngineOptions) -> TextGenerator:
-    """Load everything. Takes seconds. ModelError, FitError, UsageError: said by what is loaded.
+def load_generator(preset: Preset, directories: Directories, options: EngineOptions) -> TextGenerator:
+    """Load everything, in seconds. Raises what `load_target` and `drafter_of` raise.
 
-    Where several processes share the target, all of them load their parts of it now; drafts are this one's alone.
+    Where several processes share the target, all of them load their parts of it now; only this one drafts.
     """
     from specextend_cli.engine.batch import slots_for
     from specextend_cli.models.tokens import load_tokenizer
 
-    if shared := process_group():
-        shared.broadcast("load", preset, directories, choices)
-    target = load_target(preset, directories, choices)
+    if group := process_group():
+        group.broadcast("load", preset, directories, options)
+    target = load_target(preset, directories, options)
     lm, device = target.lm, target.lm.device
-    retrieval = retrieval_of(preset, choices)
+    retrieval = retrieval_of(preset, options)
     return TextGenerator(
         target=target,
         drafter=drafter_of(
             preset,
-            choices,
+            options,
             target,
             retrieval,
             directories.draft,
             partial(load_language_model, preset, "none", device, None),
         ),
         tokenizer=load_tokenizer(directories.target),
-        sampling=sampling_of(preset, choices),
+        sampling=sampling_of(preset, options),
         retrieval=retrieval,
-        budget=DraftGate(preset.tree),
+        draft_gate=DraftGate(preset.tree),
         eos=end_tokens(lm),
         prefill_chunk=1024 if device.type == "cpu" else 4096,
-        # A batch's steps are no orders that other processes know.
-        together=1
-        if shared
+        # Other processes cannot follow a batch.
+        batch_size=1
+        if group
         else slots_for(lm, preset.window.chunk + 2 * preset.window.chunk_summary_tokens, free_memory(device) // 4),
     )

@@ -1,4 +1,4 @@
-"""An answer's tokens as they become text: whole characters, whole sentences, no white space around them."""
+"""An answer's tokens to text: whole characters, whole sentences, no white space around them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TextStream:
         return "".join(self._pieces)
 
     def until(self, tokens: Sequence[int]) -> int | None:
-        """Take tokens in; how many of them to keep where a sentence starts to go in circles (see `Stop`)."""
+        """Take tokens in; how many of them to keep where sentences begin to repeat (see `Stop`)."""
         # One token at a time, so that the text does not depend on how many a step happened to accept.
         for number, token in enumerate(tokens, 1):
             dropped = self._sentences.dropped
@@ -50,7 +50,7 @@ class TextStream:
         self._release(self._sentences.finish(whole=whole))
 
     def take(self) -> str:
-        """What was released since the last time."""
+        """The text released since the last call."""
         fresh = "".join(self._pieces[self._taken :])
         self._taken = len(self._pieces)
         return fresh
@@ -62,7 +62,7 @@ class TextStream:
             lead = self._space + text[: text.index(body[0])] if self._pieces else ""
             self._space = ""
             self._pieces.append(lead + body)
-            # What a token completes, earlier ones wrote: the token itself begins what comes next.
+            # A token that completes a sentence begins the next one: earlier tokens wrote what is released here.
             start, self._length = self._length + len(lead), self._length + len(lead + body)
             self.origins.append((start, self._length, self._first, max(self._read, self._first + 1)))
             self._first = self._read

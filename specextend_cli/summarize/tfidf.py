@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import regex
 
-from specextend_cli.summarize.folding import without_accents
 from specextend_cli.summarize.word_count import UNSPACED
 
 _TERM = regex.compile(
@@ -22,6 +21,27 @@ _GRAM = 2  # characters of a term where words cannot be told: no spaces, or part
 _NUMBER = 2.0  # what a number counts for, beside a word as rare: it is seldom there by chance
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
 _POSSESSIVE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]s\\b")
+
+
+class _Folded(dict[int, str]):
+    """Each character without its accents, found when it is first asked for."""
+
+    def __missing__(self, code: int) -> str:
+        parts = unicodedata.normalize("NFKD", chr(code))
+        found = self[code] = "".join(part for part in parts if not unicodedata.combining(part))
+        return found
+
+
+_FOLDED = _Folded()
+
+
+def without_accents(text: str) -> str:
+    """The compatibility decomposition (NFKD) of `text` without combining marks.
+
+    Characters are decomposed one by one, in linear time. Normalizing the text as a whole sorts the marks behind a
+    letter, and a letter with 100,000 marks takes hours.
+    """
+    return text if text.isascii() else text.translate(_FOLDED)
 
 
 def terms(text: str) -> set[str]:

@@ -20,6 +20,8 @@ _OLD: dict[str | None, str] = {
     "lead": "lead",
     "verbatim": "whole",
 }
+_KEYS = {"batch_size": "together"}
+"""Fields whose JSON keys keep the name of version 0.1."""
 
 
 def format_event(event: Event, document: str = "") -> str:
@@ -102,7 +104,9 @@ def _rounded(value: float | None) -> float | None:
 
 def _record(value: Any) -> dict[str, Any]:
     """A dataclass as a dictionary of plain values, without the fields that its repr leaves out."""
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.repr}
+    return {
+        _KEYS.get(field.name, field.name): _plain(getattr(value, field.name)) for field in fields(value) if field.repr
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -67,7 +67,7 @@ class Progress:
     finished: int = 0
     """Finished answers of the current level."""
     part_tokens: int = 0
-    together: int = 1
+    batch_size: int = 1
     tail: str = ""
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Progress:
             case Plan():
                 self.plan = event
             case Level():
-                self.level, self.finished, self.together = event, 0, 1
+                self.level, self.finished, self.batch_size = event, 0, 1
             case Part():
                 if event.final:
                     self.finished = event.number - 1
@@ -119,8 +119,8 @@ class Progress:
             case Step():
                 self.part_tokens += event.accepted
                 if event.nodes:
-                    self.together = event.together
-                if event.nodes and event.together == 1:
+                    self.batch_size = event.batch_size
+                if event.nodes and event.batch_size == 1:
                     self.recent.append(event.accepted)
             case Retrieved():
                 self.retrieved = event
@@ -179,8 +179,8 @@ def format_doing(progress: Progress) -> str:
         if reading is None or reading.total <= _SHORT:
             return pages
         return f"{pages} ({format_count(reading.done)}/{format_count(reading.total)})"
-    if progress.together > 1:
-        return f"writing {progress.together} at once"
+    if progress.batch_size > 1:
+        return f"writing {progress.batch_size} at once"
     return f"writing: {format_many(progress.part_tokens, 'token')}"
 
 

@@ -176,7 +176,7 @@ def test_a_real_pair_one_text_after_the_other(presets, monkeypatch):
     monkeypatch.setattr(comparison, "SECONDS", 0.0)
     options = Options(preset=str(presets["one"]), dtype="float32", max_tokens=16)
     *events, found = compare(document(text(20)), options)
-    assert not any(event.together > 1 for event in events if isinstance(event, Step))
+    assert not any(event.batch_size > 1 for event in events if isinstance(event, Step))
     assert (found.divergence, found.passes) == (None, 1)
     assert found.plain.text == found.accelerated.text
     assert (found.plain.drafter, found.accelerated.drafter) == ("none", "blend (ngram + lm)")

@@ -15,6 +15,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.main import app
+from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.models.preset import Draft, Dtype
 from specextend_cli.models.preset_file import read_preset, to_toml
 from specextend_cli.models.presets import list_presets
@@ -185,7 +186,9 @@ def test_old_names_of_options_mean_the_new_ones(cli, old, new):
 
 
 def test_values_of_options_are_those_of_presets():
-    assert set(get_args(options.Draft)) == set(get_args(Draft.model_fields["kind"].annotation))
+    kind, of = (Draft.model_fields[name].annotation for name in ("kind", "of"))
+    assert set(get_args(options.Draft)) == set(get_args(kind)) == set(DRAFTERS)
+    assert set(get_args(get_args(of)[0])) == DRAFTERS.keys() - {"none", "blend"}
     assert get_args(options.Dtype) == get_args(Dtype)
 
 

@@ -192,7 +192,7 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     from specextend_cli.cli.ray_worker import Task
 
     notes = SharedCache(tmp_path / "notes.sqlite")
-    methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "looks", "put")}
+    methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "attention", "put")}
     handle = SimpleNamespace(**methods)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
     source = tmp_path / "a.txt"

@@ -16,7 +16,7 @@ from specextend_cli.models.splitting import split
 from tests.engine.test_identity import DRAFTERS, run, small
 from tests.engine.tiny_models import prompt, tiny
 
-MARKS = [0, 40, 90, 140]
+SEGMENT_STARTS = [0, 40, 90, 140]
 NEW = 24
 EVERY = [(drafter, policy) for drafter in ("ngram", "lm", "eagle1", "eagle3") for policy in ("full", "retrieval")]
 SOME = [("eagle3", "retrieval")]
@@ -48,7 +48,7 @@ def main(names: list[str]) -> None:
         target.prefill(torch.tensor(prompt()))
         seen = {
             "scores": target.attention_from([-1]).tolist(),
-            "looks": target.segment_attention([-1], torch.tensor(MARKS)).tolist(),
+            "attention": target.segment_attention([-1], torch.tensor(SEGMENT_STARTS)).tolist(),
             "heads": target.cache.buffer.shape[2],
         }
         group.dismiss()

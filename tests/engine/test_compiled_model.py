@@ -145,23 +145,23 @@ def test_a_batch_of_unequal_lengths(compiled: Compiled) -> None:
             BatchRequest(tokens, Stop(12 + 4 * i), segment_starts=(0, 50, 150)) for i, tokens in enumerate(prompts)
         ]
         texts: list[list[int]] = [[] for _ in requests]
-        looks = []
+        attention = []
         for number, event in decode_batch(
             compiled.lm, requests, slots=3, attribution_layers=(1, 2), attribution_interval=1
         ):
             if isinstance(event, Step):
                 texts[number].extend(event.tokens)
                 if event.attribution is not None:
-                    looks.append(event.attribution)
-        return texts, looks
+                    attention.append(event.attribution)
+        return texts, attention
 
-    texts, looks = written()
+    texts, attention = written()
     prompts_only = {len(tokens) for tokens in prompts}
     assert set(compiled.asked) <= compiled.pieces(*prompts_only)  # the last sequence, too, which is alone in the end
     compiled.programs.drop(compiled.lm)
-    expected, expected_looks = written()
+    expected, expected_attention = written()
     assert texts == expected
-    torch.testing.assert_close(torch.cat(looks), torch.cat(expected_looks), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.cat(attention), torch.cat(expected_attention), rtol=1e-4, atol=1e-5)
 
 
 def test_other_shapes_run_on_the_model_itself(compiled: Compiled) -> None:

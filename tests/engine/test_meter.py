@@ -10,9 +10,9 @@ from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.engine.meter import ENOUGH_DRAFTED, ENOUGH_PLAIN, Meter
 
 
-def plain(steps: int, together: int = 1) -> Iterator[Step]:
+def plain(steps: int, batch_size: int = 1) -> Iterator[Step]:
     for _ in range(steps):
-        yield Step((1,), 100, 1, 0.0, 0.01, 0.01, together)
+        yield Step((1,), 100, 1, 0.0, 0.01, 0.01, batch_size)
 
 
 def drafted(steps: int) -> Iterator[Step]:
@@ -53,5 +53,5 @@ def test_uneven_steps_give_no_speedup() -> None:
 
 
 def test_batches_do_not_count_for_the_speedup() -> None:
-    assert speedup(plain(500, together=16), drafted(500)) is None
-    assert speedup(plain(500, together=16), drafted(16), plain(8)) == speedup(drafted(16), plain(8))
+    assert speedup(plain(500, batch_size=16), drafted(500)) is None
+    assert speedup(plain(500, batch_size=16), drafted(16), plain(8)) == speedup(drafted(16), plain(8))

@@ -1,4 +1,4 @@
-"""A target split over processes writes the same tokens, and looks where the whole one looks."""
+"""A target split over processes writes the same tokens, with the same attention on the segments of the prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.splitting import split
 from tests import ROOT
-from tests.engine.tensor_parallel_ranks import EVERY, MARKS, NEW, SOME
+from tests.engine.tensor_parallel_ranks import EVERY, NEW, SEGMENT_STARTS, SOME
 from tests.engine.tiny_models import generate, prompt, tiny
 from tests.helpers.grid import but_for
 
@@ -60,8 +60,8 @@ def test_attention_is_averaged_over_all_heads(company: dict[str, Any], name: str
     found = company[name]
     assert found["heads"] == target.cache.buffer.shape[2] // 2
     torch.testing.assert_close(torch.tensor(found["scores"]), target.attention_from([-1]), rtol=1e-4, atol=1e-6)
-    looks = target.segment_attention([-1], torch.tensor(MARKS))
-    torch.testing.assert_close(torch.tensor(found["looks"]), looks, rtol=1e-4, atol=1e-6)
+    attention = target.segment_attention([-1], torch.tensor(SEGMENT_STARTS))
+    torch.testing.assert_close(torch.tensor(found["attention"]), attention, rtol=1e-4, atol=1e-6)
 
 
 class Three:

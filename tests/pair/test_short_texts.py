@@ -27,7 +27,7 @@ LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 
 
 
 @pytest.fixture(scope="module", params=[pytest.param("compiled", marks=pytest.mark.full), "stock"])
-def writer(request: pytest.FixtureRequest) -> TextGenerator:
+def generator(request: pytest.FixtureRequest) -> TextGenerator:
     """By our kernels and compiled layers, where this machine can have them; by stock layers in float32."""
     options = Options(cache=False, dtype="float32", compile=False)
     if request.param == "compiled":
@@ -40,24 +40,26 @@ def writer(request: pytest.FixtureRequest) -> TextGenerator:
     return result_of(Summarizer(options).load())
 
 
-def _written(writer: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
-    stop = Stop(16 if writer.target.lm.exact_rows else 5)
-    events = decode(writer.target, drafter, prompt, stop=stop, gate=DraftGate(writer.budget.shape, enabled=False))
+def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
+    stop = Stop(16 if generator.target.lm.exact_rows else 5)
+    events = decode(
+        generator.target, drafter, prompt, stop=stop, gate=DraftGate(generator.draft_gate.shape, enabled=False)
+    )
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 
-def test_drafts_change_no_token_of_a_short_text(writer: TextGenerator) -> None:
-    tokens = writer.tokenizer.encode(read(SAMPLE).text[:4000]).ids
-    lengths = LENGTHS if writer.target.lm.exact_rows else LENGTHS[::9]  # stock layers are slow
+def test_drafts_change_no_token_of_a_short_text(generator: TextGenerator) -> None:
+    tokens = generator.tokenizer.encode(read(SAMPLE).text[:4000]).ids
+    lengths = LENGTHS if generator.target.lm.exact_rows else LENGTHS[::9]  # stock layers are slow
     for start, length in enumerate(lengths):
         prompt = tokens[7 * start : 7 * start + length]
-        plain = _written(writer, NoDrafter(), prompt)
-        assert _written(writer, writer.drafter, prompt) == plain, length
+        plain = _written(generator, NoDrafter(), prompt)
+        assert _written(generator, generator.drafter, prompt) == plain, length
 
 
-def test_batches_and_trees_have_no_more_rows_than_are_exact(writer: TextGenerator) -> None:
-    rows = writer.target.lm.exact_rows
+def test_batches_and_trees_have_no_more_rows_than_are_exact(generator: TextGenerator) -> None:
+    rows = generator.target.lm.exact_rows
     if rows is None:
         pytest.skip("our kernels are not here")
-    assert writer.together <= rows
-    assert writer.budget.shape.nodes <= rows
+    assert generator.batch_size <= rows
+    assert generator.draft_gate.shape.nodes <= rows

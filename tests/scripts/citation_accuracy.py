@@ -19,7 +19,7 @@ from unittest.mock import patch
 from specextend_cli.summarize.citing import Citer
 from specextend_cli.summarize.events import Plan, Sentence
 from specextend_cli.summarize.planning import plan_work
-from specextend_cli.summarize.provenance import passages
+from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.helpers.planted import Planted, plant
 
@@ -27,26 +27,26 @@ WAYS = ("words", "attention", "both")
 
 
 class Recorder(Citer):
-    """Remembers what was looked at for each sentence."""
+    """Keeps the attention and the range that was read for each sentence."""
 
     heard: ClassVar[dict[str, tuple[Mapping[int, float], range]]] = {}
 
-    def evidence(self, sentence, looked, read=None):
-        self.heard[sentence] = dict(looked), read
-        return super().evidence(sentence, looked, read)
+    def evidence(self, sentence, attention, read=None):
+        self.heard[sentence] = dict(attention), read
+        return super().evidence(sentence, attention, read)
 
 
 def judge(
-    planted: Planted, citer: Citer, sentence: str, looked: Mapping[int, float], read: range
+    planted: Planted, citer: Citer, sentence: str, attention: Mapping[int, float], read: range
 ) -> dict[str, list[int]]:
     """The pages that each way cites for a sentence."""
-    by_words = Citer(planted.document.text, citer.passages, trust=0.0).evidence(sentence, {}, read)
-    by_attention = [max(looked, key=lambda i: looked[i])] if looked else []
-    both = citer.evidence(sentence, looked, read)
+    by_words = Citer(planted.document.text, citer.sentences, trust=0.0).evidence(sentence, {}, read)
+    by_attention = [max(attention, key=lambda i: attention[i])] if attention else []
+    both = citer.evidence(sentence, attention, read)
     return {
-        "words": [citer.passages[one.passage].page for one in by_words],
-        "attention": [citer.passages[i].page for i in by_attention],
-        "both": [citer.passages[one.passage].page for one in both],
+        "words": [citer.sentences[one.sentence].page for one in by_words],
+        "attention": [citer.sentences[i].page for i in by_attention],
+        "both": [citer.sentences[one.sentence].page for one in both],
     }
 
 
@@ -77,8 +77,8 @@ def main() -> None:
                     sentences.append(event.text)
                 elif isinstance(event, Plan):
                     plan = event
-            work = plan_work(planted.document, summarizer._prompts)
-            citer = Citer(planted.document.text, passages(planted.document, work.chunks))
+            work = plan_work(planted.document, summarizer._builder, summarizer.settings)
+            citer = Citer(planted.document.text, document_sentences(planted.document, work.chunks))
             for sentence in sentences:
                 pages = planted.stated(sentence)
                 if not pages:

@@ -80,7 +80,7 @@ def truncated(summarizer: Summarizer, document: Document) -> str:
 
 def naive(summarizer: Summarizer, document: Document) -> str:
     """Notes on every `chunk` tokens, wherever that cuts; then one answer to a prompt around all notes."""
-    window, encoder = summarizer.preset.window, summarizer._prompts.encoder
+    window, encoder = summarizer.preset.window, summarizer._builder.encoder
     ids = encoder.encode(document.text)
     while len(ids) > window.chunk:
         pieces = [encoder.decode(ids[at : at + window.chunk]) for at in range(0, len(ids), window.chunk)]
@@ -93,7 +93,7 @@ def naive(summarizer: Summarizer, document: Document) -> str:
 
 
 def _asked(summarizer: Summarizer, document: Document, template: str, text: str, most: int) -> str:
-    prompter, window = summarizer._prompts, summarizer.preset.window
+    prompter, window = summarizer._builder, summarizer.preset.window
     words = int(most * 0.6)
     names = ("title", "pages", "part", "parts", "language")
     values: dict[str, object] = {**dict.fromkeys(names, "1"), "title": document.name, "words": words}
@@ -102,10 +102,10 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
     ids = prompter.encoder.encode(text)
     if len(ids) > room:
         text = prompter.encoder.decode(ids[:room])
-    writer = result_of(summarizer.load())
-    for _ in writer.write(prompter.prompt(template, values, text), max_tokens=most, final=True):
+    generator = result_of(summarizer.load())
+    for _ in generator.generate(prompter.prompt(template, values, text), max_tokens=most, final=True):
         pass
-    return writer.text
+    return generator.text
 
 
 def ours(summarizer: Summarizer, document: Document) -> tuple[str, dict[str, object]]:

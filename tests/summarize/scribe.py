@@ -38,17 +38,17 @@ class Recorder(PromptBuilder):
 
 @dataclass
 class Scribe:
-    """In a `Writer`'s place; `after` answers it is interrupted."""
+    """In a `TextGenerator`'s place; `after` answers it is interrupted."""
 
     answer: Answer
     after: int = 1 << 30
     prompts: list[Sequence[int]] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
     text: str = ""
-    together: int = 1
+    batch_size: int = 1
     drafter = SimpleNamespace(name="none")
 
-    def write(self, prompt, *, max_tokens: int, final: bool, segment_starts=(), shared=0) -> Iterator[Event]:
+    def generate(self, prompt, *, max_tokens: int, final: bool, segment_starts=(), shared_prefix=0) -> Iterator[Event]:
         if len(self.prompts) == self.after:
             raise KeyboardInterrupt
         self.prompts.append(prompt)
@@ -56,11 +56,11 @@ class Scribe:
         yield Text(self.text, final)
         yield Finished("eos", max_tokens)
 
-    def again(self, attempt: int) -> Scribe:
+    def resampled(self, attempt: int) -> Scribe:
         self.attempts.append(attempt)
         return self
 
-    def plainly(self) -> Scribe:
+    def without_drafts(self) -> Scribe:
         return self
 
 
@@ -78,8 +78,8 @@ def summarizer(
     made.preset = made.preset.model_copy(update={"window": made.preset.window.model_copy(update=window)})
     directory = path.parent / "target"
     encoder = _encoder(directory)
-    made._prompter = Recorder(made.preset, encoder, directory)
-    made._writer = scribe or Scribe(full(encoder))
+    made._prompt_builder = Recorder(made.preset, encoder, directory)
+    made._generator = scribe or Scribe(full(encoder))
     return made
 
 

@@ -1,4 +1,4 @@
-"""Which passages stand behind a sentence: by words, by attention, through notes."""
+"""Which document sentences support a sentence: by words, by attention, through chunk summaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from specextend_cli.engine.attribution import attribution_layers
 from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
 from specextend_cli.summarize.citing import Citer, attended_sentences
 from specextend_cli.summarize.events import Sentence, Text
-from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan, joined, material, passages
+from specextend_cli.summarize.provenance import (
+    DocumentSentence,
+    Provenance,
+    SourceSpan,
+    document_sentences,
+    join_texts,
+    provenance_of,
+)
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 from tests.helpers.planted import plant
@@ -22,7 +29,7 @@ from tests.summarize.scribe import Scribe, run, summarizer
 
 
 def whole(document) -> list[DocumentSentence]:
-    return passages(document, [Chunk(0, len(document.text), 0)])
+    return document_sentences(document, [Chunk(0, len(document.text), 0)])
 
 
 def test_words_are_compared_without_their_endings() -> None:
@@ -58,8 +65,8 @@ def test_two_facts_in_a_sentence_are_two_pages() -> None:
     citer = Citer(planted.document.text, whole(planted.document))
     one, other = planted.facts[4].sentence, planted.facts[9].sentence
     found = citer.evidence(f"{one[:-1]}, and {other}", {})
-    assert {citer.passages[evidence.passage].page for evidence in found} == {5, 10}
-    assert all(evidence.looked is None for evidence in found)
+    assert {citer.sentences[evidence.sentence].page for evidence in found} == {5, 10}
+    assert all(evidence.attention is None for evidence in found)
 
 
 def test_idle_talk_has_no_source() -> None:
@@ -74,24 +81,24 @@ def test_what_was_not_read_is_no_source() -> None:
     citer = Citer(planted.document.text, whole(planted.document))
     sentence = planted.facts[1].sentence
     (right,) = citer.evidence(sentence, {})
-    assert citer.passages[right.passage].page == 2
-    other = citer.evidence(sentence, {}, range(right.passage + 1, len(citer.passages)))
-    assert all(citer.passages[one.passage].page > 2 for one in other)
+    assert citer.sentences[right.sentence].page == 2
+    other = citer.evidence(sentence, {}, range(right.sentence + 1, len(citer.sentences)))
+    assert all(citer.sentences[one.sentence].page > 2 for one in other)
 
 
-def test_texts_joined_are_made_of_all_that_each_is_made_of() -> None:
+def test_joined_texts_have_the_provenance_of_each() -> None:
     one = Provenance((SourceSpan(0, 3, {1: 1.0}), SourceSpan(4, 7, {0: 1.0})), range(0, 3))
     other = Provenance((SourceSpan(0, 2, {5: 1.0}),), range(3, 8))
-    text, made_of = joined([("abc def", one), ("gh", other)], "\n\n")
-    assert [text[origin.start : origin.end] for origin in made_of.origins] == ["abc", "def", "gh"]
-    assert made_of.read == range(0, 8)
+    text, provenance = join_texts([("abc def", one), ("gh", other)], "\n\n")
+    assert [text[span.start : span.end] for span in provenance.spans] == ["abc", "def", "gh"]
+    assert provenance.read == range(0, 8)
 
 
 def test_other_words_are_cited_where_attention_is_sure() -> None:
     planted = plant(6, seed=3)
     citer = Citer(planted.document.text, whole(planted.document))
     (found,) = citer.evidence("Rien que des pingouins.", {7: 0.3, 2: 0.05, 1: 0.1})
-    assert (found.passage, found.lexical, found.looked) == (7, 0.0, 1.0)
+    assert (found.sentence, found.lexical, found.attention) == (7, 0.0, 1.0)
 
 
 def made_up(planted, rng: random.Random) -> list[tuple[str, set[int], dict[int, float]]]:
@@ -104,16 +111,16 @@ def made_up(planted, rng: random.Random) -> list[tuple[str, set[int], dict[int, 
              for fact in planted.facts}  # fmt: skip
     cases = []
     for number, fact in enumerate(planted.facts):
-        looked = {i: rng.uniform(0, 0.05) for i in range(len(found))}
-        looked[right[fact.page]] += rng.uniform(0.05, 0.3)
+        attention = {i: rng.uniform(0, 0.05) for i in range(len(found))}
+        attention[right[fact.page]] += rng.uniform(0.05, 0.3)
         sentence = fact.sentence
         if number % 3 == 1:
             sentence = (
                 fact.sentence.replace(fact.place, "a town").replace(fact.year, "those days").replace(fact.sum, "many")
             )
         if number % 7 == 2:
-            looked[rng.randrange(len(found))] += 0.4
-        cases.append((sentence, {fact.page}, looked))
+            attention[rng.randrange(len(found))] += 0.4
+        cases.append((sentence, {fact.page}, attention))
     return cases
 
 
@@ -123,9 +130,9 @@ def test_words_and_attention_together_are_right_more_often_than_either() -> None
         planted = plant(21, seed)
         found = whole(planted.document)
         citers = {"words": Citer(planted.document.text, found, trust=0.0), "both": Citer(planted.document.text, found)}
-        for sentence, pages, looked in made_up(planted, random.Random(seed)):
-            ways = {way: [one.passage for one in citer.evidence(sentence, looked)] for way, citer in citers.items()}
-            ways["attention"] = [max(looked, key=lambda i: looked[i])]
+        for sentence, pages, attention in made_up(planted, random.Random(seed)):
+            ways = {way: [one.sentence for one in citer.evidence(sentence, attention)] for way, citer in citers.items()}
+            ways["attention"] = [max(attention, key=lambda i: attention[i])]
             for way, numbers in ways.items():
                 cited[way] += len(numbers)
                 right[way] += sum(found[number].page in pages for number in numbers)
@@ -133,41 +140,41 @@ def test_words_and_attention_together_are_right_more_often_than_either() -> None
     assert precision["both"] > 0.95 > max(precision["words"], precision["attention"])
 
 
-def test_attention_on_notes_is_attention_on_what_they_come_from() -> None:
+def test_attention_on_chunk_summaries_is_attention_on_what_they_come_from() -> None:
     source = Provenance((SourceSpan(0, 10, {3: 0.75, 8: 0.25}), SourceSpan(11, 20, {5: 1.0})), range(9))
-    looks = [SentenceAttention(0, 10, {0: 0.4, 1: 0.1}), SentenceAttention(12, 20, {1: 0.5})]
-    assert attended_sentences(0, 10, looks, source) == pytest.approx({3: 0.3, 8: 0.1, 5: 0.1})
-    assert attended_sentences(11, 21, looks, source) == {5: 0.5}
-    assert attended_sentences(30, 40, looks, source) == {}
+    attention = [SentenceAttention(0, 10, {0: 0.4, 1: 0.1}), SentenceAttention(12, 20, {1: 0.5})]
+    assert attended_sentences(0, 10, attention, source) == pytest.approx({3: 0.3, 8: 0.1, 5: 0.1})
+    assert attended_sentences(11, 21, attention, source) == {5: 0.5}
+    assert attended_sentences(30, 40, attention, source) == {}
 
 
 @given(st.integers(1, 6), st.integers(0, 5))
-def test_every_chunk_knows_its_passages(cuts: int, seed: int) -> None:
+def test_every_chunk_knows_its_sentences(cuts: int, seed: int) -> None:
     document = plant(4, seed).document
     size = len(document.text) // cuts + 1
     chunks = [Chunk(at, min(at + size, len(document.text)), 0) for at in range(0, len(document.text), size)]
-    found = passages(document, chunks)
+    found = document_sentences(document, chunks)
     assert "".join(document.text[p.start : p.end] for p in found).split() == "".join(
         document.text[a:b] for chunk in chunks for a, b in _moved(document.text, chunk)
     ).split()  # fmt: skip
     for chunk in chunks:
-        inside = material(found, chunk).origins
+        inside = provenance_of(chunk, found).spans
         text = document.text[chunk.start : chunk.end]
         assert [(one.start, one.end) for one in inside] == spans(text)
         for one in inside:
-            (number,) = one.passages
-            passage = found[number]
-            assert text[one.start : one.end] == document.text[passage.start : passage.end]
-            assert document.pages_of(passage.start, passage.end)[0] == passage.page
+            (number,) = one.sentences
+            sentence = found[number]
+            assert text[one.start : one.end] == document.text[sentence.start : sentence.end]
+            assert document.pages_of(sentence.start, sentence.end)[0] == sentence.page
 
 
 def _moved(text: str, chunk: Chunk) -> list[tuple[int, int]]:
     return [(chunk.start + a, chunk.start + b) for a, b in spans(text[chunk.start : chunk.end])]
 
 
-def test_looks_are_kept_as_they_were() -> None:
-    looks = [SentenceAttention(0, 12, {3: 0.5, 7: 0.1234}), SentenceAttention(13, 20, {})]
-    assert unpack(pack(looks)) == looks
+def test_attention_is_kept_as_it_was() -> None:
+    attention = [SentenceAttention(0, 12, {3: 0.5, 7: 0.1234}), SentenceAttention(13, 20, {})]
+    assert unpack(pack(attention)) == attention
     for damaged in ("", "[", "[[1, 2]]", "[[1, 2, 3]]", '[["a", 1, {}]]', "null"):
         assert unpack(damaged) == []
 
@@ -180,31 +187,31 @@ def test_every_model_has_layers_to_look_at(layers: int) -> None:
 
 
 class Copyist(Scribe):
-    """Writes down of each prompt the sentences with a sum in them, and says that it looked at them."""
+    """Writes down of each prompt the sentences with a sum in them, and says that it attended to them."""
 
     def __init__(self, prompter, looking: bool) -> None:
         super().__init__(lambda prompt, most: "")
         self.prompter, self.looking = prompter, looking
 
-    def write(self, prompt, *, max_tokens, final, segment_starts=(), shared=0):
+    def generate(self, prompt, *, max_tokens, final, segment_starts=(), shared_prefix=0):
         text = next(text for _, text, ids in reversed(self.prompter.asked) if ids == prompt)
         told = [(n, text[a:b]) for n, (a, b) in enumerate(spans(text)) if "crowns" in text[a:b]]
-        said, looks, at = [], [], 0
+        said, attention, at = [], [], 0
         for number, sentence in told:
             words = sentence if not final else "This was about crowns."
-            looks.append(SentenceAttention(at, at + len(words), {number: 0.4}))
+            attention.append(SentenceAttention(at, at + len(words), {number: 0.4}))
             said.append(words)
             at += len(words) + 1
         self.text = " ".join(said)
-        yield Text(self.text, final, tuple(looks) if self.looking else ())
+        yield Text(self.text, final, tuple(attention) if self.looking else ())
 
 
 @pytest.mark.parametrize("looking", [True, False])
 def test_a_summary_of_notes_cites_the_pages_behind_the_notes(presets, looking: bool) -> None:
-    """Words tell nothing here: only what was looked at, through a note, leads back to a page."""
+    """Words tell nothing here: only attention, through a chunk summary, leads back to a page."""
     planted = plant(8, seed=5)
     made = summarizer(presets["one"], chunk_summary_tokens=100, summary_tokens=400)
-    made._writer = Copyist(made._prompter, looking)
+    made._generator = Copyist(made._prompt_builder, looking)
     summary, events = run(made, planted.document)
     told = [event for event in events if isinstance(event, Sentence)]
     assert summary.plan.levels > 2

@@ -87,7 +87,7 @@ def test_what_is_left_is_about_right_once_a_batch_is_written(note, reused):
 def test_what_is_left_shrinks_while_a_batch_is_written():
     """Where it used to be 0.0 s for minutes: the end of the last prompt that was read."""
     said = list(follow(whole()))
-    batch = [left for event, left, *_ in said if isinstance(event, Step) and event.together == 16]
+    batch = [left for event, left, *_ in said if isinstance(event, Step) and event.batch_size == 16]
     assert all(after <= before + 1e-9 for before, after in pairwise(batch[64:]))
     assert batch[64] > batch[-1] > 1
 

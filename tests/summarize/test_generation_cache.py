@@ -62,7 +62,7 @@ def test_other_settings_are_other_answers(presets, store):
     made = summarizer(presets["one"], Scribe(answer), cache=True)
     made.preset = made.preset.model_copy(update={"decoding": replace(made.preset.decoding, temperature=0.5)})
     run(made, document(text(30)))
-    assert len(made._writer.prompts) == 5
+    assert len(made._generator.prompts) == 5
 
 
 def test_other_weights_in_the_same_place_are_another_model(presets, tmp_path):

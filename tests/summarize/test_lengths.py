@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from specextend_cli.summarize.extractive import Draft, SentenceSelector
 from specextend_cli.summarize.provenance import DocumentSentence
-from specextend_cli.summarize.request import LEAST, SummaryRequest, usual_words
+from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.settings import LEAST
 from specextend_cli.summarize.tfidf import TfidfIndex
 from specextend_cli.summarize.word_count import count_words
 from tests.summarize.scribe import Scribe, document, run, summarizer
@@ -110,9 +111,9 @@ def test_a_tldr_of_so_many_words_is_not_cut_to_two_sentences(presets):
 
 
 def test_the_usual_length(preset):
-    window = summarizer(preset).preset.window
-    assert usual_words(window) == 36
-    assert [usual_words(window, size) for size in (1, 90, 105, 1000)] == [LEAST, LEAST, 35, 36]
+    usual_words = summarizer(preset).settings.usual_words
+    assert usual_words() == 36
+    assert [usual_words(size) for size in (1, 90, 105, 1000)] == [LEAST, LEAST, 35, 36]
     assert SummaryRequest(length="short").words(300) == 100
     assert SummaryRequest(style="abstract", length="long").words(300) == 400
 

@@ -12,6 +12,7 @@ from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.request import SummaryRequest
+from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.writers import format_footer
@@ -174,7 +175,11 @@ def test_the_embedded_pair_takes_no_question() -> None:
 
 def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:
     three = load_preset(presets["three"])
-    assert [SummaryRequest(length=n).fitted(three).window.summary_parts for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
-    assert SummaryRequest(length=5, mode="extractive").fitted(three).window.summary_parts == 3
-    assert SummaryRequest(style="tldr", mode="extractive").fitted(three).window.summary_parts == 1
-    assert SummaryRequest(style="abstract", mode="extractive").fitted(three).window.summary_parts == 1
+
+    def parts(**asked) -> int:
+        return SummarySettings(three, SummaryRequest(**asked)).summary_parts
+
+    assert [parts(length=n) for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
+    assert parts(length=5, mode="extractive") == 3
+    assert parts(style="tldr", mode="extractive") == 1
+    assert parts(style="abstract", mode="extractive") == 1

@@ -33,14 +33,14 @@ def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk
     assert summary.coverage.complete
     if summary.method == "verbatim":
         assert summary.text == source.strip()
-        assert not made._prompter.asked
+        assert not made._prompt_builder.asked
         return
-    read = made._prompter.first()
-    encoder = made._prompter.encoder
+    read = made._prompt_builder.first()
+    encoder = made._prompt_builder.encoder
     assert "".join(read) == source
     assert [len(encoder.encode(piece)) for piece in read] == list(summary.plan.chunks)
     assert max(summary.plan.chunks) <= chunk
-    for template, piece, ids in made._prompter.asked:
+    for template, piece, ids in made._prompt_builder.asked:
         assert template == "reduce" or _contains(ids, encoder.encode(piece))
 
 
@@ -96,9 +96,9 @@ def test_a_model_that_says_nothing_is_reported(presets):
 
 def test_a_plan_loads_no_model(presets):
     made = summarizer(presets["one"])
-    made._writer = None
+    made._generator = None
     assert made.plan(document(text(30))).levels == 2
-    assert made._writer is None
+    assert made._generator is None
 
 
 def test_there_is_no_plan_for_nothing(presets):

@@ -123,19 +123,19 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     )
 
 
-def write(writer: TextGenerator, prompt: list[int], new: int = 32) -> tuple[list[int], int]:
+def write(generator: TextGenerator, prompt: list[int], new: int = 32) -> tuple[list[int], int]:
     """Tokens that were written, and the largest tree that was verified."""
-    writer.budget.enabled = False
+    generator.draft_gate.enabled = False
     steps = [
         event
         for event in decode(
-            writer.target,
-            writer.drafter,
+            generator.target,
+            generator.drafter,
             prompt,
             stop=Stop(new, frozenset()),
-            sampling=writer.sampling,
-            retrieval=writer.retrieval,
-            gate=writer.budget,
+            sampling=generator.sampling,
+            retrieval=generator.retrieval,
+            gate=generator.draft_gate,
             prefill_chunk=64,
         )
         if isinstance(event, Step)
@@ -154,14 +154,14 @@ def prompt_of(preset: Preset, folder: Path) -> list[int]:
 def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tmp_path: Path) -> None:
     preset = shrink(PRESETS[name], tmp_path)
     assert is_present(preset)
-    writer = load_generator(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
     prompt = prompt_of(preset, tmp_path)
-    tokens, nodes = write(writer, prompt)
-    plain, one = write(writer.plainly(), prompt)
+    tokens, nodes = write(generator, prompt)
+    plain, one = write(generator.without_drafts(), prompt)
     assert tokens == plain
     assert one == 1 < nodes
-    if writer.sampling.repetition_penalty == 1 and not writer.sampling.no_repeat_ngram:
-        model = writer.target.lm.model
+    if generator.sampling.repetition_penalty == 1 and not generator.sampling.no_repeat_ngram:
+        model = generator.target.lm.model
         model.generation_config.eos_token_id = None
         assert plain == generate(model, prompt, len(plain))
 
@@ -180,13 +180,13 @@ def pair(tmp_path: Path) -> Preset:
 
 
 def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
-    writer = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
-    said = describe(writer.drafter)
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    said = describe(generator.drafter)
     assert said in {f"blend (eagle3 of layers {layers} + ngram)" for layers in ("0, 1, 2", "1, 2, 3")}
-    writer = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
-    assert describe(writer.drafter).startswith("eagle3 of layers ")
-    writer = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
-    assert describe(writer.drafter) == "ngram"
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
+    assert describe(generator.drafter).startswith("eagle3 of layers ")
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
+    assert describe(generator.drafter) == "ngram"
 
 
 def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     assert changed.draft.of == ("eagle", "ngram")
     assert changed.draft.window == WINDOW
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
-    writer = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
-    assert describe(writer.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
+    generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
+    assert describe(generator.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
     prompt = prompt_of(changed, tmp_path)
-    assert write(writer, prompt)[0] == write(writer.plainly(), prompt)[0]
+    assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
     with pytest.raises(UsageError, match="no directory") as caught:
         with_head(preset, tmp_path / "nowhere")
     assert "train-draft" in caught.value.fix

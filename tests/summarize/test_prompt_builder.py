@@ -28,7 +28,7 @@ def asked(presets):
     def ask(source, name="a.txt"):
         made = summarizer(presets["one"])
         run(made, document(source, name))
-        return [ids for _, _, ids in made._prompter.asked]
+        return [ids for _, _, ids in made._prompt_builder.asked]
 
     return ask
 
@@ -77,7 +77,7 @@ def test_shipped_presets_ask_for_nothing_that_the_summarizer_does_not_know(prese
     made = summarizer(presets["one"])
     prompts = preset.prompts.model_copy(update={"chat_template": CHAT})
     made.preset = made.preset.model_copy(update={"prompts": prompts})
-    made._prompter = PromptBuilder(made.preset, made._prompter.encoder, made._prompter.directory)
+    made._prompt_builder = PromptBuilder(made.preset, made._prompt_builder.encoder, made._prompt_builder.directory)
     for sentences in (3, 30):
         assert run(made, document(text(sentences)))[0].text
 
@@ -86,25 +86,27 @@ def test_every_placeholder_has_a_value(presets):
     made = summarizer(presets["one"])
     every = " ".join(f"{{{name}}}" for name in PLACEHOLDERS)
     prompts = made.preset.prompts.model_copy(update={"single": every, "map": every, "reduce": every})
-    made._prompter = PromptBuilder(
-        made.preset.model_copy(update={"prompts": prompts}), made._prompter.encoder, made._prompter.directory
+    made._prompt_builder = PromptBuilder(
+        made.preset.model_copy(update={"prompts": prompts}),
+        made._prompt_builder.encoder,
+        made._prompt_builder.directory,
     )
     assert run(made, document(text(30)))[0].text
 
 
 @pytest.mark.parametrize("sentences", [1, 7, 30])
-def test_marks_part_a_prompt_as_its_text_is_parted(presets, sentences):
-    prompter = summarizer(presets["one"])._prompter
+def test_starts_part_a_prompt_as_its_text_is_parted(presets, sentences):
+    prompt_builder = summarizer(presets["one"])._prompt_builder
     source, values = text(sentences), dict.fromkeys(PLACEHOLDERS, "9")
     where = spans(source)
-    ids = prompter.prompt("map", values, source)
-    marks = prompter.segment_starts("map", values, source, [start for start, _ in where])
-    assert len(marks) == len(where) + 1
-    assert marks == sorted(marks)
-    before, after = prompter.frame("map", values)
-    assert (marks[0], marks[-1]) == (len(before), len(ids) - len(after))
-    for (start, end), (first, last) in zip(where, pairwise(marks), strict=True):
-        piece = prompter.encoder.decode(ids[first:last])
+    ids = prompt_builder.prompt("map", values, source)
+    starts = prompt_builder.segment_starts("map", values, source, [start for start, _ in where])
+    assert len(starts) == len(where) + 1
+    assert starts == sorted(starts)
+    before, after = prompt_builder.frame("map", values)
+    assert (starts[0], starts[-1]) == (len(before), len(ids) - len(after))
+    for (start, end), (first, last) in zip(where, pairwise(starts), strict=True):
+        piece = prompt_builder.encoder.decode(ids[first:last])
         assert source[start + 8 : end - 8] in piece
         assert len(piece) < end - start + 16
-    assert prompter.segment_starts("map", values, source, []) == []
+    assert prompt_builder.segment_starts("map", values, source, []) == []

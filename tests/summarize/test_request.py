@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 
@@ -11,7 +11,9 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import spell_out
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.request import FORMS, SummaryRequest
+from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import format_event, summary_record
 from tests.summarize import tiny_preset
@@ -46,11 +48,11 @@ def asked(preset):
         made = Summarizer(Options(preset=str(preset), cache=False, **options))
         directory = made.preset.target.source.path
         encoder = TextEncoder.of(directory)
-        made._prompter = Recorder(made.preset, encoder, directory, request=made.request)
+        made._prompt_builder = Recorder(made.preset, encoder, directory, request=made.request)
         made._check_prompts()
-        made._writer = Scribe(answer or full(encoder))
+        made._generator = Scribe(answer or full(encoder))
         summary, events = run(made, document(source or text(sentences)))
-        return [(name, encoder.decode(ids)) for name, _, ids in made._prompter.asked], summary, events
+        return [(name, encoder.decode(ids)) for name, _, ids in made._prompt_builder.asked], summary, events
 
     return ask
 
@@ -150,7 +152,7 @@ def test_a_style_that_one_prompt_must_write(presets):
     three = load_preset(presets["three"])
     assert three.window.summary_parts == 3
     for style, form in FORMS.items():
-        assert SummaryRequest(style=style).fitted(three).window.summary_parts == (1 if form.whole else 3)
+        assert SummarySettings(three, SummaryRequest(style=style)).summary_parts == (1 if form.whole else 3)
 
 
 @pytest.mark.parametrize(
@@ -187,3 +189,22 @@ def test_names_of_version_0_1_still_work() -> None:
         Options(sentences="quoted", mode="abstractive")
     with pytest.raises(UsageError):
         Options(sentences="borrowed")
+
+
+def test_options_hand_on_everything_that_is_asked():
+    values = {
+        SummaryRequest: ("short", "bullets", "Who?", "German", "{document}", "abstractive"),
+        EngineOptions: ("lm", "head", "full", 0.5, 7, "cpu", "float32", False),
+    }
+    asked = {
+        kind: dict(zip((field.name for field in fields(kind)), given, strict=True)) for kind, given in values.items()
+    }
+    options = Options(**asked[SummaryRequest], **asked[EngineOptions])
+    assert asdict(options.request) == asked[SummaryRequest]
+    assert asdict(options.engine) == asked[EngineOptions]
+
+
+def test_a_request_leaves_the_preset_as_it_is(presets):
+    made = Summarizer(Options(preset=str(presets["three"]), length=5, mode="extractive", style="tldr"))
+    assert made.preset == load_preset(presets["three"])
+    assert (made.settings.mode, made.settings.summary_parts) == ("extractive", 1)

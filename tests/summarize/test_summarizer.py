@@ -61,9 +61,9 @@ def always(monkeypatch):
     """Drafts whether they pay or not."""
 
     def load(*arguments):
-        writer = load_generator(*arguments)
-        writer.budget.enabled = False
-        return writer
+        generator = load_generator(*arguments)
+        generator.draft_gate.enabled = False
+        return generator
 
     monkeypatch.setattr("specextend_cli.summarize.text_generator.load_generator", load)
 
@@ -150,7 +150,7 @@ def test_strict_refuses_what_was_not_read_before_any_model_is_loaded(presets):
         with pytest.raises(FitError, match="cannot be read completely") as refused:
             list(summarizer.run(source))
         assert refused.value.why == "pages 2 failed"
-        assert summarizer._writer is None
+        assert summarizer._generator is None
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta", "cpu:3"])

@@ -32,9 +32,9 @@ def write(tokenizer, monkeypatch):
             yield Finished(ended or reason, stop.count)
 
         monkeypatch.setattr(module, "decode", decode)
-        budget = SimpleNamespace()
-        made = TextGenerator(None, None, tokenizer, None, None, budget, frozenset(), 64)
-        events = list(made.write([1], max_tokens=1000, final=True))
+        draft_gate = SimpleNamespace()
+        made = TextGenerator(None, None, tokenizer, None, None, draft_gate, frozenset(), 64)
+        events = list(made.generate([1], max_tokens=1000, final=True))
         return [event.delta for event in events if isinstance(event, Text)], made
 
     return written

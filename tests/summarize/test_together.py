@@ -29,11 +29,11 @@ def test_the_same_text_with_any_batch(presets) -> None:
     runs = {batch: told(presets["one"], batch=batch) for batch in (1, 2, 8)}
     alone = runs[1][-1].summary
     assert len(alone.notes) > 4
-    assert not any(event.together > 1 for event in runs[1] if isinstance(event, Step))
+    assert not any(event.batch_size > 1 for event in runs[1] if isinstance(event, Step))
     for batch in (2, 8):
         summary = runs[batch][-1].summary
         assert (summary.notes, summary.text) == (alone.notes, alone.text)
-        assert max(event.together for event in runs[batch] if isinstance(event, Step)) == batch
+        assert max(event.batch_size for event in runs[batch] if isinstance(event, Step)) == batch
         assert summary.meter.batched_tokens > 0
         assert summary.coverage.complete
 
@@ -57,7 +57,7 @@ def test_text_of_one_note_is_shown_at_a_time(presets) -> None:
 @pytest.mark.parametrize("chosen", [{"draft": "ngram"}, {"policy": "full"}])
 def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
     events = told(presets["one"], **chosen)
-    assert not any(event.together > 1 for event in events if isinstance(event, Step))
+    assert not any(event.batch_size > 1 for event in events if isinstance(event, Step))
 
 
 def test_what_was_noted_before_an_interruption_is_kept(presets) -> None:
