@@ -15,8 +15,7 @@ from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.compiling import compiling, kernels
 from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.eagle_head import with_head
-from specextend_cli.runtime.loading import check_draft
+from specextend_cli.runtime.loading import with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads
@@ -156,10 +155,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
 
     `layers`: whether they may be compiled; without, `compile` means our kernels alone.
     """
-    preset = load_preset(options.preset)
-    if options.draft_head is not None:
-        preset = with_head(preset, options.draft_head)
-    check_draft(preset, options.draft)
+    preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
     prompts, short = _prompts(options, PromptBuilder(preset, TextEncoder.of(pair.target), pair.target))
     for warning in short:

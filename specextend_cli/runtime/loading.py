@@ -13,7 +13,7 @@ from specextend_cli.models.memory import HEADROOM, estimate
 from specextend_cli.models.preset import Dtype, LocalSource, Preset, Quantization
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
-from specextend_cli.runtime.eagle_head import load_eagle
+from specextend_cli.runtime.eagle_head import load_eagle, with_head
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
 
@@ -119,6 +119,14 @@ def drafter_of(
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
     setup = DrafterSetup(target, retrieval, load_lm, load_own_head, preset.draft.window, parts)
     return make_drafter(options.draft or preset.draft.kind, setup)
+
+
+def with_draft(preset: Preset, options: EngineOptions) -> Preset:
+    """The preset with the draft that `options` choose. UsageError, ModelError: there is no such draft."""
+    if options.draft_head is not None:
+        preset = with_head(preset, options.draft_head)
+    check_draft(preset, options.draft)
+    return preset
 
 
 def check_draft(preset: Preset, kind: str | None) -> None:

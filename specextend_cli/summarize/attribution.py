@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from specextend_cli.summarize.text_stream import TextStream
 
-_KEPT = 24  # segments of a sentence; the rest holds next to nothing
+_KEPT = 24  # segments of a sentence, the largest ones; the others have hardly any attention
 
 
 @dataclass(frozen=True, slots=True)

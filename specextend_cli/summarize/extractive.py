@@ -13,7 +13,7 @@ import regex
 
 from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.fitting import POOL, fits, fitted, leading
-from specextend_cli.summarize.formatting import Prescribed
+from specextend_cli.summarize.formatting import QuoteLayout
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 from specextend_cli.summarize.word_count import beginning, by_character, count_words
@@ -193,7 +193,7 @@ class SentenceSelector:
 
 def in_style(quotes: Iterable[Quote], style: Style) -> Iterator[tuple[str, Quote]]:
     """Quotes in the document's order, each with the text that it adds to a summary in that style."""
-    form = Prescribed(style)
+    form = QuoteLayout(style)
     part = -1
     for quote in quotes:
         yield form.place(quote.text, topic=quote.draft != part), quote

@@ -33,8 +33,7 @@ def fitted(sizes: Sequence[int], wanted: int) -> list[int]:
         gap -= sizes[taken]
         taken += 1
     rest = range(taken, min(taken + POOL, len(sizes)))
-    # By sum, what it is worth: a word the more the earlier its sentence comes. Were it not for the sum, sentences would
-    # be taken in order.
+    # By sum, the worth of its items: a word is worth more in an earlier sentence.
     sums: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for rank, number in enumerate(rest, 1):
         for before, (worth, numbers) in list(sums.items()):

@@ -18,23 +18,20 @@ BRIEF = 2
 _LISTS = ("bullets", "outline")
 
 
-class Shape(Protocol):
-    """Takes the deltas of one part of a summary, whole sentences each, and gives them back in shape."""
+class Formatter(Protocol):
+    """Puts the deltas of one part of a summary, whole sentences each, into a style."""
 
     gap: str
     """What stands between this part and the one before."""
-    space: str
-    """What stands between sentences that come without white space around them."""
 
     def feed(self, delta: str) -> str:
-        """The next of the text."""
+        """The text for the next delta."""
 
 
 class Prose:
     """As it is."""
 
     gap = "\n\n"
-    space = " "
 
     def feed(self, delta: str) -> str:
         """The same."""
@@ -44,7 +41,7 @@ class Prose:
 class Brief:
     """Its first two sentences."""
 
-    gap = space = " "
+    gap = " "
 
     def __init__(self) -> None:
         self._left = BRIEF
@@ -62,7 +59,7 @@ class Items:
     A sentence that announces others, with a colon, waits for one: where the text ends there, it says nothing.
     """
 
-    gap, space = "\n", ""  # its lines begin with their breaks
+    gap = "\n"
 
     def __init__(self, first: str, others: str) -> None:
         self._marks = [others, first]
@@ -90,7 +87,7 @@ class Items:
         return "".join(lines)
 
 
-class Prescribed:
+class QuoteLayout:
     """Document sentences in a style: each with the white space and the mark before it."""
 
     def __init__(self, style: Style) -> None:
@@ -124,8 +121,8 @@ class Prescribed:
         return "" if by_character(self._last) else " "
 
 
-def shape(style: Style, part: int, parts: int, *, brief: bool = True) -> Shape:
-    """The shape of part `part` of `parts` of a summary in that style; a tldr that is not to be `brief` is prose."""
+def formatter(style: Style, part: int, parts: int, *, brief: bool = True) -> Formatter:
+    """The formatter of part `part` of `parts` of a summary in that style; a tldr that is not `brief` is prose."""
     if style == "bullets":
         return Items("- ", "- ")
     if style == "outline":

@@ -17,7 +17,7 @@ from specextend_cli.summarize.cached_generator import CachedGenerator, Prompt
 from specextend_cli.summarize.events import Event, Method, Part, Text, Warned
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.extractive import Draft, Quotes, SentenceSelector, in_style
-from specextend_cli.summarize.formatting import BRIEF, Prescribed, shape
+from specextend_cli.summarize.formatting import BRIEF, QuoteLayout, formatter
 from specextend_cli.summarize.planning import Work, pack
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import Provenance, join_texts, provenance_of
@@ -138,14 +138,14 @@ class MapReduce:
     def _abstractive(self) -> Iterator[Event]:
         """The target's sentences in the style that is asked for, each with its evidence."""
         request = self.settings.request
-        limit = _WordLimit(self._words, Prescribed(request.style).mark)
+        limit = _WordLimit(self._words, QuoteLayout(request.style).mark)
         for prompt, source in self._finals:
             number, parts = prompt.part.number, prompt.part.parts
             limit.open(number, parts)
-            form = shape(request.style, number, parts, brief=not request.exact)
+            form = formatter(request.style, number, parts, brief=not request.exact)
             gap = form.gap if self.evidence.sentences else ""
             attention: list[SentenceAttention] = []
-            begin = end = 0  # of what was written since the last sentence in shape
+            begin = end = 0  # of what was written since the last formatted sentence
             for event in self.generator.answer(prompt):
                 if not isinstance(event, Text):
                     yield event
@@ -188,7 +188,7 @@ class MapReduce:
                 words,
                 usual=self.settings.usual_words(self._size),
                 exact=exact,
-                mark=Prescribed(style).mark,
+                mark=QuoteLayout(style).mark,
                 most=BRIEF if style == "tldr" and not exact else None,
             )
             text = "".join(delta for delta, _ in in_style(quotes.chosen, style))
@@ -203,7 +203,7 @@ class MapReduce:
         self.method = "verbatim"
         for number, c in enumerate(chunks, 1):
             yield Part(number, len(chunks), 1, 1, _page_range(document, c.start, c.end), c.tokens, True)
-        form = Prescribed(self.settings.request.style)
+        form = QuoteLayout(self.settings.request.style)
         end = sentences[0].start if sentences else 0
         for number, sentence in enumerate(sentences):
             if form.mark:

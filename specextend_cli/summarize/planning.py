@@ -1,4 +1,4 @@
-"""What will be done to a document, before any model is loaded: one pass, or parts and levels that shrink."""
+"""The plan of a summary, made before any model is loaded: chunks, levels and their expected work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user asks of a summary: how long, in which style and language, on which question, in whose words.
+"""What a user asks of a summary: length, style, language, question, template.
 
 A `SummaryRequest` is checked once, against the preset that is to fulfil it. `SummarySettings` has both.
 """
@@ -48,7 +48,7 @@ OLD_MODES: Mapping[str, Mode] = {"quoted": "extractive", "written": "abstractive
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """None asks for what the preset does by itself.
+    """None keeps the preset's setting.
 
     `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;
     `focus` a question; `language` its name in English; `template` stands in for the prompts that write the summary,

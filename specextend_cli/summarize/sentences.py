@@ -1,4 +1,4 @@
-"""Text released sentence by sentence: what reaches the user ends with a whole sentence and says nothing twice."""
+"""Sentence boundaries in any script, and whole sentences from a stream of text, without repetitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = regex.compile(
     )\s*""",
     regex.VERBOSE | regex.V1,
 )
-# What ends with a full stop and ends nothing: a shortened word, an initial, or the number of an item in a list.
+# A full stop that ends no sentence: after an abbreviation, an initial, or the number of an item in a list.
 _ABBREVIATION = regex.compile(
     r"(?:\b(?:\p{Lu}|[\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S"
     r"|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev|Jan|Feb|Aug|Sept|Oct|Nov|Dec"
@@ -57,7 +57,7 @@ def _ends(text: str) -> Iterator[int]:
 def _goes_on(text: str, start: int, mark: regex.Match[str]) -> bool:
     """Whether what seems to be the end of the sentence that began at `start` is none."""
     end = mark.start() + len(mark[0].rstrip())
-    # Its last characters are enough, and looking at no more of a long sentence each time keeps that linear.
+    # Only the last characters are searched, so that long sentences take linear time.
     tail = text[max(start, end - _TAIL) : end].rstrip()
     if tail.endswith("."):
         return (

@@ -21,8 +21,7 @@ from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.compiling import compiling, kernels
 from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.eagle_head import with_head
-from specextend_cli.runtime.loading import check_draft, describe, heads_of
+from specextend_cli.runtime.loading import describe, heads_of, with_draft
 from specextend_cli.runtime.loading_thread import result_of, stages
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads, share_cores
@@ -111,11 +110,9 @@ class Summarizer:
     def __init__(self, options: Options | None = None, *, store: GenerationCache | None = None) -> None:
         self.options = options or Options()
         self.request = self.options.request
-        self.preset: Preset = load_preset(self.options.preset)
-        self.request.check(self.preset)
-        if self.options.draft_head is not None:
-            self.preset = with_head(self.preset, self.options.draft_head)
-        check_draft(self.preset, self.options.draft)
+        preset = load_preset(self.options.preset)
+        self.request.check(preset)
+        self.preset: Preset = with_draft(preset, self.options.engine)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
         path = cache_root() / "notes.sqlite" if self.options.cache else None

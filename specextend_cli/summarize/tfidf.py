@@ -1,4 +1,4 @@
-"""Which sentences of a source say what a sentence says: the words they share, rare ones counting more."""
+"""Matching of sentences by the words they share; rare words count more."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TERM = regex.compile(
     rf"(?P<run>[{UNSPACED}\p{{Hangul}}]+)|(?P<number>\d+(?:[.,]\d+)*)|[\p{{L}}\p{{M}}--[{UNSPACED}\p{{Hangul}}]]+",
     regex.V1,
 )
-_GRAM = 2  # characters of a term where words cannot be told: no spaces, or particles written to them (Korean)
-_NUMBER = 2.0  # what a number counts for, beside a word as rare: it is seldom there by chance
+_GRAM = 2  # characters of a term in scripts without spaces, and in Korean, whose particles join words
+_NUMBER = 2.0  # weight of a number relative to a word as rare: numbers rarely match by chance
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
 _POSSESSIVE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]s\\b")
 
@@ -47,7 +47,7 @@ def without_accents(text: str) -> str:
 def terms(text: str) -> set[str]:
     """The words and numbers of a text, without case, accents, common endings and separators of thousands.
 
-    Where words are not told by spaces, every two characters in a row. Digits are those of ASCII.
+    In scripts without spaces, every two characters in a row. Digits are those of ASCII.
     """
     plain = without_accents(text.casefold())
     return set(_terms(_POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))))
@@ -75,7 +75,7 @@ class TfidfIndex:
                 self._places[term].append(number)
 
     def weights(self, text: str) -> dict[str, float]:
-        """The terms of `text`, each with what finding it is worth: little where every passage has it. They sum to 1."""
+        """The terms of `text` with their weights, which sum to 1: low for a term that every passage has."""
         worth = {term: self._rarity(term) * (_NUMBER if term[0].isdigit() else 1.0) for term in terms(text)}
         total = sum(worth.values())
         return {term: value / total for term, value in worth.items()}
@@ -86,7 +86,7 @@ class TfidfIndex:
     def shares(self, weights: Mapping[str, float], within: range | None = None) -> dict[int, float]:
         """For every passage with any of the terms, the weight of those it has, 0 to 1.
 
-        `within`: of these passages only, at the cost of these only.
+        `within`: only these passages are looked up.
         """
         found: dict[int, float] = defaultdict(float)
         for term, weight in weights.items():
@@ -95,7 +95,7 @@ class TfidfIndex:
                 places = places[bisect_left(places, within.start) : bisect_left(places, within.stop)]
             for passage in places:
                 found[passage] += weight
-        # Terms come in any order, and sums differ by it: what is equal is to be found equal.
+        # The order of terms is arbitrary, and sums depend on it: rounding makes equal shares equal.
         return {passage: round(share, 9) for passage, share in found.items()}
 
     def share(self, weights: Mapping[str, float], passage: int) -> float:

@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(home: Path) -> Path:
-    """Where notes are kept."""
+    """Where chunk summaries are kept."""
     return home / "cache" / "specextend" / "notes.sqlite"
 
 

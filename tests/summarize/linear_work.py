@@ -6,7 +6,7 @@ from specextend_cli.summarize.answer_checks import flaw, idle
 from specextend_cli.summarize.citing import Citer
 from specextend_cli.summarize.extractive import stands_alone
 from specextend_cli.summarize.factcheck import FactSource
-from specextend_cli.summarize.formatting import shape
+from specextend_cli.summarize.formatting import formatter
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.sentences import Sentences, spans, split
@@ -71,7 +71,7 @@ def main() -> None:
         flaw(text, 100)
         idle("Please " + text)
         stands_alone(f"The river {text} rises again in the spring.")
-        shape("bullets", 1, 1).feed(text)
+        formatter("bullets", 1, 1).feed(text)
         FactSource(text).unsupported("In 2019 the River rose by 12 m on 3 May in Paris.")
         FactSource("Paris").unsupported(text[:2_000])
         Sentences().add(text)

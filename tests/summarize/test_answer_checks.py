@@ -89,7 +89,7 @@ def test_a_note_is_asked_for_again_and_counted(presets) -> None:
     told = [event for event in events if isinstance(event, Retried)]
     assert [(one.number, one.level, one.flaw) for one in told] == [(2, 1, "in circles"), (2, 1, "no answer")]
     assert summary.retried == tuple(told)
-    assert summary.notes == (GOOD,) * 4
+    assert summary.chunk_summaries == (GOOD,) * 4
     assert [event.number for event in events if isinstance(event, ChunkSummarized)] == [1, 2, 3, 4]
     assert [event.number for event in events if isinstance(event, Part)] == [1, 2, 3, 4, 1]
     assert summary.coverage.complete
@@ -99,7 +99,7 @@ def test_a_note_is_asked_for_again_and_counted(presets) -> None:
 def test_it_stays_as_it_is_when_no_try_is_better(presets) -> None:
     scribe = answers(CIRCLES)
     summary, _ = run(summarizer(presets["one"], scribe, chunk_summary_tokens=30), document(text(30)))
-    assert summary.notes == (CIRCLES,) * 4
+    assert summary.chunk_summaries == (CIRCLES,) * 4
     assert [one.level for one in summary.retried] == [1] * 8 + [2] * 4  # two more tries each
     assert summary.text == CIRCLES  # what was shown is not taken back
 
@@ -116,7 +116,7 @@ def test_tries_are_kept_too(presets) -> None:
     )
     silent = answers("Never asked.")
     again, _ = run(summarizer(presets["one"], silent, cache=True, chunk_summary_tokens=30), source)
-    assert (again.text, again.notes, again.retried) == (first.text, first.notes, first.retried)
+    assert (again.text, again.chunk_summaries, again.retried) == (first.text, first.chunk_summaries, first.retried)
     assert not silent.prompts
 
 

@@ -258,4 +258,4 @@ def test_notes_stay_the_models(preset) -> None:
     summary, events = run(summarizer(preset, scribe), document(text))
     assert {event.text for event in events if isinstance(event, ChunkSummarized)} == {scribe.text}
     assert all(one.text in text for one in summary.sentences)
-    assert len(summary.notes) > 3
+    assert len(summary.chunk_summaries) > 3

@@ -44,7 +44,7 @@ def test_the_same_again_asks_nothing_and_says_the_same(presets):
     first, again = (write(presets, text(30)) for _ in range(2))
     assert (len(first[0]), len(again[0])) == (5, 0)
     assert first[1][-1].summary.text == again[1][-1].summary.text
-    assert first[1][-1].summary.notes == again[1][-1].summary.notes
+    assert first[1][-1].summary.chunk_summaries == again[1][-1].summary.chunk_summaries
 
 
 def test_an_edit_costs_the_edited_part_and_what_follows_from_it(presets):

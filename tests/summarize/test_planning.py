@@ -88,7 +88,7 @@ def test_a_summary_is_shorter_than_its_source_or_is_it(presets, tokens, name, se
 
 def test_a_model_that_says_nothing_is_reported(presets):
     summary, events = run(summarizer(presets["one"], Scribe(lambda *_: "")), document(text(30)))
-    assert (summary.text, summary.notes) == ("", ("",) * 4)
+    assert (summary.text, summary.chunk_summaries) == ("", ("",) * 4)
     assert [event.message for event in events if isinstance(event, Warned)] == [
         "the model wrote no summary: another --model may"
     ]

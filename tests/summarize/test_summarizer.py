@@ -41,7 +41,8 @@ def test_a_long_document_becomes_notes_and_notes_a_summary(presets, tokens, name
     parts = [event for event in events if isinstance(event, Part)]
     assert [event for event in events if isinstance(event, Plan)] == [summary.plan]
     assert sum(part.level == 1 for part in parts) == 4
-    assert len(summary.notes) == 4
+    assert len(summary.chunk_summaries) == 4
+    assert summary.notes == summary.chunk_summaries  # its name in version 0.1
     assert "".join(event.delta for event in events if isinstance(event, Text) and event.final).strip() == summary.text
     assert 0 < tokens(summary.text) < summary.plan.tokens
     assert summary.coverage.complete
@@ -125,7 +126,7 @@ def test_an_interrupted_run_is_continued_without_repeating_a_note(presets):
     assert [event.reused for event in resumed if isinstance(event, ChunkSummarized)] == [True, True, False, False]
     assert sum(isinstance(event, Prefilled) for event in resumed) == 3
     assert resumed[-1].summary.text == whole[-1].summary.text
-    assert resumed[-1].summary.notes == whole[-1].summary.notes
+    assert resumed[-1].summary.chunk_summaries == whole[-1].summary.chunk_summaries
 
 
 def test_documents_do_not_see_each_other(presets):

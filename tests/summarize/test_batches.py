@@ -1,4 +1,4 @@
-"""Notes written at once are the notes that are written one by one."""
+"""Chunk summaries of a batch are those that are generated one by one."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ def told(path, **options) -> list:
 def test_the_same_text_with_any_batch(presets) -> None:
     runs = {batch: told(presets["one"], batch=batch) for batch in (1, 2, 8)}
     alone = runs[1][-1].summary
-    assert len(alone.notes) > 4
+    assert len(alone.chunk_summaries) > 4
     assert not any(event.batch_size > 1 for event in runs[1] if isinstance(event, Step))
     for batch in (2, 8):
         summary = runs[batch][-1].summary
-        assert (summary.notes, summary.text) == (alone.notes, alone.text)
+        assert (summary.chunk_summaries, summary.text) == (alone.chunk_summaries, alone.text)
         assert max(event.batch_size for event in runs[batch] if isinstance(event, Step)) == batch
         assert summary.meter.batched_tokens > 0
         assert summary.coverage.complete
 
 
-def test_every_part_begins_and_is_noted_once(presets) -> None:
+def test_every_part_begins_and_is_summarized_once(presets) -> None:
     events = told(presets["one"], batch=4)
     first = [event.number for event in events if isinstance(event, Part) and event.level == 1]
-    noted = [event.number for event in events if isinstance(event, ChunkSummarized) and event.level == 1]
-    assert sorted(first) == sorted(noted) == list(range(1, len(first) + 1))
+    summarized = [event.number for event in events if isinstance(event, ChunkSummarized) and event.level == 1]
+    assert sorted(first) == sorted(summarized) == list(range(1, len(first) + 1))
 
 
-def test_text_of_one_note_is_shown_at_a_time(presets) -> None:
-    """What is shown of notes is, piece by piece, text of notes."""
+def test_text_of_one_chunk_summary_is_shown_at_a_time(presets) -> None:
+    """Each piece of text that is shown belongs to one chunk summary."""
     events = told(presets["one"], batch=4)
-    notes = [event.text for event in events if isinstance(event, ChunkSummarized)]
+    summaries = [event.text for event in events if isinstance(event, ChunkSummarized)]
     shown = [event.delta.strip() for event in events if isinstance(event, Text) and not event.final]
     assert shown
-    assert all(any(piece in note for note in notes) for piece in shown)
+    assert all(any(piece in summary for summary in summaries) for piece in shown)
 
 
 @pytest.mark.parametrize("chosen", [{"draft": "ngram"}, {"policy": "full"}])
@@ -60,7 +60,7 @@ def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
     assert not any(event.batch_size > 1 for event in events if isinstance(event, Step))
 
 
-def test_what_was_noted_before_an_interruption_is_kept(presets) -> None:
+def test_what_was_summarized_before_an_interruption_is_kept(presets) -> None:
     path, whole = presets["one"], told(presets["one"], batch=2)[-1].summary
     with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
         summarizer.preset = small(summarizer.preset)
@@ -73,7 +73,7 @@ def test_what_was_noted_before_an_interruption_is_kept(presets) -> None:
         resumed = list(summarizer.run(document(TEXT)))
     reused = [event.reused for event in resumed if isinstance(event, ChunkSummarized) and event.level == 1]
     assert sorted(reused) == [False] * (len(reused) - 1) + [True]
-    assert (resumed[-1].summary.notes, resumed[-1].summary.text) == (whole.notes, whole.text)
+    assert (resumed[-1].summary.chunk_summaries, resumed[-1].summary.text) == (whole.chunk_summaries, whole.text)
 
 
 def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, monkeypatch) -> None:
@@ -102,4 +102,4 @@ def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, mon
     levels = [event for event in resumed if isinstance(event, Level)]
     assert (levels[0].prompts, levels[0].reused, levels[0].final) == (chunks, resumed[-1].summary.reused, False)
     assert levels[-1].final
-    assert (resumed[-1].summary.notes, resumed[-1].summary.text) == (whole.notes, whole.text)
+    assert (resumed[-1].summary.chunk_summaries, resumed[-1].summary.text) == (whole.chunk_summaries, whole.text)
