@@ -1,24 +1,88 @@
-"""Shared by all tests: which of them run, and on how many threads."""
+"""Shared by all tests: which of them run, on how many threads, and with which kernels."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.native import Library
 
 # Tiny models gain nothing from a second thread, and threads that wait for each other on a busy machine lose a lot.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`gpu` runs only where there is one."""
+    """`gpu` runs only where there is one; torch's kernels with `full` only, where ours can be compiled."""
     if any("gpu" in item.keywords for item in items) and not _has_gpu():
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+    for item in items:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if parameters.get("kernels") == "torch" and not _why_not_ours():
+            item.add_marker(pytest.mark.full)
 
 
 def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+@cache
+def _why_not_ours() -> str:
+    """What this machine lacks to compile our kernels; else nothing. It imports torch, which most tests do not need."""
+    from specextend_cli.engine.native import CannotCompileError, Library
+    from specextend_cli.engine.native.compiler import compiler
+
+    try:
+        Library.within(Path())
+        compiler()
+    except CannotCompileError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Our kernels, compiled. Skipped where nobody could: where one can, failing to is a failure."""
+    from specextend_cli.engine.native import Library
+
+    if why := _why_not_ours():
+        pytest.skip(why)
+    library = Library.within(tmp_path_factory.mktemp("kernels"))
+    library.make()
+    return library
+
+
+@pytest.fixture(scope="module", params=["torch", "ours"])
+def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kernels that a model made in the test will use."""
+    from specextend_cli.engine import native
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ours":
+            request.getfixturevalue("library").load()
+        else:
+            patch.setattr(native, "is_loaded", lambda: False)
+        yield request.param
+
+
+@pytest.fixture(autouse=True)
+def hidden_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that a test has loaded stay loaded; those that do not ask for any, in whatever package, do not see them.
+
+    Otherwise a test's logits would depend on which tests ran before it in the same process: our kernels round unlike
+    torch's, and every model that is loaded after them uses them.
+    """
+    native = sys.modules.get("specextend_cli.engine.native")
+    if native is not None and "kernels" not in request.fixturenames:
+        monkeypatch.setattr(native, "is_loaded", lambda: False)

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from specextend_cli.engine import native
+from specextend_cli.engine.four_bit import Blocks, FourBitLinear
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import Library
 from specextend_cli.errors import ModelError
 from specextend_cli.models import skip_init
 from specextend_cli.models.chat_template import render_chat
@@ -16,6 +19,7 @@ from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import load_tokenizer
+from tests.engine.test_four_bit import four_bit
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
 
 from .test_memory import SIZES
@@ -36,6 +40,16 @@ def test_dtype_and_attention(model: Path) -> None:
     assert loaded.config._attn_implementation == "sdpa"
     assert not loaded.training
     assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+def test_kernels_of_another_test_are_not_used(library: Library) -> None:
+    """Models read packed weights by the kernels that are loaded, and a process cannot unload them."""
+    library.load()
+    assert hasattr(torch.ops.specextend, "int4_matmul")
+    assert not native.is_loaded()
+    layer = four_bit().get_submodule("model.layers.0.mlp.down_proj")
+    assert isinstance(layer, FourBitLinear)
+    assert isinstance(layer.packed, Blocks)
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)

@@ -15,6 +15,7 @@ import pytest
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import convert, pypi_source, sources, store
 from specextend_cli.models.preset import LocalSource, WheelSource
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
 
 
@@ -246,27 +247,18 @@ def test_offline_by_environment(monkeypatch: pytest.MonkeyPatch, value: str, exp
     assert sources.offline_by_environment() is expected
 
 
-ASKING = """
-import torch
-from specextend_cli.models import sources
-from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.load import load_model
-from specextend_cli.models.presets import load_preset
-from specextend_cli.models.tokens import TextEncoder
-
-directory = sources.fetch_pair(load_preset("smollm2-135m")).target
-encoder, model = TextEncoder.of(directory), load_model(directory)
-assert encoder.is_fast
-prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
-ids = torch.tensor([encoder.encode_prompt(prompt)])
-written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
-print(encoder.decode(written[0, ids.shape[1] :].tolist()))
-"""
-
-
 @pytest.mark.pair
-def test_the_embedded_pair_speaks_english() -> None:
-    """In a process without our kernels, which other tests may have loaded into this one."""
-    pytest.importorskip("torch")
-    asked = subprocess.run([sys.executable, "-c", ASKING], check=True, capture_output=True, text=True)
-    assert "The capital of France is Paris" in asked.stdout
+def test_the_embedded_pair_speaks_english(kernels: str) -> None:
+    """In float32: in bfloat16 "L'Étoile" is one rounding step from being as likely an answer as "The capital"."""
+    torch = pytest.importorskip("torch")
+    from specextend_cli.models.chat_template import render_chat
+    from specextend_cli.models.load import load_model
+    from specextend_cli.models.tokens import TextEncoder
+
+    directory = sources.fetch_pair(load_preset("smollm2-135m")).target
+    encoder, model = TextEncoder.of(directory), load_model(directory, dtype="float32")
+    assert encoder.is_fast
+    prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
+    ids = torch.tensor([encoder.encode_prompt(prompt)])
+    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
+    assert "The capital of France is Paris" in encoder.decode(written[0, ids.shape[1] :].tolist())

@@ -26,6 +26,11 @@ SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "flood-warning.pdf"
 LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 129, 140)
 
 
+@pytest.fixture(autouse=True)
+def hidden_kernels() -> None:
+    """Nothing is hidden: the summarizer loads the kernels itself."""
+
+
 @pytest.fixture(scope="module", params=[pytest.param("compiled", marks=pytest.mark.full), "stock"])
 def generator(request: pytest.FixtureRequest) -> TextGenerator:
     """By our kernels and compiled layers, where this machine can have them; by stock layers in float32."""
