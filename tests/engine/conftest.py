@@ -10,6 +10,7 @@ import pytest
 from specextend_cli.engine import native
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native.compiler import compiler
+from tests.helpers.once import compiled_files
 
 
 def _why_not_ours() -> str:
@@ -26,12 +27,14 @@ WHY_NOT_OURS = _why_not_ours()
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def library(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Library:
     """Our kernels, compiled. Skipped where nobody could: where one can, failing to is a failure."""
     if WHY_NOT_OURS:
         pytest.skip(WHY_NOT_OURS)
-    library = Library.within(tmp_path_factory.mktemp("kernels"))
-    library.make()
+    with compiled_files(pytestconfig, tmp_path_factory) as directory:
+        library = Library.within(directory)
+        if not library.is_made:
+            library.make()
     return library
 
 
