@@ -55,7 +55,7 @@ docs: $(VENV)/.developing
 	$(BIN)/python docs/make_panel.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest build dist
+	rm -rf $(VENV) $(VENV)-oldest .pytest_cache build dist
 
 # Stamps, so that an installed checkout asks nothing of the network.
 $(VENV)/.installed: pyproject.toml constraints.txt
