@@ -31,7 +31,7 @@ def library(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
     """Our kernels, compiled. Skipped where nobody could: where one can, failing to is a failure."""
     if WHY_NOT_OURS:
         pytest.skip(WHY_NOT_OURS)
-    with compiled_files(pytestconfig, tmp_path_factory) as directory:
+    with compiled_files(pytestconfig, tmp_path_factory, "kernels") as directory:
         library = Library.within(directory)
         if not library.is_made:
             library.make()

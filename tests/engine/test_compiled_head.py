@@ -48,7 +48,7 @@ def made(name: str, directory: Path) -> CompiledHead:
 
 @pytest.fixture(scope="module")
 def programs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, kernels: str) -> CompiledHead:
-    with compiled_files(pytestconfig, tmp_path_factory) as directory:
+    with compiled_files(pytestconfig, tmp_path_factory, "head") as directory:
         return made("eagle3-2-layers", directory)
 
 

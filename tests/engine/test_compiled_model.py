@@ -64,7 +64,7 @@ def made(
     """A tiny model of four bits a weight, merged, in float32, and its programs; not in use yet."""
     lm = LanguageModel(four_bit(made=broad))
     kinds = ["token", "tree", "batch", "prompt"] if kernels == "ours" else ["token", "tree", "batch"]
-    with compiled_files(pytestconfig, tmp_path_factory) as directory:
+    with compiled_files(pytestconfig, tmp_path_factory, "layers") as directory:
         programs = programs_for(lm, directory)
         assert list(programs.files) == kinds
         missing = programs.missing

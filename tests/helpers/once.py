@@ -17,10 +17,10 @@ from tests import ROOT
 
 
 @contextmanager
-def compiled_files(config: pytest.Config, factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory for compiled kernels and programs. One process of the run at a time is in the context."""
+def compiled_files(config: pytest.Config, factory: pytest.TempPathFactory, kind: str) -> Iterator[Path]:
+    """The directory for compiled files. One process of the run at a time is in the context for a `kind` of them."""
     directory = _directory(config, factory)
-    with FileLock(directory.with_suffix(".lock")):
+    with FileLock(directory / f"{kind}.lock"):
         yield directory
 
 
@@ -34,7 +34,7 @@ def _directory(config: pytest.Config, factory: pytest.TempPathFactory) -> Path:
             pass
         else:
             for old in kept.iterdir():
-                if old.stem != _sources():
+                if old.name != _sources():
                     shutil.rmtree(old, ignore_errors=True)
             return kept / _sources()
     base = factory.getbasetemp()
