@@ -35,9 +35,7 @@ test-slow: $(VENV)/.developing
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
 APART := attention draft_gate cache compiled_model compiled_head decoding_threads graphs memory native ngram retrieval sampling \
 	thread_governor tree triton triton_on_gpu
-test-oldest:
-	$(PYTHON) -m venv $(VENV)-oldest
-	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable .[dev]
+test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) -m "not slow" tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 
 lint: $(VENV)/.developing
@@ -57,7 +55,7 @@ docs: $(VENV)/.developing
 	$(BIN)/python docs/make_panel.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest build dist
+	rm -rf $(VENV) $(VENV)-oldest .pytest_cache build dist
 
 # Stamps, so that an installed checkout asks nothing of the network.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -67,4 +65,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.developing: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .[dev]
+	touch $@
+
+# Over the packages of the development environment, so that pip installs only those that must be older.
+$(VENV)-oldest/.developing: $(VENV)/.developing constraints-oldest.txt
+	$(BIN)/python -m venv --clear --without-pip $(VENV)-oldest
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+		> $$(echo $(VENV)-oldest/lib/python3*/site-packages)/developing.pth
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable .[dev]
 	touch $@

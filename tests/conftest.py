@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.helpers.once import compiled_files
+
 if TYPE_CHECKING:
     from specextend_cli.engine.native import Library
 
@@ -52,14 +54,16 @@ def _why_not_ours() -> str:
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def library(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Library:
     """Our kernels, compiled. Skipped where nobody could: where one can, failing to is a failure."""
     from specextend_cli.engine.native import Library
 
     if why := _why_not_ours():
         pytest.skip(why)
-    library = Library.within(tmp_path_factory.mktemp("kernels"))
-    library.make()
+    with compiled_files(pytestconfig, tmp_path_factory, "kernels") as directory:
+        library = Library.within(directory)
+        if not library.is_made:
+            library.make()
     return library
 
 

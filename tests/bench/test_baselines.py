@@ -33,7 +33,7 @@ def source(kind: str, positions: str) -> Source:
     return SmallModel(LanguageModel(small_draft()), config)
 
 
-def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 40) -> list[list[int]]:
+def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 24) -> list[list[int]]:
     events = decode(
         target,
         drafter,
@@ -50,7 +50,7 @@ def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int 
 @pytest.mark.parametrize("positions", ["absolute", "compact"])
 def test_triforce_is_lossless(kind: str, positions: str) -> None:
     model, tokens = tiny(), prompt(200)
-    expected = generate(model, tokens, 40)
+    expected = generate(model, tokens, 24)
     target = Target(LanguageModel(model))
     config = Retrieval(policy="retrieval", chunk=8, top_k=3, recent=16, sinks=2, every=0, positions=positions)
     drafter = TriForceDrafter(target, source(kind, positions), config)
@@ -110,7 +110,7 @@ def test_retrieval_by_text_shows_the_chunk_that_is_being_quoted() -> None:
 
 def test_retrieval_by_text_is_lossless() -> None:
     model, tokens = tiny(), prompt(200)
-    expected = generate(model, tokens, 40)
+    expected = generate(model, tokens, 24)
     lm = LanguageModel(model)
     target = Target(lm)
     config = Retrieval(policy="retrieval", chunk=8, top_k=3, recent=16, sinks=2)

@@ -36,7 +36,7 @@ from tests.summarize.tiny_preset import text
 def setting(models) -> Setting:
     prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], prompter, [160, 240], docs=2)
-    decoding = Decoding(Sampling(), 10, frozenset(), 128)
+    decoding = Decoding(Sampling(), 6, frozenset(), 128)
     return Setting(models, prompts, decoding, 1, 0, describe(models.device))
 
 

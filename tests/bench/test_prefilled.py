@@ -24,7 +24,7 @@ def run(target: Target, kind: str, tokens: list[int]) -> tuple[list[int], list[o
     gate = DraftGate(TreeShape(nodes=8, depth=3, width=2, threshold=0.0), enabled=False)
     emitted: list[int] = []
     sets: list[object] = []
-    for event in decode(target, drafter, tokens, stop=Stop(24), retrieval=RETRIEVAL, gate=gate, prefill_chunk=64):
+    for event in decode(target, drafter, tokens, stop=Stop(12), retrieval=RETRIEVAL, gate=gate, prefill_chunk=64):
         emitted += event.tokens if isinstance(event, Step) else ()
         sets += [(event.spans, round(event.hit, 5))] if isinstance(event, Retrieved) else []
     return emitted, sets

@@ -49,7 +49,7 @@ PENALTIES = Sampling(repetition_penalty=1.1, no_repeat_ngram=4)
 
 @pytest.mark.parametrize("sampling", [PENALTIES, Sampling(temperature=0.8, seed=4)], ids=["penalties", "sampled"])
 def test_every_method_writes_what_plain_decoding_writes(models, prompts, sampling: Sampling) -> None:
-    made = runner(models, methods.names(), sampling=sampling)
+    made = runner(models, methods.names(), sampling=sampling, tokens=16)
     events = list(made.run(prompts[:1] + prompts[2:3]))
     assert not of(events, Checked)
     assert made.wrong() == ()

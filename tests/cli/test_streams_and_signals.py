@@ -268,8 +268,8 @@ def test_a_deadline_is_124(document):
         (("presets", "show", "absent"), 2),
     ],
 )
-def test_exit_codes(arguments, code):
-    assert run(*arguments).returncode == code
+def test_exit_codes(cli, arguments, code):
+    assert cli(*arguments).returncode == code
 
 
 def test_version():

@@ -6,6 +6,8 @@ from specextend_cli.documents import Document, read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.made_files import docx, item, p, table, word, zipped
 
+pytestmark = pytest.mark.usefixtures("one_process")
+
 
 def read(body: str, **parts: str) -> Document:
     return read_bytes("a.docx", docx(body, **parts))

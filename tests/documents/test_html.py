@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from specextend_cli.documents import Document, parse_pages, read_bytes
-from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.structured import read_structured
 from specextend_cli.errors import InputError, UsageError
+
+pytestmark = pytest.mark.usefixtures("one_process")
 
 
 def html(body: str, head: str = "") -> Document:
@@ -154,14 +152,6 @@ def test_absurd_nesting() -> None:
     with pytest.raises(InputError, match="cannot be read") as caught:
         html("<div>" * 100_000 + "deep")
     assert caught.value.why == "it is nested too deeply"
-
-
-def test_limits_of_the_worker(tmp_path: Path) -> None:
-    path = tmp_path / "a.html"
-    path.write_bytes(b"<html><p>words")
-    for limits in ({"seconds": 0.001}, {"memory": 1 << 20}):
-        with pytest.raises(InputError, match=r"a\.html could not be read"):
-            read_structured(ReadRequest("a.html", kind="html", path=path), **limits)
 
 
 def test_too_much_text_is_refused() -> None:

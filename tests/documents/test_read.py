@@ -14,6 +14,7 @@ from pypdf import PdfReader, PdfWriter
 from specextend_cli.documents import pdf, read, read_bytes
 from specextend_cli.documents.pages import parse_pages
 from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.structured import read_structured
 from specextend_cli.errors import Exit, InputError
 from tests.documents import faulty_workers
 from tests.documents.made_files import zipped
@@ -148,6 +149,14 @@ def test_a_page_that_kills_its_reader_is_skipped(
 def test_memory_is_limited(report: Callable[[int], Path]) -> None:
     error = refusal(lambda: pdf.read_lines(ReadRequest("big.pdf", path=report(2)), pdf.Limits(memory=1 << 20)))
     assert "big.pdf" in error.what
+
+
+def test_seconds_and_memory_are_limited_for_formats_with_sections(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_bytes(b"<html><p>words")
+    for limits in ({"seconds": 0.001}, {"memory": 1 << 20}):
+        with pytest.raises(InputError, match=r"a\.html could not be read"):
+            read_structured(ReadRequest("a.html", kind="html", path=path), **limits)
 
 
 def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

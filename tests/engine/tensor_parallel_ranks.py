@@ -1,4 +1,4 @@
-"""What test_parallel.py starts in several processes: the first prints what it wrote, the others follow."""
+"""What test_tensor_parallel.py starts in several processes: the first prints what it wrote, the others follow."""
 
 from __future__ import annotations
 

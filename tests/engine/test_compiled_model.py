@@ -32,6 +32,7 @@ from tests.engine.test_four_bit import broad, four_bit
 from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, generate, make, prompt, tiny
 from tests.helpers.grid import grid
+from tests.helpers.once import compiled_files
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
@@ -57,13 +58,20 @@ class Compiled:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> tuple[LanguageModel, CompiledLayers]:
+def made(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, kernels: str
+) -> tuple[LanguageModel, CompiledLayers]:
     """A tiny model of four bits a weight, merged, in float32, and its programs; not in use yet."""
     lm = LanguageModel(four_bit(made=broad))
-    programs = programs_for(lm, tmp_path_factory.mktemp("programs"))
-    kinds = ["token", "tree", "batch"]
-    assert list(programs.make()) == ([*kinds, "prompt"] if kernels == "ours" else kinds)
-    assert not programs.missing
+    kinds = ["token", "tree", "batch", "prompt"] if kernels == "ours" else ["token", "tree", "batch"]
+    with compiled_files(pytestconfig, tmp_path_factory, "layers") as directory:
+        programs = programs_for(lm, directory)
+        assert list(programs.files) == kinds
+        missing = programs.missing
+        assert missing in (kinds, [])  # none where another process or run has made them
+        assert list(programs.make()) == missing
+        assert not programs.missing
+        programs.compared.unlink(missing_ok=True)
     return lm, programs
 
 

@@ -14,14 +14,12 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.test_identity import DRAFTERS, NEW, run, small
 from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
+from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, tiny
+from tests.helpers.grid import grid
 
 pytestmark = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="no 4-bit kernel for this processor"
 )
-
-
-_WITHOUT_HEAD = ("none", "ngram", "self", "blend", "random")
 
 
 def random_weights(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
@@ -112,12 +110,17 @@ def test_layers_with_one_input_are_joined(rows: int, dtype: torch.dtype, toleran
         torch.testing.assert_close(layers["q_proj"](x), alone["q_proj"](x), rtol=5e-2, atol=5e-2)
 
 
-@pytest.mark.parametrize(
-    ("drafter", "made"),
-    [("eagle3", tiny), *((drafter, made) for drafter in _WITHOUT_HEAD for made in (tiny, wide))],
-)
+@grid(drafter=("none", "ngram", "self", "blend", "random"), made=(tiny, wide))
 def test_the_same_tokens_as_generate(drafter: str, made: Callable[[], PreTrainedModel]) -> None:
     """The judge reads full weights; the engine reads codes for its trees, full weights for the prompt."""
+    check_tokens(drafter, made)
+
+
+def test_a_head_drafts_for_packed_weights() -> None:
+    check_tokens("eagle3", tiny)
+
+
+def check_tokens(drafter: str, made: Callable[[], PreTrainedModel]) -> None:
     judge, model = made(), made()
     random_weights(judge)
     assert use_four_bit(model, random_weights(model))
@@ -143,7 +146,7 @@ def test_a_rounded_draft_is_nearly_the_same(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("drafter", ["eagle3", "eagle1", "blend-eagle"])
 def test_a_rounded_draft_changes_no_token(drafter: str) -> None:
-    wanted = generate(tiny(), prompt(), NEW)
+    wanted = by_generate(NEW)
     target, retrieval = Target(LanguageModel(tiny())), small("retrieval")
     made = DRAFTERS[drafter](target, retrieval)
     for source in getattr(made, "sources", [made]):

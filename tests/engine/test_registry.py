@@ -16,7 +16,7 @@ from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup,
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, from_lists
 from tests.engine.test_identity import NEW, run, small
-from tests.engine.tiny_models import generate, prompt, small_draft, tiny
+from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
 
 
 class RepeatDrafter(Drafter):
@@ -49,7 +49,7 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
 @pytest.mark.parametrize("name", ["repeat", "blend", "lm", "self", "none"])
 def test_a_drafter_from_the_registry_is_lossless(setup: DrafterSetup, name: str) -> None:
     drafter = make_drafter(name, setup)
-    assert run(setup.target, drafter, prompt(), setup.retrieval)[0] == generate(tiny(), prompt(), NEW)
+    assert run(setup.target, drafter, prompt(), setup.retrieval)[0] == by_generate(NEW)
     for source in getattr(drafter, "sources", (drafter,)):
         assert getattr(source, "proposed", 1) > 0
 

@@ -118,7 +118,7 @@ def test_without_a_mask_queries_are_causal(n: int, prefix: int) -> None:
 
 
 @interpreted
-@pytest.mark.parametrize("ways", [1, 2, 3, 4, 5, 6, 7, 8, 40])
+@pytest.mark.parametrize("ways", [1, 2, 3, 5, 8, 40])
 def test_any_number_of_splits(ways: int) -> None:
     """Forty are more than there are blocks: some see no key."""
     check((4, 2, 20, 257, 64), torch.float16, ways=ways)
@@ -174,9 +174,9 @@ def test_strided_views_are_read_in_place() -> None:
 
 def check_lengths(device: str, dtype: torch.dtype) -> None:
     """One launch, any length: the keys behind it are garbage."""
-    q, k, v = (tensor.to(device) for tensor in inputs(4, 2, 9, 400, 64, dtype))
+    q, k, v = (tensor.to(device) for tensor in inputs(4, 2, 9, 260, 64, dtype))
     mask = random_tree_mask(9).to(device)
-    for length in (9, 64, 73, 137, 400):
+    for length in (9, 64, 73, 137, 260):
         keys, values = k.clone(), v.clone()
         keys[:, :, length:] = values[:, :, length:] = torch.nan
         for words, tree_mask in ((pack(mask), mask), (None, None)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import torch
 import transformers
@@ -87,3 +88,13 @@ def generate(
             logits_processor=processors or LogitsProcessorList(),
         )
     return out[0, len(tokens) :].tolist()
+
+
+def by_generate(new: int, length: int = 150, name: str = "llama") -> list[int]:
+    """What `generate` writes behind `prompt(length)` with `tiny(name)`, of which each test makes an equal one."""
+    return list(_by_generate(new, length, name))
+
+
+@cache
+def _by_generate(new: int, length: int, name: str) -> tuple[int, ...]:
+    return tuple(generate(tiny(name), prompt(length), new))

@@ -1,9 +1,10 @@
-"""Products of parameters of which `make test` runs a part that has every value, and `make test-all` the rest."""
+"""Parameters of which `make test` runs a part that has every value, and `make test-all` the rest."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -14,20 +15,23 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
 
     The part has each value of the longest axis, and each combination of the others, at least once.
     """
-    names, values = list(axes), [list(axis) for axis in axes.values()]
-    longest = max(range(len(values)), key=lambda n: len(values[n]))
-    others = list(product(*values[:longest], *values[longest + 1 :]))
-    quick = []
-    for i in range(max(len(values[longest]), len(others))):
-        rest = others[i % len(others)]
-        quick.append((*rest[:longest], values[longest][i % len(values[longest])], *rest[longest:]))
-    return pytest.mark.parametrize(
-        names,
-        [
-            pytest.param(*combination, marks=() if combination in quick else pytest.mark.full, id=_name(combination))
-            for combination in product(*values)
-        ],
-    )
+    values = [list(axis) for axis in axes.values()]
+    return _parametrize(list(axes), list(product(*values)), _part(values))
+
+
+def pairs(**axes: Iterable[Any]) -> pytest.MarkDecorator:
+    """As `grid`, for axes that do not depend on each other: not their product, but every pair of two axes' values."""
+    values = [list(axis) for axis in axes.values()]
+    chosen = quick = _part(values)
+    every = list(product(*values))
+    missing = set().union(*map(_pairs, every)).difference(*map(_pairs, chosen))
+    while missing:
+        used = Counter(value for combination in chosen for value in enumerate(combination))
+        # The most new pairs; among equals, the values that were used least.
+        best = max(every, key=lambda one: (len(missing & _pairs(one)), -sum(used[value] for value in enumerate(one))))
+        chosen = [*chosen, best]
+        missing -= _pairs(best)
+    return _parametrize(list(axes), [combination for combination in every if combination in chosen], quick)
 
 
 def but_for(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
@@ -35,5 +39,31 @@ def but_for(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
     return [value if value in quick else pytest.param(value, marks=pytest.mark.full) for value in values]
 
 
+def _part(values: list[list[Any]]) -> list[tuple[Any, ...]]:
+    longest = max(range(len(values)), key=lambda n: len(values[n]))
+    others = list(product(*values[:longest], *values[longest + 1 :]))
+    part = []
+    for i in range(max(len(values[longest]), len(others))):
+        rest = others[i % len(others)]
+        part.append((*rest[:longest], values[longest][i % len(values[longest])], *rest[longest:]))
+    return part
+
+
+def _pairs(combination: tuple[Any, ...]) -> set[Any]:
+    return set(combinations(enumerate(combination), 2))
+
+
+def _parametrize(names: list[str], every: list[tuple[Any, ...]], quick: list[tuple[Any, ...]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        names,
+        [
+            pytest.param(*combination, marks=() if combination in quick else pytest.mark.full, id=_name(combination))
+            for combination in every
+        ],
+    )
+
+
 def _name(combination: tuple[Any, ...]) -> str:
-    return "-".join(getattr(value, "__name__", str(value)) for value in combination)
+    return "-".join(
+        _name(value) if isinstance(value, tuple) else getattr(value, "__name__", str(value)) for value in combination
+    )
