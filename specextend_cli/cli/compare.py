@@ -47,7 +47,12 @@ def compare(
 
     settings = Options(
         **options.given(
-            length=options.length(length), max_tokens=max_tokens, cache=False, preset=model, **engine.settings
+            length=options.length(length),
+            mode="abstractive",
+            max_tokens=max_tokens,
+            cache=False,
+            preset=model,
+            **engine.settings,
         )
     )
     Summarizer(settings).close()  # refuse impossible options before the document is read

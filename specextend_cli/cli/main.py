@@ -29,6 +29,7 @@ from specextend_cli.cli import (
     summarize,
     tokens,
     train_draft,
+    train_ranker,
 )
 from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Command, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
@@ -83,6 +84,7 @@ app.command("extract", cls=Command)(extract.extract)
 app.command("chunks", cls=Command)(tokens.chunks)
 app.command("tokens", cls=Command)(tokens.tokens)
 app.command("train-draft", cls=Command)(train_draft.train_draft)
+app.command("train-ranker", cls=Command)(train_ranker.train_ranker)
 app.command("show", cls=Command)(runs.show)
 app.add_typer(runs.app, name="runs")
 app.add_typer(presets.app, name="presets")

@@ -35,7 +35,7 @@ MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
 # Commands are declared without importing pydantic, which owns the originals of these (`models/preset.py`).
-Mode: TypeAlias = Literal["extractive", "abstractive"]
+Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Draft: TypeAlias = Literal["none", "ngram", "lm", "eagle", "self", "blend"]
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 

@@ -30,7 +30,7 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-Mode: TypeAlias = Literal["abstractive", "extractive"]
+Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -248,11 +248,22 @@ class Prompts(_Table):
         return self.styles.get(name, prompt_templates.STYLES[name])
 
 
+class Ranker(_Table):
+    """Weights that score a sentence by the target's hidden state at its end, fitted by `specextend train-ranker`.
+
+    The document is read in chunks of at most `chunk` tokens. A relative `path` is relative to the preset's file.
+    """
+
+    path: LocalPath
+    chunk: int = Field(default=1024, ge=64)
+
+
 class Preset(_Table):
     """A target, its draft, and what suits them.
 
-    `mode` is the kind of summary: "abstractive" prints the sentences that the target writes, "extractive", for targets
-    too small to be trusted, the document's own sentences that match them best. `retrieval`, `tree` and `decoding` are
+    `mode` is the kind of summary: "abstractive" prints the sentences that the target writes; "guided", for targets too
+    small to be trusted, the document's own, ranked with the help of the target's hidden states by the `ranker`;
+    "extractive" the same without a model. `retrieval`, `tree` and `decoding` are
     the engine's own settings; keys that a preset leaves out of the first two have the paper's values, `RETRIEVAL` and
     `TREE`.
     """
@@ -270,9 +281,12 @@ class Preset(_Table):
     decoding: Sampling = Sampling()
     window: Window
     prompts: Prompts = Prompts()
+    ranker: Ranker | None = None
 
     @model_validator(mode="after")
     def _drafts(self) -> Preset:
         if self.retrieval.top_k < 1 or self.tree.depth < 1:
             raise ValueError("top_k under [retrieval] and depth under [tree] must be at least 1")
+        if self.mode == "guided" and self.ranker is None:
+            raise ValueError('mode = "guided" needs a [ranker]')
         return self

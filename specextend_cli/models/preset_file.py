@@ -96,7 +96,7 @@ def to_record(preset: Preset) -> dict[str, Any]:
     for (name, old), new in _OLD_KEYS.items():
         table = data[name] if name else data
         table[old] = table[new]
-    data["sentences"] = next(old for old, new in _OLD_MODES.items() if new == preset.mode)
+    data["sentences"] = "written" if preset.mode == "abstractive" else "quoted"
     return data
 
 
@@ -106,13 +106,17 @@ def _anchored(preset: Preset, folder: Path) -> Preset:
     def anchor(model: Target | Draft) -> dict[str, Any]:
         if not isinstance(model.source, LocalSource):
             return {}
-        path = (folder.absolute() / model.source.path.expanduser()).resolve()
-        return {"source": model.source.model_copy(update={"path": path})}
+        return {"source": model.source.model_copy(update={"path": absolute(model.source.path)})}
 
+    def absolute(path: Path) -> Path:
+        return (folder.absolute() / path.expanduser()).resolve()
+
+    ranker = preset.ranker
     return preset.model_copy(
         update={
             "target": preset.target.model_copy(update=anchor(preset.target)),
             "draft": preset.draft.model_copy(update=anchor(preset.draft)),
+            "ranker": ranker and ranker.model_copy(update={"path": absolute(ranker.path)}),
         }
     )
 

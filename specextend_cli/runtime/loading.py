@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 
+def load_shared_target(preset: Preset, directories: Directories, choices: EngineOptions) -> Target:
+    """As `load_target`; where several processes share the target, all of them load their parts of it now."""
+    if group := process_group():
+        group.broadcast("load", preset, directories, choices)
+    return load_target(preset, directories, choices)
+
+
 def load_target(preset: Preset, directories: Directories, options: EngineOptions) -> Target:
     """The preset's target, or this process's part of it; errors as `load_generator`."""
     from specextend_cli.engine.attribution import attribution_layers

@@ -148,12 +148,12 @@ class CachedGenerator:
         return Answer(text, attention, _flaw(prompt, text))
 
     def _key(self, prompt: Prompt, attempt: int) -> str:
-        settings = [self._identity, asdict(self.options), asdict(self.preset.decoding), prompt.max_tokens]
+        settings = [self.identity, asdict(self.options), asdict(self.preset.decoding), prompt.max_tokens]
         settings += [attempt] if attempt else []
         return key(prompt.tokens, settings)
 
     @property
-    def _identity(self) -> list[object]:
+    def identity(self) -> list[object]:
         """What identifies the target: its settings in the preset, and the weights that are there now."""
         files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self.prompt_builder.directory)]
         return [self.preset.target.model_dump(mode="json"), files]

@@ -13,8 +13,9 @@ from specextend_cli.summarize.attribution import SentenceAttention
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.request import SummaryRequest
 
-Method: TypeAlias = Literal["extractive", "abstractive", "lead", "verbatim"]
-"""Document sentences that match a draft; the target's own; the document's first ones; all of them."""
+Method: TypeAlias = Literal["extractive", "guided", "abstractive", "lead", "verbatim"]
+"""The document's sentences, chosen without a model; the same, guided by the target; the target's own sentences; the
+document's first ones; all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,15 @@ class ChunkSummarized:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkRead:
+    """The target has read a chunk, whose sentences' scores are saved; `reused` when an earlier run had read it."""
+
+    number: int
+    parts: int
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Retried:
     """The answer to a part has a `flaw` and is retried, with sampling and a penalty on repetition."""
 
@@ -235,5 +245,16 @@ class Summarized:
 
 
 Event: TypeAlias = (
-    Stage | Plan | Level | Part | Text | Sentence | ChunkSummarized | Retried | Warned | Summarized | engine.Event
+    Stage
+    | Plan
+    | Level
+    | Part
+    | Text
+    | Sentence
+    | ChunkSummarized
+    | ChunkRead
+    | Retried
+    | Warned
+    | Summarized
+    | engine.Event
 )

@@ -14,15 +14,15 @@ from itertools import chain
 from specextend_cli.documents.document import Document
 from specextend_cli.summarize.attribution import SentenceAttention
 from specextend_cli.summarize.cached_generator import CachedGenerator, Prompt
-from specextend_cli.summarize.events import Event, Method, Part, Text, Warned
+from specextend_cli.summarize.events import Event, Method, Part, Plan, Text
 from specextend_cli.summarize.evidence import EvidenceTracker
-from specextend_cli.summarize.extractive import Draft, Quotes, SentenceSelector, in_style
-from specextend_cli.summarize.formatting import BRIEF, QuoteLayout, formatter
+from specextend_cli.summarize.extractive import verbatim
+from specextend_cli.summarize.formatting import QuoteLayout, formatter
 from specextend_cli.summarize.planning import Work, pack
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import Provenance, join_texts, provenance_of
 from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN
-from specextend_cli.summarize.sentences import spans, split
+from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words
 
@@ -71,8 +71,7 @@ class _WordLimit:
 class MapReduce:
     """One document's way through the levels.
 
-    In extractive mode the target's summary is a draft, and the document sentences that match it best are printed. A
-    text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, which of
+    A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, which of
     these was done, and `chunk_summaries` are those of the first level.
     """
 
@@ -86,12 +85,17 @@ class MapReduce:
     method: Method = field(default="abstractive", init=False)
     _finals: list[tuple[Prompt, SourceText]] = field(default_factory=list, init=False)
 
+    @property
+    def plan(self) -> Plan:
+        """What will be done."""
+        return self.work.plan
+
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
         if not self.settings.request.needs_writing and self._size <= self._words:
+            self.method = "verbatim"
             return self._verbatim()
-        write = self._extractive if self.settings.mode == "extractive" else self._abstractive
-        return chain(self._map_and_reduce(), write())
+        return chain(self._map_and_reduce(), self._abstractive())
 
     def _map_and_reduce(self) -> Iterator[Event]:
         """Summarize chunks, then their summaries, until few enough texts are left for the prompts `_finals`."""
@@ -160,62 +164,11 @@ class MapReduce:
                         yield from self.evidence.add(gap + delta, (begin, end), attention, source.provenance)
                         gap, begin = "", end
 
-    def _extractive(self) -> Iterator[Event]:
-        """Document sentences in place of the target's drafts."""
-        drafts: list[Draft] = []
-        for prompt, source in self._finals:
-            answer = yield from self.generator.answer(prompt)
-            said = [answer.text[start:end] for start, end in spans(answer.text)]
-            drafts.append(Draft(said, source.provenance.read))
-        quotes = self._select(drafts)
-        for delta, quote in in_style(quotes.chosen, self.settings.request.style):
-            yield Text(delta, True)
-            yield from self.evidence.quote(delta, quote.passage, quote.instead)
-        self.method = "extractive" if quotes.pointed else "lead"
-        if not quotes.pointed:
-            yield Warned(
-                f"what the model wrote about {self.document.name} points to no sentence there: these are its first ones"
-            )
-
-    def _select(self, drafts: Sequence[Draft]) -> Quotes:
-        """Document sentences with the words that are asked for, and no more tokens than are allowed."""
-        style, most, words = self.settings.request.style, self.settings.max_tokens, self._words
-        citer, exact = self.evidence.citer, self.settings.request.exact or most is not None
-        selector = SentenceSelector(self.document.text, citer.sentences, citer.index)
-        while True:
-            quotes = selector.quotes(
-                drafts,
-                words,
-                usual=self.settings.usual_words(self._size),
-                exact=exact,
-                mark=QuoteLayout(style).mark,
-                most=BRIEF if style == "tldr" and not exact else None,
-            )
-            text = "".join(delta for delta, _ in in_style(quotes.chosen, style))
-            tokens = self.prompt_builder.encoder.count(text)
-            if most is None or tokens <= most or words == 1:
-                return quotes
-            words = max(words * most // (tokens + 1), 1)
-
     def _verbatim(self) -> Iterator[Event]:
-        """The document as it is: in a list style one sentence a line, else with its own line breaks."""
-        document, chunks, sentences = self.document, self.work.chunks, self.evidence.citer.sentences
-        self.method = "verbatim"
+        document, chunks = self.document, self.work.chunks
         for number, c in enumerate(chunks, 1):
             yield Part(number, len(chunks), 1, 1, _page_range(document, c.start, c.end), c.tokens, True)
-        form = QuoteLayout(self.settings.request.style)
-        end = sentences[0].start if sentences else 0
-        for number, sentence in enumerate(sentences):
-            if form.mark:
-                delta = form.place(document.text[sentence.start : sentence.end], topic=number == 0)
-            else:
-                delta = document.text[end : sentence.end]
-            end = sentence.end
-            yield Text(delta, True)
-            yield from self.evidence.quote(delta, number, "")
-        yield Warned(
-            f"{document.name} has no more words ({self._size}) than its summary is to have: it is printed as it is"
-        )
+        yield from verbatim(document, self.evidence, self.settings.request.style, self._size)
 
     def _part(self, i: int, sources: Sequence[SourceText], level: int, levels: int, *, final: bool = False) -> Part:
         return Part(i + 1, len(sources), level, levels, sources[i].pages, sources[i].tokens, final)
@@ -226,12 +179,6 @@ class MapReduce:
 
     def _final_prompt(self, template: str, source: SourceText, part: Part) -> Prompt:
         words, most = max(self._words // part.parts, 1), self.settings.summary_tokens // part.parts
-        if self.settings.mode == "extractive":
-            # A draft of a few words leads nowhere, however short the summary is to be.
-            tokens = max(
-                min(most, int(words / WORDS_PER_TOKEN * SLACK)), self.settings.preset.window.chunk_summary_tokens
-            )
-            return self._prompt(template, source, part, words, tokens)
         each = min(max(self.work.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
         tokens = min(most, int(words * each * SLACK) + _TO_END)
         return self._prompt(template, source, part, words, tokens, streamed=True)

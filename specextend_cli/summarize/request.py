@@ -15,7 +15,7 @@ from specextend_cli.models.prompt_templates import Style, check_prompt, placehol
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts, Window
 
-Mode: TypeAlias = Literal["extractive", "abstractive"]
+Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Length: TypeAlias = Literal["short", "medium", "long"]
 LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
 """How much of the length that nobody asked to change."""

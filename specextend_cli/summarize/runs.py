@@ -102,8 +102,10 @@ class RunStore:
         with self._asked() as store:
             return list(self._newest(store))
 
-    def rates(self, preset: str) -> Rates | None:
-        """Seconds that this preset's last runs took for a token read and for one written: medians. None: no such runs.
+    def rates(self, preset: str, mode: str) -> Rates | None:
+        """Seconds that this preset's last runs in that mode took for a token read and for one written: medians.
+
+        None: there are no such runs.
 
         Runs that found chunk summaries of earlier ones, and read less than their document, do not count.
         """
@@ -112,14 +114,14 @@ class RunStore:
         try:
             with self._asked() as store:
                 whole = (one for one in self._newest(store) if one.preset == preset and one.read >= one.tokens > 0)
-                told = (one for one in whole if one.reading and one.written and one.busy > one.reading)
-                last = list(islice(told, _PACED))
+                timed = (one for one in whole if one.reading and (mode == "abstractive") == (one.written > 0))
+                last = list(islice((one for one in timed if one.busy >= one.reading), _PACED))
         except InputError:
             return None
         if not last:
             return None
         read = median(run.reading / run.read for run in last)
-        return Rates(read, median((run.busy - run.reading) / run.written for run in last))
+        return Rates(read, median((run.busy - run.reading) / max(run.written, 1) for run in last))
 
     @staticmethod
     def _newest(store: sqlite3.Connection) -> Iterator[Run]:

@@ -29,10 +29,10 @@ class SummarySettings:
     def summary_parts(self) -> int:
         """The most prompts that write the summary: those of the preset, or as many as its words need."""
         most, usual, words = self.preset.window.summary_parts, self.usual_words(), self.words()
-        if FORMS[self.request.style].whole and (self.mode == "abstractive" or words <= 2 * LEAST):
+        if FORMS[self.request.style].whole:
             return 1
         # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
-        return min(ceil(most * words / max(usual, 1)), most) if self.mode == "abstractive" else most
+        return min(ceil(most * words / max(usual, 1)), most)
 
     @property
     def summary_tokens(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
 from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
-from specextend_cli.models.presets import load_preset
+from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
@@ -27,6 +28,7 @@ from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads, share_cores
 from specextend_cli.summarize.cached_generator import CachedGenerator
 from specextend_cli.summarize.events import (
+    ChunkRead,
     Coverage,
     Event,
     Level,
@@ -41,16 +43,19 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.extractive import Extractive, Guide
 from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.planning import Work, plan_work
+from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import document_sentences
+from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.runs import RunStore
 from specextend_cli.summarize.settings import SummarySettings
 
 if TYPE_CHECKING:
+    from specextend_cli.engine.target import Target
     from specextend_cli.summarize.text_generator import TextGenerator
 
 
@@ -119,6 +124,7 @@ class Summarizer:
         self._cache, self._runs = store or GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None
+        self._target: Target | None = None
 
     def __enter__(self) -> Summarizer:
         return self
@@ -128,7 +134,7 @@ class Summarizer:
 
     def close(self) -> None:
         """Free the models' memory."""
-        self._generator = None
+        self._generator = self._target = None
 
     @property
     def settings(self) -> SummarySettings:
@@ -147,7 +153,7 @@ class Summarizer:
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
-        return result_of(self._planned(document)).plan
+        return result_of(self._pipeline(document)).plan
 
     def expected_seconds(self, plan: Plan) -> float | None:
         """How long reading and decoding will take, by this preset's last runs here; None before the first."""
@@ -168,16 +174,13 @@ class Summarizer:
         began = perf_counter()
         meter = Meter()
         self._check(document)
-        work = yield from self._planned(document)
-        yield work.plan
+        pipeline = yield from self._pipeline(document)
+        plan = pipeline.plan
+        yield plan
         text, read, reused = "", 0, 0
         retried: list[Retried] = []
-        settings, build = self.settings, self._builder
-        evidence = EvidenceTracker(document, document_sentences(document, work.chunks))
-        generator = CachedGenerator(self.preset, self.options.engine, build, self._cache, self.load)
-        mapreduce = MapReduce(document, work, settings, build, generator, evidence)
         warnings: list[str] = []
-        for event in mapreduce.run():
+        for event in pipeline.run():
             if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
                 meter.add(event)
             elif isinstance(event, Text) and event.final:
@@ -186,6 +189,8 @@ class Summarizer:
                 read += event.tokens
             elif isinstance(event, Level) and event.level == 1:
                 reused = event.reused
+            elif isinstance(event, ChunkRead):
+                reused += event.reused
             elif isinstance(event, Retried):
                 retried.append(event)
             elif isinstance(event, engine.DrafterFailed):
@@ -193,28 +198,28 @@ class Summarizer:
             if isinstance(event, Warned):
                 warnings.append(event.message)
             yield event
-        for warning in self._warnings(text, mapreduce.method):
+        for warning in self._warnings(text, pipeline.method):
             warnings.append(warning)
             yield Warned(warning)
         extraction = document.extraction
-        dropped = work.plan.tokens - read
+        dropped = plan.tokens - read
         coverage = Coverage(
             extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit, extraction.ocr
         )
         summary = Summary(
             document=document.name,
             text=text.strip(),
-            plan=work.plan,
+            plan=plan,
             coverage=coverage,
-            chunk_summaries=mapreduce.chunk_summaries,
+            chunk_summaries=pipeline.chunk_summaries,
             meter=meter,
             seconds=perf_counter() - began,
             preset=self.preset.name,
             drafter=self._drafter_name,
-            sentences=tuple(evidence.sentences),
+            sentences=tuple(pipeline.evidence.sentences),
             request=self.request,
             retried=tuple(retried),
-            method=mapreduce.method,
+            method=pipeline.method,
             warnings=(*extraction.warnings, *warnings),
             reused=reused,
         )
@@ -225,10 +230,10 @@ class Summarizer:
         warnings = []
         if not text.strip():
             warnings.append("the model wrote no summary: another --model may")
-        elif method == "abstractive" and self.preset.mode == "extractive":
+        elif method == "abstractive" and self.preset.mode == "guided":
             warnings.append(
                 f"{self.preset.name} wrote these sentences, and it often writes what is not so: check them, or let it"
-                " quote the document's (--mode extractive)"
+                " quote the document's (--mode guided)"
             )
         if self._cache.problem:
             warnings.append(self._cache.problem)
@@ -236,20 +241,57 @@ class Summarizer:
 
     @property
     def _drafter_name(self) -> str:
-        if self.plain:
+        if self.plain or self.settings.mode != "abstractive":
             return "none"
         return describe(self._generator.drafter) if self._generator else self.options.draft or self.preset.draft.kind
 
-    def _planned(self, document: Document) -> Generator[Stage, None, Work]:
+    def _pipeline(self, document: Document) -> Generator[Stage, None, Extractive | MapReduce]:
+        """What summarizes a document. InputError where it has no text."""
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
+        settings, rates = self.settings, self._runs.rates(self.preset.name, self.settings.mode)
+        if settings.mode == "extractive":
+            return Extractive(document, settings, self._trees, None)
+        yield from self._prepare()
+        build = self._builder
+        generator = CachedGenerator(self.preset, self.options.engine, build, self._cache, self.load)
+        if settings.mode == "guided":
+            return Extractive(document, settings, self._trees, self._guide(generator), rates)
+        work = plan_work(document, build, settings, rates)
+        evidence = EvidenceTracker(document, document_sentences(document, work.chunks))
+        return MapReduce(document, work, settings, build, generator, evidence)
+
+    @cached_property
+    def _trees(self) -> Trees:
+        return Trees.load(sentence_ranker())
+
+    def _guide(self, generator: CachedGenerator) -> Guide:
+        ranker = self.preset.ranker
+        assert ranker is not None
+        weights = StateWeights.load(ranker.path / "states.npz")
+        encoder, prefix = self._builder.encoder, self._reading_prefix
+        return Guide(weights, encoder, prefix, ranker.chunk, generator.identity, self._cache, self.load_target)
+
+    @property
+    def _reading_prefix(self) -> list[int]:
+        """The tokens behind which a chunk is read."""
+        return self._builder.frame("map", dict.fromkeys(PLACEHOLDERS, ""))[0]
+
+    def reader(self) -> Generator[Event, None, tuple[Target, TextEncoder, list[int], int]]:
+        """The target, its encoder, the tokens before a chunk, and a chunk's size: what `read_states` takes."""
+        yield from self._prepare()
+        target = yield from self.load_target()
+        size = self.preset.ranker.chunk if self.preset.ranker else 1024
+        return target, self._builder.encoder, self._reading_prefix, size
+
+    def _prepare(self) -> Generator[Stage, None, None]:
+        """Fetch the target, whose tokenizer makes the prompts."""
         if self._prompt_builder is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
             encoder = TextEncoder.of(directory)
             self._prompt_builder = PromptBuilder(self.preset, encoder, directory, request=self.request)
             self._check_prompts()
-        return plan_work(document, self._builder, self.settings, self._runs.rates(self.preset.name))
 
     def _check_prompts(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
@@ -275,9 +317,28 @@ class Summarizer:
                 fix="leave out --strict to summarize the rest",
             )
 
+    def load_target(self) -> Generator[Event, None, Target]:
+        """Load the target alone, unless models are loaded. It reads, and nothing is compiled for decoding."""
+        if self._generator is not None:
+            return self._generator.target
+        if self._target is None:
+            options, preset = self.options, self.preset
+            yield Stage(f"loading {preset.title}")
+            import_transformers()
+            fit_threads()
+            directory = self._builder.directory
+            if options.compile:
+                yield from kernels(directory, device_of(options.device))
+            from specextend_cli.runtime.loading import load_shared_target
+
+            self._target = load_shared_target(preset, ModelDirectories(directory, None), options.engine)
+            share_cores(self._target.lm)
+        return self._target
+
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
         if self._generator is None:
+            self._target = None
             options, preset = self.options, self.preset
             pair: ModelDirectories = yield from stages(
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)

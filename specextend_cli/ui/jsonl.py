@@ -16,6 +16,7 @@ from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
 # The keys "method", "notes" and "sentences" of a request, with their values, are those of version 0.1: they will go.
 _OLD: dict[str | None, str] = {
     "extractive": "quoted",
+    "guided": "quoted",
     "abstractive": "written",
     "lead": "lead",
     "verbatim": "whole",

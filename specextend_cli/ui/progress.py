@@ -24,6 +24,7 @@ from specextend_cli.humanize import (
 from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import (
+    ChunkRead,
     ChunkSummarized,
     Coverage,
     Event,
@@ -99,6 +100,8 @@ class Progress:
             case ChunkSummarized():
                 self.finished += 1
                 self.saved += event.level == 1
+            case ChunkRead():
+                self.finished, self.saved = event.number, self.saved + 1
             case Summarized():
                 self.summary = event.summary
             case Retried():

@@ -21,9 +21,10 @@ NO_MARKS = Annotations()
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
 _MADE: dict[Method, str] = {
-    "extractive": "Sentences of the source, chosen by {} (drafter: {})",
+    "extractive": "Sentences of the source, chosen without a model",
+    "guided": "Sentences of the source, chosen with {}",
     "abstractive": "Written by {} (drafter: {})",
-    "lead": "The first sentences of the source, taken by {} (drafter: {})",
+    "lead": "The first sentences of the source, taken",
     "verbatim": "The source as it is, which is no longer than a summary: read",
 }
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")

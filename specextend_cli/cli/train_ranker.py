@@ -1,0 +1,93 @@
+"""`specextend train-ranker`: fit the sentence ranker to documents with human summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from specextend_cli.cli import options
+from specextend_cli.cli.options import option
+from specextend_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from specextend_cli.train.ranker import Example
+    from specextend_cli.ui.streams import Output
+
+
+def train_ranker(
+    pairs: Annotated[
+        list[Path], option("--pairs", "Documents with summaries: .jsonl[.gz] with text and summary.", "FILE")
+    ],
+    output: Annotated[Path, option("--output -o", "Directory for trees.npz and states.npz.", "DIR")] = Path("ranker"),
+    model: options.Model = None,
+    layer: Annotated[int, option("--layer", "Hidden states to read; 0 is the embedding, -1: none.", "N", min=-1)] = 20,
+    most: Annotated[int, option("--states-from", "Documents of each file that the target reads.", "N", min=0)] = 150,
+    offline: options.Offline = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Fit the sentence ranker to documents with human summaries.
+
+    Every file counts the same. The trees need no model; the states are those of the preset's target.
+
+    Example:
+      specextend train-ranker --pairs reports.jsonl.gz --pairs abstracts.jsonl.gz -o my-ranker
+    """
+    for path in pairs:
+        if not path.is_file():
+            raise UsageError(f"there is no file {path}", fix="--pairs FILE.jsonl")
+    options.go_offline(offline)
+
+    from specextend_cli.train.ranker import (
+        example,
+        fit_states,
+        fit_trees,
+        held_out_scores,
+        read_pairs,
+        save_states,
+        save_trees,
+    )
+    from specextend_cli.ui.streams import Output
+
+    terminal = Output()
+    examples: list[Example] = []
+    chosen: list[int] = []
+    for path in pairs:
+        found = [example(*pair) for pair in read_pairs(path)]
+        for one in found:
+            one.weight = 1 / len(found)
+        chosen += range(len(examples), len(examples) + min(len(found), most))
+        examples += found
+        if not quiet:
+            terminal.note(f"{path}: {len(found)} documents")
+    output.mkdir(parents=True, exist_ok=True)
+    save_trees(fit_trees(examples), output / "trees.npz")
+    if not quiet:
+        terminal.note(f"{output / 'trees.npz'} is written")
+    if layer < 0:
+        return
+    scores = held_out_scores(examples)
+    _read(terminal, [examples[i] for i in chosen], model, layer, quiet=quiet)
+    weights = fit_states([examples[i] for i in chosen], [scores[i] for i in chosen], layer)
+    save_states(weights, output / "states.npz")
+    if not quiet:
+        terminal.note(f"{output / 'states.npz'} is written")
+
+
+def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int, *, quiet: bool) -> None:
+    """Have the target read the examples, which keep its states."""
+    import numpy as np
+
+    from specextend_cli.runtime.loading_thread import result_of
+    from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+    from specextend_cli.summarize.summarizer import Options, Summarizer
+
+    with Summarizer(Options(**options.given(preset=model))) as summarizer:
+        target, encoder, prefix, size = result_of(summarizer.reader())
+        for number, one in enumerate(examples, 1):
+            plan = ReadingPlan(one.document.text, one.sentences, encoder, size)
+            items = [item for chunk in plan.chunks for item in read_states(target, plan, chunk, prefix, layer)]
+            one.states = np.concatenate([item for item in items if isinstance(item, np.ndarray)])
+            if not quiet and number % 10 == 0:
+                output.note(f"{number} of {len(examples)} documents are read")

@@ -1,0 +1,1 @@
+"""Extractive summarization: a document's sentences, their features, a learnt ranker, and the choice among them."""

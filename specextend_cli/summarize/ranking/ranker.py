@@ -1,0 +1,113 @@
+"""The learnt salience of sentences: gradient boosted trees over their features, and the target's hidden states.
+
+Both were fitted by `specextend train-ranker` to predict which part of a sentence's word pairs its document's human
+summary has; their cards are beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specextend_cli.errors import ModelError
+
+Array = NDArray[np.float32]
+_BYTES = 4_000_000  # the most that a file of weights may have
+_NODES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Regression trees of equal depth limits, as arrays over all nodes; a leaf's `feature` is -1.
+
+    `first` [trees] is each tree's root; `left` and `right` are nodes, `value` is a leaf's.
+    """
+
+    first: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: Array
+
+    @staticmethod
+    def load(path: Path) -> Trees:
+        """The trees in an .npz file. ModelError where it is damaged."""
+        found = load_arrays(path, ("first", "feature", "threshold", "left", "right", "value"))
+        return Trees(**found)._checked(path)
+
+    def _checked(self, path: Path) -> Trees:
+        nodes = len(self.feature)
+        inner = self.feature >= 0
+        ahead = np.arange(nodes)[inner]
+        same = all(len(one) == nodes for one in (self.threshold, self.left, self.right, self.value))
+        # Children come after their parent, so that every walk ends.
+        if not (same and 0 < nodes <= _NODES and self._inside(self.first, nodes)) or not all(
+            self._inside(child[inner], nodes) and (child[inner] > ahead).all() for child in (self.left, self.right)
+        ):
+            raise _damaged(path, "its nodes do not form trees")
+        return self
+
+    @staticmethod
+    def _inside(numbers: NDArray[np.int32], nodes: int) -> bool:
+        return bool(((numbers >= 0) & (numbers < nodes)).all())
+
+    @property
+    def features(self) -> int:
+        """How many features they need at least."""
+        return int(self.feature.max(initial=-1)) + 1
+
+    def predict(self, features: Array) -> Array:
+        """The sum of all trees' values for each row of [sentences, features], [sentences]."""
+        node = np.broadcast_to(self.first, (len(features), len(self.first))).copy()
+        rows = np.arange(len(features))[:, None]
+        while (inner := self.feature[node] >= 0).any():
+            goes_left = features[rows, np.maximum(self.feature[node], 0)] <= self.threshold[node]
+            node = np.where(inner, np.where(goes_left, self.left[node], self.right[node]), node)
+        total: Array = self.value[node].sum(1, dtype=np.float32)
+        return total
+
+
+@dataclass(frozen=True)
+class StateWeights:
+    """A linear reading of the target's hidden states: `weights` [hidden size], for states after `layer`.
+
+    `trees` is the weight of the trees' score beside it. Layers count from 0, the embedding.
+    """
+
+    weights: Array
+    bias: float
+    trees: float
+    layer: int
+
+    @staticmethod
+    def load(path: Path) -> StateWeights:
+        """The weights in an .npz file. ModelError where it is damaged."""
+        found = load_arrays(path, ("weights", "scalars"))
+        weights, scalars = found["weights"], found["scalars"]
+        if weights.ndim != 1 or scalars.shape != (3,) or not np.isfinite(weights).all() or scalars[2] < 0:
+            raise _damaged(path, "its arrays have other shapes")
+        return StateWeights(weights.astype(np.float32), float(scalars[0]), float(scalars[1]), int(scalars[2]))
+
+    def score(self, states: Array) -> Array:
+        """What the states [sentences, hidden size] say, [sentences]."""
+        return (states @ self.weights + self.bias).astype(np.float32)
+
+
+def load_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Arrays of an .npz file; objects are refused. ModelError where it is missing or damaged."""
+    try:
+        if path.stat().st_size > _BYTES:
+            raise _damaged(path, f"it has more than {_BYTES:,} bytes")
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in names}
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> ModelError:
+    return ModelError(f"the sentence ranker {path.name} cannot be used", why=why, fix="install specextend again")

@@ -1,0 +1,71 @@
+"""Whether a sentence can be read outside of its document, and how it is printed there."""
+
+from __future__ import annotations
+
+import regex
+
+from specextend_cli.summarize.word_count import by_character, count_words
+
+_SHORT, _LONG = 6, 60  # words
+_DENSE = 2  # Chinese or Japanese characters that say what a word says, nearly
+# A capital begins it, or a letter of a script that has none, after figures too: "2024年7月".
+_WHOLE = regex.compile(
+    r"""["'`*\p{Ps}\p{Pi}]*(?:\p{Lu}|\p{Lt}|\p{N}*[\p{Lo}\p{Georgian}])[^•●▪■]*
+      (?:[.!?\p{STerm}]["'`*\p{Pe}\p{Pf}\p{Pi}]*|[\p{Thai}\p{Lao}])""",
+    regex.VERBOSE,
+)
+_MARK = regex.compile(r"(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)\s+(?=\S)")
+# What joins a sentence to the one before and can be left out of it.
+_CONNECTIVE = regex.compile(
+    r"""(?:(?:However|Moreover|Furthermore|Additionally|In\ addition|Also|Therefore|Thus|Hence|Consequently|Accordingly
+      |As\ a\ result|For\ (?:example|instance)|Nevertheless|Nonetheless|Similarly|Likewise|Specifically|Finally|Overall
+      |In\ (?:particular|contrast|turn|short|fact)|By\ (?:contrast|comparison)|On\ the\ other\ hand|Meanwhile),
+      |But|And|Yet)\s+(?=\p{L})""",
+    regex.VERBOSE,
+)
+# What speaks of something before; "This report" and "It is important that" do not.
+_LEANS = regex.compile(
+    r"""(?:(?:They|He|She|These|Those|Such|Their|Its|His|Her|Or|Nor|So|Rather|Instead|Otherwise|Conversely|Both
+      |Again|Another|Similar|Other)\b
+      |(?:This|That)\b(?!\ (?:report|paper|document|proposal|study|article|review|book|chapter|guide|PEP|EIP|RFC|KEP
+        |specification|standard|statement|testimony|manual|policy|act|bill)\b)
+      |It\b(?!\ (?:is|was|will\ be|would\ be|has\ been)\ \p{L}+\ (?:to|that|whether)\b)
+      |The\ (?:former|latter|same|other|following|above|first|second|third)\b
+      |(?:Because\ of|Despite|Given|Under|For|In|To\ \p{L}+|As)\ (?:th(?:is|ese|at|ose)|such)\b
+      |(?:As|See)\ (?:shown|noted|discussed|described|illustrated|mentioned|stated|indicated|seen)\b
+      |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",
+    regex.VERBOSE,
+)
+_CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
+_PAIRS = ("()", "[]", "「」", "『』", "（）", "【】", "《》")
+_QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the language
+
+
+def printed(sentence: str) -> str:
+    """The sentence on one line, without the mark of a list and without a connective at its beginning."""
+    line = " ".join(sentence.split())
+    line = line[mark.end() :] if (mark := _MARK.match(line)) else line
+    if joined := _CONNECTIVE.match(line):
+        line = line[joined.end() :]
+        line = line[0].upper() + line[1:]
+    return line
+
+
+def leans(line: str) -> bool:
+    """Whether a printed sentence speaks of something that the one before it names."""
+    return _LEANS.match(line) is not None
+
+
+def is_whole(line: str) -> bool:
+    """Whether a printed sentence is complete, has a length to be read, and says more than whom to call."""
+    size = count_words(line) / (_DENSE if by_character(line) else 1)
+    if not _SHORT <= size <= _LONG or _CONTACT.search(line) or not _balanced(line):
+        return False
+    return _WHOLE.fullmatch(line) is not None
+
+
+def _balanced(sentence: str) -> bool:
+    """Whether parentheses and quotation marks close: else it was cut at "(see fig. 2)", or in somebody's speech."""
+    if any(sentence.count(pair[0]) != sentence.count(pair[1]) for pair in _PAIRS):
+        return False
+    return all(sum(map(sentence.count, marks)) % 2 == 0 for marks in _QUOTES)

@@ -1,0 +1,76 @@
+"""What the target knows of a document's sentences: its hidden state at the end of each.
+
+Each chunk is read behind the beginning of the preset's prompt, and nothing is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specextend_cli.engine.events import Prefilled
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.ranker import Array
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.target import Target
+
+_AT_ONCE = 4096  # tokens
+
+
+class ReadingPlan:
+    """A document's tokens in chunks of whole sentences.
+
+    `chunks` are the ranges of sentences, of at most `size` tokens where no sentence has more, and `tokens` each
+    sentence's, with what stands before the next one.
+    """
+
+    def __init__(self, text: str, found: Sequence[Candidate], encoder: TextEncoder, size: int) -> None:
+        # What stands before the first sentence belongs to it.
+        starts = [0, *(one.start for one in found[1:]), len(text)]
+        self.tokens = [encoder.encode(text[start:end]) for start, end in pairwise(starts)]
+        self.chunks: list[range] = []
+        first = filled = 0
+        for i, piece in enumerate(self.tokens):
+            if i > first and filled + len(piece) > size:
+                self.chunks.append(range(first, i))
+                first, filled = i, 0
+            filled += len(piece)
+        self.chunks.append(range(first, len(self.tokens)))
+
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens of each chunk."""
+        return tuple(sum(len(self.tokens[i]) for i in chunk) for chunk in self.chunks)
+
+
+def read_states(
+    target: Target, plan: ReadingPlan, chunk: range, prefix: Sequence[int], layer: int
+) -> Iterator[Prefilled | Array]:
+    """Read one chunk behind the tokens `prefix`; the last item is the states at sentence ends, [sentences, hidden].
+
+    `layer` counts hidden states from the embedding, 0. A sentence longer than the target reads at once is read in
+    pieces.
+    """
+    import torch
+
+    began = perf_counter()
+    tokens, ends = list(prefix), []
+    for i in chunk:
+        tokens += plan.tokens[i]
+        ends.append(max(len(tokens) - 1, 0))
+    target.begin(len(tokens) + 1)
+    with torch.inference_mode():
+        states = []
+        for start in range(0, len(tokens), _AT_ONCE):
+            piece = torch.tensor(tokens[start : start + _AT_ONCE], device=target.lm.device)
+            features = target.prefill(piece, features=(layer,)).features
+            assert features is not None
+            states.append(features)
+        kept = torch.cat(states)[torch.tensor(ends, device=target.lm.device)].float().cpu().numpy()
+    yield Prefilled(len(tokens), perf_counter() - began)
+    yield np.asarray(kept, np.float32)

@@ -1,0 +1,120 @@
+"""Which sentences make the summary: the best scores, without repetition, for a given number of words.
+
+Maximal marginal relevance (Carbonell and Goldstein, 1998): a sentence's score less its likeness to what is taken
+already. A sentence that speaks of the one before is taken with it or not at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
+from specextend_cli.summarize.word_count import beginning, count_words
+
+_REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
+_NEAR = 0.1  # of the words wanted: how far the sum may be from it
+_CHAIN = 2  # sentences before one, at most, that are taken because of it
+_CUT = 4  # words at least that are left of a sentence that is cut
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sentence by its number, and its text as it is printed."""
+
+    sentence: int
+    text: str
+
+
+class Selector:
+    """The sentences of one document that can be printed."""
+
+    def __init__(self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]]) -> None:
+        self._bags = bags
+        self._lines = [printed(text[one.start : one.end]) for one in found]
+        prose = [one.kind in ("prose", "item") for one in found]
+        self._whole = [ok and is_whole(line) for ok, line in zip(prose, self._lines, strict=True)]
+        self._before = [self._chain(found, i) for i in range(len(found))]
+        self._sizes = np.array([count_words(line) for line in self._lines])
+        self.usable = np.array([before is not None for before in self._before], bool)
+        """Which sentences may be chosen, [sentences]."""
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for number, bag in enumerate(bags):
+            for term in bag:
+                self._places[term].append(number)
+
+    def _chain(self, found: Sequence[Candidate], i: int) -> tuple[int, ...] | None:
+        """The sentences that must stand before sentence `i`; None where it cannot be printed at all."""
+        first = i
+        while self._whole[first] and leans(self._lines[first]):
+            first -= 1
+            if first < 0 or i - first > _CHAIN or found[first].block != found[i].block:
+                return None
+        return tuple(range(first, i)) if self._whole[first] else None
+
+    def select(
+        self, scores: NDArray[np.float32], words: int, *, mark: int = 0, most: int | None = None, exact: bool = False
+    ) -> list[Choice]:
+        """Choices in the document's order with about `words` words, `mark` more for each; `most` of them at most.
+
+        Where an `exact` number cannot be met by whole sentences, the last one is cut. `scores` is [sentences].
+        """
+        own = scores[self.usable]
+        spread = float(own.std()) if len(own) else 1.0
+        worth = np.where(self.usable, scores / max(spread, 1e-6), -np.inf)
+        terms = np.array([max(len(bag), 1) for bag in self._bags])
+        like, sizes = np.zeros(len(worth)), self._sizes + mark
+        taken: list[int] = []
+        total = 0
+        while total < words * (1 - _NEAR / 2) and (most is None or len(taken) < most):
+            room = words * (1 + _NEAR) - total
+            ranked = np.where(sizes <= room, worth - _REDUNDANCY * like, -np.inf)
+            group = self._fitting(ranked, taken, sizes, room)
+            for i in group:
+                taken.append(i)
+                worth[i] = -np.inf
+                total += int(sizes[i])
+                shared = np.zeros(len(worth))
+                for term in self._bags[i]:
+                    shared[self._places[term]] += 1
+                like = np.maximum(like, shared / np.minimum(terms, terms[i]))
+            if not group:
+                break
+        choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
+        if exact and most is None and total < words * (1 - _NEAR):
+            choices = self._cut(choices, worth - _REDUNDANCY * like, words - total - mark)
+        return choices
+
+    def lead(self, words: int) -> list[Choice]:
+        """The first lines, of whatever kind, with about that number of words; the last one is cut."""
+        chosen: list[Choice] = []
+        for i, line in enumerate(self._lines):
+            if words > 0 and self._sizes[i]:
+                chosen.append(Choice(i, beginning(line, words)))
+                words -= int(self._sizes[i])
+        return chosen
+
+    def _fitting(
+        self, ranked: NDArray[np.float64], taken: Sequence[int], sizes: NDArray[np.int64], room: float
+    ) -> list[int]:
+        """The best sentence with those that must stand before it, if they have room together."""
+        for i in np.argsort(-ranked, kind="stable"):
+            if ranked[i] == -np.inf:
+                break
+            group = [j for j in (*(self._before[i] or ()), int(i)) if j not in taken]
+            if sizes[group].sum() <= room:
+                return group
+        return []
+
+    def _cut(self, choices: list[Choice], worth: NDArray[np.float64], words: int) -> list[Choice]:
+        """The choices and the beginning of the best sentence that is left."""
+        left = [int(i) for i in np.argsort(-worth, kind="stable") if worth[i] > -np.inf and not self._before[i]]
+        if words < _CUT or not left:
+            return choices
+        choices = [*choices, Choice(left[0], beginning(self._lines[left[0]], words))]
+        return sorted(choices, key=lambda choice: choice.sentence)
