@@ -13,7 +13,8 @@ from specextend_cli.summarize.tfidf import terms
 
 BOILERPLATE = {
     "methodology": r"\b(?:scope and methodology|(?:to|in order to) (?:answer|address|meet) (?:this|these|our|the)\b"
-    r".{0,40}\b(?:questions?|objectives?|requests?)|we (?:interviewed|surveyed|visited|contacted)|"
+    r".{0,40}\b(?:questions?|objectives?|requests?)|"
+    r"(?:^|, )we (?:also )?(?:interviewed|surveyed|visited|contacted|reviewed|analyzed)|"
     r"(?:conducted|performed) (?:our|this) (?:performance )?(?:audit|review|work|study))\b",
     "auditing standards": r"\b(?:auditing standards|evidence (?:obtained )?provides a reasonable basis)\b",
     "contact": r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w+\.\w|https?://|\bwww\.|\bcontact (?:me|us|points?)\b",

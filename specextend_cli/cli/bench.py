@@ -100,6 +100,7 @@ def bench(
                 options=options.given(
                     preset=model,
                     temperature=temperature,
+                    seed=seed,
                     device=device,
                     dtype=dtype,
                     compile=compile,

@@ -89,6 +89,10 @@ def test_boilerplate(sentence: str) -> None:
     assert faults.boilerplate([sentence, *SENTENCES]) == 1
 
 
+def test_what_people_who_were_interviewed_said_is_no_boilerplate() -> None:
+    assert faults.boilerplate(["All of the officials we interviewed said that the bridge is safe."]) == 0
+
+
 def test_repeated_sentences() -> None:
     assert faults.repeated(SENTENCES) == 0
     assert faults.repeated([*SENTENCES, SENTENCES[0], SENTENCES[0]]) == 3
@@ -145,9 +149,20 @@ def test_a_second_run_makes_nothing_and_a_torn_line_is_made_again(
     monkeypatch.setattr(baselines, "summary", None)
     again = quality.run(items, kind, settings, quality.Rows(rows.path))
     assert {one["words"] for of in again.scores.values() for one in of} == {30}
+    assert quality.Rows(rows.path, fresh=True).known == {}
     rows.path.write_text("{}\n")
     with pytest.raises(InputError, match="damaged"):
         quality.Rows(rows.path)
+    with pytest.raises(UsageError, match="cannot be kept"):
+        quality.Rows(rows.path / "below" / "it.jsonl")
+
+
+def test_our_summaries_are_made_anew_for_another_preset_or_option(presets: dict[str, Path]) -> None:
+    versions = {
+        quality.Ours({"preset": str(presets[name]), **more}).version
+        for name, more in (("one", {}), ("three", {}), ("one", {"seed": 1}), ("one", {}))
+    }
+    assert len(versions) == 3
 
 
 def test_the_whole_command(cli, presets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

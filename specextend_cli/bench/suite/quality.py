@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -111,14 +112,19 @@ class Rows:
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_text(encoding="utf-8") if path.exists() and not fresh else ""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("wb" if fresh else "ab").close()
+            text = path.read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise UsageError(f"results cannot be kept in {path.parent}", why=str(error), fix="-o DIRECTORY") from error
         whole = text[: text.rfind("\n") + 1]
         try:
             self.known = {row.key: row for row in (Row(**json.loads(line)) for line in whole.split("\n") if line)}
         except (ValueError, TypeError) as error:
             raise InputError(f"{path} is damaged", why=str(error), fix="--fresh, or another directory") from error
-        path.write_text(whole, encoding="utf-8")
+        if whole != text:
+            os.truncate(path, len(whole.encode()))
 
     def add(self, row: Row) -> None:
         """On disk when this returns."""
@@ -129,16 +135,22 @@ class Rows:
 
 @dataclass(frozen=True)
 class Result:
-    """`facts`: machine and settings."""
+    """`facts`: machine and settings; `documents`: names, in the order of scores."""
 
     experiment: Experiment
     facts: dict[str, str]
+    documents: tuple[str, ...]
     scores: Scores
 
     def render(self, kind: Format) -> str:
         """The result as text; Markdown and JSON have the facts, JSON has every document's scores, too."""
         if kind == "json":
-            plain = {**to_plain(self.experiment), "facts": self.facts, "scores": self.scores}
+            plain = {
+                **to_plain(self.experiment),
+                "facts": self.facts,
+                "documents": self.documents,
+                "scores": self.scores,
+            }
             return dumps(plain, indent=2) + "\n"
         facts = "".join(f"- {name}: {escape(says)}\n" for name, says in self.facts.items())
         return render(self.experiment, kind) + (f"\n{facts}" if kind == "md" else "")
@@ -154,8 +166,10 @@ class Ours:
 
     @cached_property
     def version(self) -> str:
-        """A digest of the preset, the options and the source code that summarizes."""
-        code = [file.read_bytes() for file in sorted(Path(library.__file__).parent.glob("*.py"))]
+        """A digest of the preset, the options and the code of the packages that summarize."""
+        root = Path(library.__file__).parents[1]
+        packages = ("engine", "models", "runtime", "summarize")
+        code = [file.read_bytes() for package in packages for file in sorted((root / package).rglob("*.py"))]
         told = f"{self.preset.model_dump_json()} {sorted(self._options.items())}"
         return hashlib.sha256(b"\0".join([told.encode(), *code])).hexdigest()
 
@@ -234,9 +248,8 @@ def run(
                 {"words": words, **score(baselines.first_words(row.text, words), item), "seconds": row.seconds}
             )
     question = "How do the summaries compare with those of other methods at the same number of words?"
-    return Result(
-        Experiment("quality", question, tuple(_tables(scores, settings.seed))), _facts(items, kind, ours), scores
-    )
+    experiment = Experiment("quality", question, tuple(_tables(scores, settings.seed)))
+    return Result(experiment, _facts(items, kind, ours), tuple(item.document.name for item in items), scores)
 
 
 def require(methods: Sequence[str]) -> None:
