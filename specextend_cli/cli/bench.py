@@ -92,8 +92,8 @@ def bench(
             kind or "md",
             output,
             options.given(
-                methods=methods and tuple(methods.split(",")),
-                lengths=tuple(length.lower().split(",")) if "length" in chosen else None,
+                methods=methods and tuple(map(str.strip, methods.split(","))),
+                lengths=tuple(map(str.strip, length.lower().split(","))) if "length" in chosen else None,
                 docs=docs if "docs" in chosen else None,
                 words=words,
                 seed=seed,

@@ -145,13 +145,8 @@ class Result:
     def render(self, kind: Format) -> str:
         """The result as text; Markdown and JSON have the facts, JSON has every document's scores, too."""
         if kind == "json":
-            plain = {
-                **to_plain(self.experiment),
-                "facts": self.facts,
-                "documents": self.documents,
-                "scores": self.scores,
-            }
-            return dumps(plain, indent=2) + "\n"
+            more = {"facts": self.facts, "documents": self.documents, "scores": self.scores}
+            return dumps(to_plain(self.experiment) | more, indent=2) + "\n"
         facts = "".join(f"- {name}: {escape(says)}\n" for name, says in self.facts.items())
         return render(self.experiment, kind) + (f"\n{facts}" if kind == "md" else "")
 
@@ -215,11 +210,8 @@ def run(
 ) -> Result:
     """Make the summaries that are not in `rows`, and score all. `say` gets lines of progress. UsageError: `require`."""
     ours = Ours(settings.options)
-    methods = settings.methods or (
-        "default",
-        *(() if ours.preset.mode == "extractive" else ("extractive",)),
-        *baselines.NAMES,
-    )
+    both = () if ours.preset.mode == "extractive" else ("extractive",)
+    methods = settings.methods or ("default", *both, *baselines.NAMES)
     require(methods)
     made: dict[tuple[int, str], Row] = {}
     for number, item in enumerate(items):
@@ -244,9 +236,8 @@ def run(
         words = min(item.words, *(len(made[number, method].text.split()) for method in methods))
         for method in methods:
             row = made[number, method]
-            scores[method].append(
-                {"words": words, **score(baselines.first_words(row.text, words), item), "seconds": row.seconds}
-            )
+            figures = score(baselines.first_words(row.text, words), item)
+            scores[method].append({"words": words, **figures, "seconds": row.seconds})
     question = "How do the summaries compare with those of other methods at the same number of words?"
     experiment = Experiment("quality", question, tuple(_tables(scores, settings.seed)))
     return Result(experiment, _facts(items, kind, ours), tuple(item.document.name for item in items), scores)
