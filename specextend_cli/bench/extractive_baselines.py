@@ -1,7 +1,8 @@
 """Extractive baselines: a document's sentences, ranked by published algorithms, by position, at random, or by ROUGE.
 
 LexRank, TextRank, Luhn's method, LSA and SumBasic are those of sumy (https://github.com/miso-belica/sumy; optional, the
-extra `bench`), for English, with this program's sentence and word boundaries: nothing is downloaded for nltk.
+extra `bench`), for English, with this program's sentence and word boundaries: nothing is downloaded for nltk. Its LSA
+numbers words in the order of a set, which rounding depends on: a few choices differ from one process to the next.
 """
 
 from __future__ import annotations
