@@ -17,7 +17,7 @@ BOILERPLATE = {
     r"(?:^|, )we (?:also )?(?:interviewed|surveyed|visited|contacted|reviewed|analyzed)|"
     r"(?:conducted|performed) (?:our|this) (?:performance )?(?:audit|review|work|study))\b",
     "auditing standards": r"\b(?:auditing standards|evidence (?:obtained )?provides a reasonable basis)\b",
-    "contact": r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w+\.\w|https?://|\bwww\.|\bcontact (?:me|us|points?)\b",
+    "contact": r"\(\d{3}\) ?\d{3}-\d{4}|\w@[\w-]+\.[a-z]{2}|\bcontact (?:me|us|points?)\b",
     "ordering": r"\b(?:(?:additional|printed|electronic|free) copies|copies (?:of|are)\b.{0,60}\bavailable|"
     r"available at no charge|sending copies|no charge on)\b",
     "thanks": r"\b(?:thank you|thanks to|grateful|acknowledge?ments?|(?:made|makes?) (?:key|major) contributions?|"
