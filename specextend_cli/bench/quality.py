@@ -40,13 +40,14 @@ def measure(text: str, reference: str) -> Quality | None:
 @cache
 def _measure(text: str, reference: str) -> Quality:
     # Greedy outputs repeat from run to run, and the longest common subsequence is quadratic: hence the cache.
-    rouge = _rouge().score(reference, text)
-    return Quality(
-        100 * rouge["rouge1"].fmeasure,
-        100 * rouge["rouge2"].fmeasure,
-        100 * rouge["rougeL"].fmeasure,
-        _chrf().sentence_score(text, [reference]).score,
-    )
+    return Quality(*rouge(text, reference), _chrf().sentence_score(text, [reference]).score)
+
+
+def rouge(text: str, reference: str) -> tuple[float, float, float]:
+    """F-measures of ROUGE-1, -2 and -L with stemming, 0 to 100. Needs rouge-score."""
+    found = _rouge().score(reference, text)
+    one, two, longest = (100 * found[name].fmeasure for name in ("rouge1", "rouge2", "rougeL"))
+    return one, two, longest
 
 
 @cache

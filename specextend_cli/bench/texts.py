@@ -19,11 +19,12 @@ _OFFSETS = 16  # built-in documents: the same text with different starts
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its name, its text, and a human summary if there is one."""
+    """A document: its name, its text, a human summary if there is one, and its data set's label of its length."""
 
     name: str
     text: str
     summary: str | None = None
+    length: str = ""
 
 
 _PROBLEMS = (
@@ -109,4 +110,6 @@ def rows(lines: Sequence[str], where: str, *, stem: str = "", text: str = "text"
             why = f"{type(error).__name__}: {error}"
             fix = f'a line is an object with "id", "{text}" and perhaps "summary"'
             raise InputError(f"{where}, line {number}: not a document", why=why, fix=fix) from error
-        yield Source(str(row.get("id") or f"{stem or Path(where).stem}-{number}"), body, summary)
+        yield Source(
+            str(row.get("id") or f"{stem or Path(where).stem}-{number}"), body, summary, str(row.get("length") or "")
+        )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from specextend_cli.cli import bench_options as own
 from specextend_cli.cli import options
 from specextend_cli.errors import UsageError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def bench(
+    context: typer.Context,
     length: own.Lengths = "1k",
     docs: own.Docs = 2,
     input: own.Inputs = None,
@@ -29,6 +32,7 @@ def bench(
     experiment: own.Experiments = None,
     profile: own.Profile = False,
     suite: own.Suite = None,
+    words: own.Words = None,
     tune: own.Tune = None,
     explain: own.Explain = False,
     tokens: own.Tokens = None,
@@ -57,6 +61,7 @@ def bench(
       specextend bench --input report.pdf --docs 1 --methods standard,specextend
       specextend bench --experiment lengths,gate --len 1k,4k --report lengths/
       specextend bench --tune fast.toml --docs 8
+      specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
     from specextend_cli.ui.streams import Output
 
@@ -64,13 +69,52 @@ def bench(
     if list_methods:
         _list(terminal)
         return
-    kind = own.format_name(format, json, output)
-    if output is None:
+    is_quality = suite == "quality"
+    kind = own.format_name(format, json, None if is_quality else output)
+    if output is None or is_quality:
         terminal.require_stdout()
     own.refuse_together(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
-        {"--compare": compare, "--methods": methods},
+        {"--compare": compare, **({"--report": report, "--input": input} if is_quality else {"--methods": methods})},
     )
+    if words is not None and not is_quality:
+        raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
+    if is_quality:
+        from specextend_cli.cli import bench_suite
+
+        options.go_offline(offline)
+        options.usable(device)
+        sources = {name: context.get_parameter_source(name) for name in ("length", "docs")}
+        chosen = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+        bench_suite.run_quality(
+            terminal,
+            dataset,
+            kind or "md",
+            output,
+            options.given(
+                methods=methods and tuple(map(str.strip, methods.split(","))),
+                lengths=tuple(map(str.strip, length.lower().split(","))) if "length" in chosen else None,
+                docs=docs if "docs" in chosen else None,
+                words=words,
+                seed=seed,
+                options=options.given(
+                    preset=model,
+                    temperature=temperature,
+                    seed=seed,
+                    device=device,
+                    dtype=dtype,
+                    compile=compile,
+                    offline=offline,
+                    draft=options.drafter(draft, no_spec=False),
+                    draft_head=None if head is None else str(head.absolute()),
+                ),
+            ),
+            timeout=timeout,
+            quiet=quiet,
+            one_line=json,
+            fresh=fresh,
+        )
+        return
     if report is not None and suite is None:  # the suite has no plots
         from specextend_cli.bench import plots
 

@@ -71,8 +71,22 @@ Profile: TypeAlias = Annotated[
     bool, _option("--profile", help="Time of a step by operation; traces with --report.", panel=INSTEAD)
 ]
 Suite: TypeAlias = Annotated[
-    Literal["gpu"] | None,
-    _option("--suite", help="Measure a GPU in a few minutes, offline: kernels to steps.", metavar="gpu", panel=INSTEAD),
+    Literal["gpu", "quality"] | None,
+    _option(
+        "--suite",
+        help="gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
+        metavar="gpu|quality",
+        panel=INSTEAD,
+    ),
+]
+Words: TypeAlias = Annotated[
+    Literal["document", "reference"] | None,
+    _option(
+        "--words",
+        help="With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
+        metavar="document|reference",
+        panel=Rare(INSTEAD),
+    ),
 ]
 Tune: TypeAlias = Annotated[
     Path | None,
