@@ -132,7 +132,7 @@ Length: TypeAlias = Annotated[
 ]
 StyleOption: TypeAlias = Annotated[Style, option("--style", f"{one_of(Style)}.", "NAME")]
 ModeOption: TypeAlias = Annotated[
-    Mode | None, option("--mode", "extractive (the document's sentences) or abstractive (the model's).", "NAME")
+    Mode | None, option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME")
 ]
 Focus: TypeAlias = Annotated[
     str | None, option("--focus", "Question to concentrate on (needs a larger preset).", "QUESTION")

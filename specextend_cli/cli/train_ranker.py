@@ -84,10 +84,9 @@ def _read(output: Output, examples: Sequence[Example], model: str | None, layer:
     from specextend_cli.summarize.summarizer import Options, Summarizer
 
     with Summarizer(Options(**options.given(preset=model))) as summarizer:
-        target, encoder, prefix, size = result_of(summarizer.reader())
+        reader, encoder, prefix, size = result_of(summarizer.reader(layer))
         for number, one in enumerate(examples, 1):
             plan = ReadingPlan(one.document.text, one.sentences, encoder, size)
-            items = [item for chunk in plan.chunks for item in read_states(target, plan, chunk, prefix, layer)]
-            one.states = np.concatenate([item for item in items if isinstance(item, np.ndarray)])
+            one.states = np.concatenate([result_of(read_states(reader, plan, chunk, prefix)) for chunk in plan.chunks])
             if not quiet and number % 10 == 0:
                 output.note(f"{number} of {len(examples)} documents are read")

@@ -24,8 +24,23 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.reader import Reader
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
+
+
+def load_reader(preset: Preset, directories: Directories, choices: EngineOptions, layers: int) -> Reader:
+    """The first layers of the preset's target, whole in this process; errors as `load_target`."""
+    from specextend_cli.engine.reader import Reader
+
+    device = device_of(choices.device)
+    dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
+    check_memory(preset, device, choices)
+    lm = load_language_model(preset, preset.target.quantization, device, None, directories.target, dtype)
+    try:
+        return Reader(lm, layers)
+    except ValueError as error:
+        raise ModelError(f"preset {preset.name} cannot rank sentences by its target", why=str(error)) from error
 
 
 def load_shared_target(preset: Preset, directories: Directories, choices: EngineOptions) -> Target:

@@ -26,7 +26,7 @@ from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words, words
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.target import Target
+    from specextend_cli.engine.reader import Reader
     from specextend_cli.models.tokens import TextEncoder
 
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
@@ -37,7 +37,7 @@ _FAR = 0.12  # of the document: a gap that separates paragraphs where there are 
 class Guide:
     """The target as a reader: `weights` score its states, behind the tokens `prefix` of its prompt.
 
-    `identity` says which model it is, for the cache. `load` returns the target when it is needed.
+    `identity` says which model it is, for the cache. `load` returns its first layers when they are needed.
     """
 
     weights: StateWeights
@@ -46,7 +46,7 @@ class Guide:
     chunk: int
     identity: object
     cache: GenerationCache
-    load: Callable[[], Generator[Event, None, Target]]
+    load: Callable[[], Generator[Event, None, Reader]]
 
 
 @dataclass
@@ -130,12 +130,9 @@ class Extractive:
         for i in [i for i in range(parts) if scores[i] is None]:
             chunk = reading.chunks[i]
             yield self._part(i, chunk, parts, sizes[i])
-            target = yield from guide.load()
-            for event in read_states(target, reading, chunk, guide.prefix, guide.weights.layer):
-                if isinstance(event, np.ndarray):
-                    scores[i] = guide.weights.score(event)
-                else:
-                    yield event
+            reader = yield from guide.load()
+            states = yield from read_states(reader, reading, chunk, guide.prefix)
+            scores[i] = guide.weights.score(states)
             guide.cache.put(keys[i], json.dumps([round(float(score), 5) for score in _known(scores[i])]))
             yield ChunkRead(i + 1, parts)
         return np.concatenate([_known(score) for score in scores])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ from specextend_cli.summarize.runs import RunStore
 from specextend_cli.summarize.settings import SummarySettings
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.target import Target
+    from specextend_cli.engine.reader import Reader
     from specextend_cli.summarize.text_generator import TextGenerator
 
 
@@ -124,7 +124,7 @@ class Summarizer:
         self._cache, self._runs = store or GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None
-        self._target: Target | None = None
+        self._reader: Reader | None = None
 
     def __enter__(self) -> Summarizer:
         return self
@@ -134,7 +134,7 @@ class Summarizer:
 
     def close(self) -> None:
         """Free the models' memory."""
-        self._generator = self._target = None
+        self._generator = self._reader = None
 
     @property
     def settings(self) -> SummarySettings:
@@ -269,20 +269,20 @@ class Summarizer:
         ranker = self.preset.ranker
         assert ranker is not None
         weights = StateWeights.load(ranker.path / "states.npz")
-        encoder, prefix = self._builder.encoder, self._reading_prefix
-        return Guide(weights, encoder, prefix, ranker.chunk, generator.identity, self._cache, self.load_target)
+        encoder, prefix, load = self._builder.encoder, self._reading_prefix, partial(self._load_reader, weights.layer)
+        return Guide(weights, encoder, prefix, ranker.chunk, generator.identity, self._cache, load)
 
     @property
     def _reading_prefix(self) -> list[int]:
         """The tokens behind which a chunk is read."""
         return self._builder.frame("map", dict.fromkeys(PLACEHOLDERS, ""))[0]
 
-    def reader(self) -> Generator[Event, None, tuple[Target, TextEncoder, list[int], int]]:
-        """The target, its encoder, the tokens before a chunk, and a chunk's size: what `read_states` takes."""
+    def reader(self, layers: int) -> Generator[Event, None, tuple[Reader, TextEncoder, list[int], int]]:
+        """The target's first layers, its encoder, the tokens before a chunk, a chunk's size: for `read_states`."""
         yield from self._prepare()
-        target = yield from self.load_target()
+        reader = yield from self._load_reader(layers)
         size = self.preset.ranker.chunk if self.preset.ranker else 1024
-        return target, self._builder.encoder, self._reading_prefix, size
+        return reader, self._builder.encoder, self._reading_prefix, size
 
     def _prepare(self) -> Generator[Stage, None, None]:
         """Fetch the target, whose tokenizer makes the prompts."""
@@ -317,28 +317,25 @@ class Summarizer:
                 fix="leave out --strict to summarize the rest",
             )
 
-    def load_target(self) -> Generator[Event, None, Target]:
-        """Load the target alone, unless models are loaded. It reads, and nothing is compiled for decoding."""
-        if self._generator is not None:
-            return self._generator.target
-        if self._target is None:
+    def _load_reader(self, layers: int) -> Generator[Event, None, Reader]:
+        """Load the target's first layers, if they are not loaded yet. Nothing is compiled for decoding."""
+        if self._reader is None:
             options, preset = self.options, self.preset
-            yield Stage(f"loading {preset.title}")
+            yield Stage(f"loading {preset.title.partition(',')[0]}")
             import_transformers()
             fit_threads()
             directory = self._builder.directory
             if options.compile:
                 yield from kernels(directory, device_of(options.device))
-            from specextend_cli.runtime.loading import load_shared_target
+            from specextend_cli.runtime.loading import load_reader
 
-            self._target = load_shared_target(preset, ModelDirectories(directory, None), options.engine)
-            share_cores(self._target.lm)
-        return self._target
+            self._reader = load_reader(preset, ModelDirectories(directory, None), options.engine, layers)
+            share_cores(self._reader.lm)
+        return self._reader
 
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
         if self._generator is None:
-            self._target = None
             options, preset = self.options, self.preset
             pair: ModelDirectories = yield from stages(
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)

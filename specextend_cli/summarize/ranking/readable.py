@@ -30,7 +30,7 @@ _LEANS = regex.compile(
       |(?:This|That)\b(?!\ (?:report|paper|document|proposal|study|article|review|book|chapter|guide|PEP|EIP|RFC|KEP
         |specification|standard|statement|testimony|manual|policy|act|bill)\b)
       |It\b(?!\ (?:is|was|will\ be|would\ be|has\ been)\ \p{L}+\ (?:to|that|whether)\b)
-      |The\ (?:former|latter|same|other|following|above|first|second|third)\b
+      |(?:At\ )?[Tt]he\ (?:former|latter|same|other|following|above|first|second|third)\b
       |(?:Because\ of|Despite|Given|Under|For|In|To\ \p{L}+|As)\ (?:th(?:is|ese|at|ose)|such)\b
       |(?:As|See)\ (?:shown|noted|discussed|described|illustrated|mentioned|stated|indicated|seen)\b
       |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",

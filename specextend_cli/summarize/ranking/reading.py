@@ -5,12 +5,10 @@ Each chunk is read behind the beginning of the preset's prompt, and nothing is g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from specextend_cli.engine.events import Prefilled
 from specextend_cli.models.tokens import TextEncoder
@@ -18,9 +16,7 @@ from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.ranker import Array
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.target import Target
-
-_AT_ONCE = 4096  # tokens
+    from specextend_cli.engine.reader import Reader
 
 
 class ReadingPlan:
@@ -49,28 +45,14 @@ class ReadingPlan:
 
 
 def read_states(
-    target: Target, plan: ReadingPlan, chunk: range, prefix: Sequence[int], layer: int
-) -> Iterator[Prefilled | Array]:
-    """Read one chunk behind the tokens `prefix`; the last item is the states at sentence ends, [sentences, hidden].
-
-    `layer` counts hidden states from the embedding, 0. A sentence longer than the target reads at once is read in
-    pieces.
-    """
-    import torch
-
+    reader: Reader, plan: ReadingPlan, chunk: range, prefix: Sequence[int]
+) -> Generator[Prefilled, None, Array]:
+    """Read one chunk behind the tokens `prefix`; returns the states at sentence ends, [sentences, hidden size]."""
     began = perf_counter()
     tokens, ends = list(prefix), []
     for i in chunk:
         tokens += plan.tokens[i]
         ends.append(max(len(tokens) - 1, 0))
-    target.begin(len(tokens) + 1)
-    with torch.inference_mode():
-        states = []
-        for start in range(0, len(tokens), _AT_ONCE):
-            piece = torch.tensor(tokens[start : start + _AT_ONCE], device=target.lm.device)
-            features = target.prefill(piece, features=(layer,)).features
-            assert features is not None
-            states.append(features)
-        kept = torch.cat(states)[torch.tensor(ends, device=target.lm.device)].float().cpu().numpy()
+    states: Array = reader.states(tokens)[ends].float().cpu().numpy()
     yield Prefilled(len(tokens), perf_counter() - began)
-    yield np.asarray(kept, np.float32)
+    return states

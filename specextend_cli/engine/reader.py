@@ -1,0 +1,46 @@
+"""The first layers of a model, which read a text for its hidden states and generate nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.lm import LanguageModel
+
+
+class Reader:
+    """Reads with the first `layers` layers of `lm`, which loses the others. ValueError where it has fewer."""
+
+    def __init__(self, lm: LanguageModel, layers: int) -> None:
+        if not 0 < layers <= lm.layers:
+            raise ValueError(f"the model has {lm.layers} layers, not {layers}")
+        self.lm = lm
+        decoder = lm.model.get_decoder()
+        decoder.layers = decoder.layers[:layers]
+        decoder.norm = nn.Identity()  # the states are those between layers
+        lm.config.num_hidden_layers = layers
+        self._cache = lm.new_cache(0)
+
+    @torch.inference_mode()
+    def states(self, tokens: Sequence[int], *, chunk: int = 4096) -> Tensor:
+        """The hidden states [len(tokens), hidden size] after the last layer, read in pieces of `chunk` tokens."""
+        lm, cache, states = self.lm, self._cache, []
+        cache.begin(len(tokens))
+        for start in range(0, len(tokens), chunk):
+            piece = torch.tensor(tokens[start : start + chunk], device=lm.device)
+            positions = torch.arange(start, start + len(piece), device=lm.device)
+            cache.reserve(len(piece))
+            with lm.governor.prefilling(lm.prefill_threads):
+                out = lm.model.get_decoder()(
+                    input_ids=piece[None],
+                    position_ids=positions[None],
+                    past_key_values=cache,
+                    use_cache=True,
+                    context=ForwardContext(lm.backend),
+                )
+            cache.commit()
+            states.append(out.last_hidden_state[0])
+        return torch.cat(states)
