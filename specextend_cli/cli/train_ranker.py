@@ -11,7 +11,10 @@ from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from specextend_cli.train.ranker import Example
+    from specextend_cli.train.ranker_evaluation import Evaluation
     from specextend_cli.ui.streams import Output
 
 
@@ -48,17 +51,20 @@ def train_ranker(
         save_states,
         save_trees,
     )
+    from specextend_cli.train.ranker_evaluation import evaluate, held_out_guided
     from specextend_cli.ui.streams import Output
 
     terminal = Output()
     examples: list[Example] = []
     chosen: list[int] = []
+    sizes: list[int] = []
     for path in pairs:
         found = [example(*pair) for pair in read_pairs(path)]
         for one in found:
             one.weight = 1 / len(found)
         chosen += range(len(examples), len(examples) + min(len(found), most))
         examples += found
+        sizes.append(len(found))
         if not quiet:
             terminal.note(f"{path}: {len(found)} documents")
     output.mkdir(parents=True, exist_ok=True)
@@ -68,11 +74,30 @@ def train_ranker(
     if layer < 0:
         return
     scores = held_out_scores(examples)
-    _read(terminal, [examples[i] for i in chosen], model, layer, quiet=quiet)
-    weights = fit_states([examples[i] for i in chosen], [scores[i] for i in chosen], layer)
-    save_states(weights, output / "states.npz")
+    read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]
+    _read(terminal, read, model, layer, quiet=quiet)
+    save_states(fit_states(read, known, layer), output / "states.npz")
     if not quiet:
         terminal.note(f"{output / 'states.npz'} is written")
+    guided, start = held_out_guided(read, known, layer), 0
+    for path, size in zip(pairs, sizes, strict=True):
+        part = slice(start, start + min(size, most))
+        start = part.stop
+        terminal.show(_table(path, evaluate(read[part], known[part], guided[part])))
+
+
+def _table(path: Path, evaluation: Evaluation) -> Table:
+    """The figures of one file, over documents that were not fitted."""
+    from rich.table import Table
+
+    from specextend_cli.train.ranker_evaluation import rows
+
+    table = Table(title=f"{path.name}: held out, five folds; gains over LexRank with 95% intervals")
+    for column in ("method", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-2 gain", "ROUGE-L gain"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for row in rows(evaluation):
+        table.add_row(*row)
+    return table
 
 
 def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int, *, quiet: bool) -> None:

@@ -42,7 +42,7 @@ _TREES: dict[str, Any] = {
     "seed": 0,
 }
 _ROUNDS = 300
-_PENALTY_TREES, _PENALTY_STATES = 10.0, 3000.0  # of the ridge regression, for standardized columns
+_PENALTY_TREES, _PENALTY_STATES = 10.0, 10_000.0  # of the ridge regression, for standardized columns
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
 
 
@@ -177,7 +177,7 @@ def fit_states(examples: Iterable[Example], scores: Iterable[Array], layer: int)
     """
     pairs = [(one, score) for one, score in zip(examples, scores, strict=True) if one.usable.sum() >= _LEAST]
     chosen = [one for one, _ in pairs]
-    columns = [np.column_stack([score[one.usable], _states(one)[one.usable]]) for one, score in pairs]
+    columns = [np.column_stack([score[one.usable], _centred(one)]) for one, score in pairs]
     x, y = np.concatenate(columns).astype(np.float64), np.concatenate([one.labels[one.usable] for one in chosen])
     w = _weights(chosen)[:, None]
     mean, spread = (x * w).mean(0), x.std(0) + 1e-6
@@ -188,9 +188,12 @@ def fit_states(examples: Iterable[Example], scores: Iterable[Array], layer: int)
     return StateWeights(solved[1:].astype(np.float32), float(-mean @ solved), float(solved[0]), layer)
 
 
-def _states(one: Example) -> Array:
+def _centred(one: Example) -> Array:
+    """States less their mean over the document: what tells sentences apart, not documents."""
     assert one.states is not None
-    return one.states
+    usable = one.states[one.usable]
+    centred: Array = usable - usable.mean(0)
+    return centred
 
 
 def save_trees(trees: Trees, path: Path) -> None:

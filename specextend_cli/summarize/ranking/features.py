@@ -56,6 +56,45 @@ _CUES = {
     "present": r"\b(?:is|are|has|have)\b",
 }
 """Words that summaries of English reports and proposals have more often, or less, than their documents."""
+MEASURES = (
+    "place",
+    "place_squared",
+    "place_log",
+    "first_tenth",
+    "last_tenth",
+    "opens_document",
+    "opens_block",
+    "block_place",
+    "block_size",
+    "section_place",
+    "section_part",
+    "item",
+    "words_log",
+    "words_short",
+    "words_long",
+    "digits",
+    "capitals",
+    "symbols",
+    "parentheses",
+    "quotation",
+    "question",
+    "degree",
+    "lexrank",
+    "section_degree",
+    "centroid_sum",
+    "frequent",
+    "frequent_mean",
+    "like_opening",
+    "like_heading",
+    "like_title",
+    "like_before",
+    "like_after",
+    "new_terms",
+    "degree_before",
+    "degree_after",
+    "section_weight",
+)
+"""The names of the first columns."""
 _PATTERNS = [regex.compile(pattern) for pattern in _CUES.values()]
 _LOOSE = range(5, 81)  # words of what may be a sentence: features are compared within these
 _ROUNDS = 10  # of LexRank's power iteration
@@ -223,4 +262,4 @@ def _measures(texts: Sequence[str], found: Sequence[Candidate], bags: Sequence[s
         "degree_after": np.concatenate([degree[1:], [0]]),
         "section_weight": section_weight,
     }
-    return np.stack([np.asarray(column, np.float32) for column in columns.values()], 1)
+    return np.stack([np.asarray(columns[name], np.float32) for name in MEASURES], 1)
