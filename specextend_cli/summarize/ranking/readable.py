@@ -36,6 +36,14 @@ _LEANS = regex.compile(
       |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",
     regex.VERBOSE,
 )
+# An entry of a table of contents, or a date line of a cover; and who was sent a draft of a report.
+_NO_TEXT = regex.compile(r"\s[.]\Z|[.]\s?[.]\s?[.]\s?[.]|\bFor Release\b|\b[ap]\.m\.\Z")
+_BOILERPLATE = regex.compile(
+    r"""\bdraft\ of\ (?:this|the|our)\ (?:report|testimony|statement)\ (?:to|for|by)\b
+      |\baccordance\ with\ generally\ accepted\ (?:government\ )?auditing\b
+      |\b(?:[Cc]opies|[Cc]opy)\ of\ (?:this|the|each|printed)\b.*\b(?:free|available|request|sent)\b""",
+    regex.VERBOSE,
+)
 _CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
 _PAIRS = ("()", "[]", "「」", "『』", "（）", "【】", "《》")
 _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the language
@@ -57,9 +65,11 @@ def leans(line: str) -> bool:
 
 
 def is_whole(line: str) -> bool:
-    """Whether a printed sentence is complete, has a length to be read, and says more than whom to call."""
+    """Whether a printed sentence is complete, has a length to be read, and is no contact line or boilerplate."""
     size = count_words(line) / (_DENSE if by_character(line) else 1)
-    if not _SHORT <= size <= _LONG or _CONTACT.search(line) or not _balanced(line):
+    if not _SHORT <= size <= _LONG or not _balanced(line):
+        return False
+    if any(pattern.search(line) for pattern in (_CONTACT, _NO_TEXT, _BOILERPLATE)):
         return False
     return _WHOLE.fullmatch(line) is not None
 
