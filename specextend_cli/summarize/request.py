@@ -52,8 +52,8 @@ class SummaryRequest:
 
     `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;
     `focus` a question; `language` its name in English; `template` stands in for the prompts that write the summary,
-    with their placeholders; `mode` whether the sentences are the document's own (extractive) or the target's
-    (abstractive), which alone can follow a template or use another language.
+    with their placeholders; `mode` whether the sentences are the document's own (extractive, or guided by the
+    target's reading) or the target's (abstractive), which alone can follow a template or use another language.
     """
 
     length: int | Length | None = None
@@ -80,11 +80,17 @@ class SummaryRequest:
             raise UsageError(f"--style {self.style}: no such style", fix=_or(FORMS))
         for name, most in MOST_CHARACTERS.items():
             self._bounded(name, most)
-        if self.mode == "extractive" and self.needs_writing:
+        if self.mode == "guided" and preset.ranker is None:
+            raise UsageError(
+                f"preset {preset.name} cannot guide the choice of sentences",
+                why="it has no [ranker]",
+                fix="--mode extractive, which needs no model, or train one: specextend train-ranker",
+            )
+        if self.mode in ("extractive", "guided") and self.needs_writing:
             flag = "--template" if self.template is not None else "--lang"
             why = "a document's own sentences follow no template, and stay in its language"
             raise UsageError(
-                f"--mode extractive and {flag} contradict each other", why=why, fix="leave one of them out"
+                f"--mode {self.mode} and {flag} contradict each other", why=why, fix="leave one of them out"
             )
         if self.template is not None:
             try:

@@ -60,16 +60,24 @@ avx2() {
 }
 
 no-compiler() {
-    check "no compiler" env -u CXX XDG_CACHE_HOME="$(own_cache none)" PATH="$PWD/.venv/bin" \
-        "$specextend" summarize "$document"
+    local cache mode
+    cache=$(own_cache none)
+    for mode in guided abstractive; do
+        check "no compiler, $mode" env -u CXX XDG_CACHE_HOME="$cache" PATH="$PWD/.venv/bin" \
+            "$specextend" summarize "$document" --mode "$mode" --length short
+    done
 }
 
 failing-compiler() {
     mkdir "$scratch/bin"
     printf '#!/bin/sh\necho "g++: fatal error: no input files" >&2\nexit 1\n' > "$scratch/bin/g++"
     chmod +x "$scratch/bin/g++"
-    check "a compiler that fails" env CXX="$scratch/bin/g++" XDG_CACHE_HOME="$(own_cache failing)" \
-        PATH="$scratch/bin:$PATH" "$specextend" summarize "$document"
+    local cache mode
+    cache=$(own_cache failing)
+    for mode in guided abstractive; do
+        check "a compiler that fails, $mode" env CXX="$scratch/bin/g++" XDG_CACHE_HOME="$cache" \
+            PATH="$scratch/bin:$PATH" "$specextend" summarize "$document" --mode "$mode" --length short
+    done
 }
 
 two-busy() {
