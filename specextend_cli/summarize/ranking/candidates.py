@@ -20,7 +20,8 @@ Kind = Literal["prose", "item", "heading", "table", "code"]
 _ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
 _FENCE = regex.compile(r"[ \t]*(?:```+|~~~+)")
 _RULE = regex.compile(r"[ \t]*([-=~^\"'+*#_.:`])\1{2,}[ \t]*")
-_TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})|.*\S[ \t]\|[ \t]")
+_TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})")
+_CELLS = regex.compile(r"\S[ \t]\|[ \t]")
 _DIRECTIVE = regex.compile(r"[ \t]*(?:\.\. |:[\w -]+:(?:\s|$)|<!--|<\w|\[\S{1,40}\]:)")
 _INDENTED = regex.compile(r"(?: {4}|\t)")
 _ENDED = regex.compile(r"""[.!?:;…\p{STerm}]["'\p{Pe}\p{Pf}]*\s*\Z""")
@@ -113,7 +114,7 @@ def _lines(text: str, block: Block) -> Iterator[tuple[int, int]]:
 def _kind(line: str, fenced: bool) -> Kind:
     if fenced or _DIRECTIVE.match(line):
         return "code"
-    if _RULE.fullmatch(line) or _TABLE.match(line) or _UNDERLINED.search(line):
+    if _RULE.fullmatch(line) or _TABLE.match(line) or _CELLS.search(line) or _UNDERLINED.search(line):
         return "table"
     return "item" if _ITEM.match(line) else "prose"
 

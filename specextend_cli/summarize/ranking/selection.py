@@ -103,6 +103,9 @@ class Selector:
         self, ranked: NDArray[np.float64], taken: Sequence[int], sizes: NDArray[np.int64], room: float
     ) -> list[int]:
         """The best sentence with those that must stand before it, if they have room together."""
+        best = int(ranked.argmax()) if len(ranked) else 0
+        if len(ranked) and ranked[best] > -np.inf and not self._before[best]:
+            return [best]
         for i in np.argsort(-ranked, kind="stable"):
             if ranked[i] == -np.inf:
                 break
