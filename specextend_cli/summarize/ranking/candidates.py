@@ -28,6 +28,7 @@ _ENDED = regex.compile(r"""[.!?:;…\p{STerm}]["'\p{Pe}\p{Pf}]*\s*\Z""")
 _LOWER = regex.compile(r"[\p{Ll}\p{N}`(\"“'*_\[]")
 _UNDERLINED = regex.compile(r"[ \t][-=~^\"'+*#]{4,}[ \t]*\Z")
 _WRAPPED, _WIDE = 0.7, 60  # of a block's longest line, characters: a shorter line before a capital ends its sentence
+_NARROW = 25  # characters: so does any line that is shorter, because no paragraph is that narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +122,5 @@ def _kind(line: str, fenced: bool) -> Kind:
 
 def _ends(line: str, following: str, width: int) -> bool:
     """Whether a text ends with this line, although no mark says so: it is short, and a capital follows."""
-    short = len(line) < min(_WRAPPED * width, _WIDE)
+    short = len(line) < max(min(_WRAPPED * width, _WIDE), _NARROW)
     return short and (_ENDED.search(line) is not None or _LOWER.match(following) is None)
