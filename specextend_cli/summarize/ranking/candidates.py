@@ -61,6 +61,8 @@ def candidates(document: Document) -> list[Candidate]:
         for start, end, kind in _units(text, block):
             # Same length, so that positions stay: a wrapped line ends with a space.
             body = text[start:end].replace("\n", " ")
+            if mark := _ITEM.match(body):  # "a." ends no sentence
+                body = mark[0].replace(".", ",") + body[mark.end() :]
             for first, last in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
                 found.append(Candidate(start + first, start + last, kind, number, place, section, heading))
                 place += 1
