@@ -226,6 +226,6 @@ def _stored(text: str | None, sentences: int) -> Array | None:
     """Scores from the cache; None where they are not of so many sentences."""
     try:
         scores = np.array(json.loads(text or "null"), np.float32)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     return scores if scores.shape == (sentences,) and np.isfinite(scores).all() else None
