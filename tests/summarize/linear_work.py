@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.summarize.answer_checks import flaw, idle
 from specextend_cli.summarize.citing import Citer

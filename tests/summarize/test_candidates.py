@@ -24,8 +24,8 @@ def read(text: str, name: str = "a.md") -> tuple[str, list[Candidate]]:
 
 def test_wrapped_lines_are_one_sentence() -> None:
     text = (
-        "The harbour of Falcaster was founded by fishermen who needed\nshelter from the wind. Wool and herring were sold"
-        "\non the market of the town."
+        "The harbour of Falcaster was founded by fishermen who needed\nshelter from the wind. Wool and herring were"
+        " sold\non the market of the town."
     )
     first, second = text.split(". ")
     assert found(text) == [("prose", f"{first}."), ("prose", second)]
@@ -100,7 +100,22 @@ def test_underlines_of_restructured_text_are_no_sentences() -> None:
     assert "Wool was sold." in prose
 
 
-PIECES = ("The harbour", " was closed", ". ", "\n", "\n\n", "# A", "- b", "| c | d", "```", "=====", "水。", "  ", "1. ", "é")
+PIECES = (
+    "The harbour",
+    " was closed",
+    ". ",
+    "\n",
+    "\n\n",
+    "# A",
+    "- b",
+    "| c | d",
+    "```",
+    "=====",
+    "水。",
+    "  ",
+    "1. ",
+    "é",
+)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.sampled_from(["a.md", "a.txt", "a.rst"]))

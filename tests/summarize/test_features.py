@@ -62,7 +62,9 @@ def test_standard_scores_are_taken_among_some_rows() -> None:
 
 
 def test_only_prose_of_a_usual_length_is_compared() -> None:
-    source = read_bytes("a.md", b"# The harbour of the town of Falcaster\n\nIt was closed. It was closed in the winter.")
+    source = read_bytes(
+        "a.md", b"# The harbour of the town of Falcaster\n\nIt was closed. It was closed in the winter."
+    )
     assert loose(source.text, candidates(source)).tolist() == [False, False, True]
 
 

@@ -144,7 +144,11 @@ def test_a_sentence_longer_than_a_chunk_is_read_in_pieces(preset) -> None:
     summary, events = summarize(preset, source=f"{text(10)}\n\n{long}\n\n{text(10, start=20)}", cache=False)
     assert summary.method == "guided"
     assert summary.coverage.complete
-    assert summary.meter.prompt_tokens >= summary.plan.tokens
+    sizes = [event.tokens for event in events if isinstance(event, Prefilled)]
+    made = Summarizer(Options(preset=str(preset)))
+    list(made._prepare())
+    assert max(sizes) <= len(made._reading_prefix) + 64
+    assert summary.meter.prompt_tokens == sum(sizes) == summary.plan.tokens + len(sizes) * len(made._reading_prefix)
 
 
 def test_weights_of_another_model_are_refused(presets) -> None:

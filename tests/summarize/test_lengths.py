@@ -49,7 +49,7 @@ def prose(script: str, sentences: int, longest: int, seed: int) -> str:
     st.sampled_from(sorted(SCRIPTS)),
     st.sampled_from(STYLES),
     st.sampled_from((20, 33, 50, 100, 200, 500)),
-    st.sampled_from((12, 20, 45)),
+    st.sampled_from((20, 30, 45)),
     st.integers(0, 1000),
 )
 def test_any_number_of_words_is_met(preset, script, style, wanted, longest, seed):

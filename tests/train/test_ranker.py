@@ -37,9 +37,7 @@ def planted(seed: int, rows: int = 40) -> Example:
     states = random.normal(size=(rows, HIDDEN)).astype(np.float32)
     labels = np.where(values[:, 2] > 0.3, 1.0, -1.0) + np.where(values[:, 0] > 0, 0.5, -0.5)
     usable = random.random(rows) < 0.9
-    return Example(
-        str(seed), document("x"), [], [], "", values, labels.astype(np.float32), usable, states=states
-    )
+    return Example(str(seed), document("x"), [], [], "", values, labels.astype(np.float32), usable, states=states)
 
 
 def examples(count: int, rows: int = 40) -> list[Example]:
@@ -55,7 +53,7 @@ def test_pairs_are_lines_of_json(tmp_path: Path, name: str) -> None:
     assert list(read_pairs(path)) == [("1", "a", "b"), ("7", "c", "d")]
 
 
-@pytest.mark.parametrize("content", ['{"text": "a"}', "nonsense", "[1]", "7", "\x00"])
+@pytest.mark.parametrize("content", ['{"text": "a"}', "nonsense", "[1]", "7", "\x00", '{"text": "a", "summary": 1}'])
 def test_what_is_no_pair(tmp_path: Path, content: str) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text(content)
