@@ -40,11 +40,11 @@ class Trees:
     @staticmethod
     def load(path: Path) -> Trees:
         """The trees in an .npz file. ModelError where it is damaged."""
-        kinds = {name: np.int32 for name in ("first", "feature", "left", "right")}
-        found = load_arrays(path, (*kinds, "threshold", "value"))
-        if any(found[name].dtype.kind != "i" or (abs(found[name]) > _NODES).any() for name in kinds):
+        whole = ("first", "feature", "left", "right")
+        found = load_arrays(path, (*whole, "threshold", "value"))
+        if any(found[name].dtype.kind != "i" or (abs(found[name]) > _NODES).any() for name in whole):
             raise _damaged(path, "its nodes are no small whole numbers")
-        numbers = {name: found[name].astype(kind) for name, kind in kinds.items()}
+        numbers = {name: found[name].astype(np.int32) for name in whole}
         values = found["threshold"].astype(np.float64), found["value"].astype(np.float32)
         return Trees(**numbers, threshold=values[0], value=values[1])._checked(path)
 
