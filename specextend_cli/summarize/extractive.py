@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,10 +108,10 @@ class Extractive:
             scores = self.guide.weights.trees * scores + states
             self.method = "guided"
         selector = Selector(self.document.text, self.sentences, bags)
-        chosen = self._choose(selector, scores)
+        chosen = self._bounded(partial(self._select, selector, scores))
         if not chosen:
             self.method = "lead"
-            chosen = selector.lead(self._words)
+            chosen = self._bounded(selector.lead)
             yield Warned(f"{self.document.name} has no sentence that can be quoted by itself: these are its first ones")
         for delta, choice in self._layout(chosen):
             yield Text(delta, True)
@@ -141,19 +141,18 @@ class Extractive:
         tokens = [token for i in chunk for token in (*reading.tokens[i], -1)]
         return key([*guide.prefix, *tokens], [guide.identity, "states", guide.weights.layer])
 
-    def _choose(self, selector: Selector, scores: Array) -> list[Choice]:
-        """Sentences with the words that are asked for, and no more tokens than are allowed."""
-        style, most, wanted = self.settings.request.style, self.settings.max_tokens, self._words
-        exact = self.settings.request.exact or most is not None
+    def _select(self, selector: Selector, scores: Array, words: int) -> list[Choice]:
+        request = self.settings.request
+        exact = request.exact or self.settings.max_tokens is not None
+        most = BRIEF if request.style == "tldr" and not request.exact else None
+        return selector.select(scores, words, mark=QuoteLayout(request.style).mark, most=most, exact=exact)
+
+    def _bounded(self, choose: Callable[[int], list[Choice]]) -> list[Choice]:
+        """What is chosen for the number of words that is asked for, in no more tokens than are allowed."""
+        most, wanted = self.settings.max_tokens, self._words
         count = self.guide.encoder.count if self.guide else count_words
         while True:
-            chosen = selector.select(
-                scores,
-                wanted,
-                mark=QuoteLayout(style).mark,
-                most=BRIEF if style == "tldr" and not exact else None,
-                exact=exact,
-            )
+            chosen = choose(wanted)
             tokens = count("".join(delta for delta, _ in self._layout(chosen)))
             if most is None or tokens <= most or wanted == 1:
                 return chosen
@@ -227,6 +226,6 @@ def _stored(text: str | None, sentences: int) -> Array | None:
     """Scores from the cache; None where they are not of so many sentences."""
     try:
         scores = np.array(json.loads(text or "null"), np.float32)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     return scores if scores.shape == (sentences,) and np.isfinite(scores).all() else None

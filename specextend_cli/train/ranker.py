@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,8 +72,11 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str, str]]:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 record = json.loads(line)
-                yield str(record.get("id", number)), record["text"], record["summary"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+                text, summary = record["text"], record["summary"]
+                if not (isinstance(text, str) and isinstance(summary, str)):
+                    raise ValueError(f"line {number}: text and summary are no strings")
+                yield str(record.get("id", number)), text, summary
+    except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
         raise InputError(f"{path} holds no pairs", why=str(error), fix='lines of {"text": …, "summary": …}') from error
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.summarize.answer_checks import flaw, idle
 from specextend_cli.summarize.citing import Citer
-from specextend_cli.summarize.extractive import stands_alone
 from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.formatting import formatter
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.quantities import dates, numbers, values
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.features import features
+from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
+from specextend_cli.summarize.ranking.reading import ReadingPlan
+from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.sentences import Sentences, spans, split
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 
@@ -60,17 +65,75 @@ REPEATED = (
         "3/12/",
         "1931-33 ",
     ),
+    *(
+        "# Heading\n\n",
+        "# The river\n\nThe river rises to the level of the bridge again.\n\n",
+        "The river rises to the level of the bridge again. ",
+        "It rises to the level of the bridge again in spring. ",
+        "a | b ",
+        "| a ",
+        "+--",
+        " ----",
+        "-",
+        "```\n",
+        ".. ",
+        ":a",
+        "However, ",
+        "\"'`",
+        "ก",
+        "ก ",
+        "<!--",
+        "[a",
+        "((",
+        "A\n=\n",
+    ),
 )
+
+
+class Characters:
+    """In a tokenizer's place: a token for each character."""
+
+    def encode(self, text: str) -> list[int]:
+        return list(map(ord, text))
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+
+def readable(text: str) -> None:
+    for line in (text, printed(text)):
+        leans(line)
+        is_whole(line)
+
+
+def rank(text: str) -> None:
+    """All that is done to a document's sentences before a model reads them, in one block and in a block a paragraph."""
+    starts = [0, *(at + 2 for at in range(len(text) - 2) if text[at : at + 2] == "\n\n" and text[at + 2] != "\n")]
+    kinds = ["heading" if text.startswith("#", start) else "paragraph" for start in starts]
+    several = tuple(
+        Block(kind, start, end) for kind, start, end in zip(kinds, starts, [*starts[1:], len(text)], strict=True)
+    )
+    for blocks in ((Block("paragraph", 0, len(text)),), several):
+        document = Document("a.txt", "text", text, (Page(1, 0, len(text)),), blocks, Extraction(1))
+        found = candidates(document)
+        if not found:
+            continue
+        values, bags = features(text, found, "The river and the bridge")
+        ReadingPlan(text, found, Characters(), 1000)
+        selector = Selector(text, found, bags)
+        for exact in (False, True):
+            selector.select(values[:, 0], 200, exact=exact)
+        selector.lead(200)
 
 
 def main() -> None:
     for repeated in REPEATED:
         text = (repeated * SIZE)[:SIZE]
-        for work in (split, spans, dates, numbers, values, terms, stands_alone, idle):
+        for work in (split, spans, dates, numbers, values, terms, rank, readable, idle):
             work(text)
         flaw(text, 100)
         idle("Please " + text)
-        stands_alone(f"The river {text} rises again in the spring.")
+        readable(f"The river {text} rises again in the spring.")
         formatter("bullets", 1, 1).feed(text)
         FactSource(text).unsupported("In 2019 the River rose by 12 m on 3 May in Paris.")
         FactSource("Paris").unsupported(text[:2_000])

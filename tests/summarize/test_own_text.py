@@ -17,7 +17,7 @@ from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.writers import format_footer
 from tests.summarize.scribe import Scribe, document, run, summarizer
-from tests.summarize.tiny_preset import SENTENCES, text, write
+from tests.summarize.tiny_preset import guided, text, write
 
 INVENTED = "In 2024, Queen Ingeborg opened the Olympic Games in Haiyang. She was cheered by 120,000 people."
 CHINESE = """\
@@ -86,13 +86,6 @@ def test_nothing_is_invented_about_any_text(preset, source, style) -> None:
         assert_own_text(summary, read)
 
 
-@pytest.mark.parametrize("said", ["武汉市降雨量420毫米。", "消防队救出1200名人员。"])
-def test_a_draft_in_another_script_points_too(preset, said) -> None:
-    summary, _ = run(summarizer(preset, Scribe(lambda prompt, most: said)), document(CHINESE))
-    assert summary.method == "extractive"
-    assert any(("420" if "420" in said else "1200") in one.text and one.draft for one in summary.sentences)
-
-
 def test_chinese_sentences_have_no_spaces_between_them(preset) -> None:
     summary, _ = run(summarizer(preset, lies(), asked={"style": "abstract", "length": 80}), document(CHINESE))
     assert " " not in summary.text
@@ -146,8 +139,8 @@ def test_what_needs_a_model_is_written_however_short_the_text(preset) -> None:
 
 
 @pytest.mark.parametrize("asked", [{"mode": "abstractive"}, {"template": "A haiku on {document}"}])
-def test_the_words_of_a_model_that_is_not_believed_come_with_a_warning(preset, presets, asked) -> None:
-    summary, events = run(summarizer(preset, lies(), asked=asked), document(text(12)))
+def test_the_words_of_a_model_that_is_not_believed_come_with_a_warning(presets, asked) -> None:
+    summary, events = run(summarizer(guided(presets["one"].parent), lies(), asked=asked), document(text(12)))
     assert summary.text == INVENTED
     (message,) = warnings(events)
     assert "check them" in message
@@ -156,15 +149,17 @@ def test_the_words_of_a_model_that_is_not_believed_come_with_a_warning(preset, p
     assert not warnings(run(believed, document(text(12)))[1])
 
 
-def test_the_footer_says_whose_sentences_they_are(preset) -> None:
-    def footer(source: str, said: str, **asked: str) -> str:
-        scribe = Scribe(lambda prompt, most: said)
-        return format_footer(run(summarizer(preset, scribe, asked=asked), document(source))[0])
+def test_the_footer_says_whose_sentences_they_are(presets) -> None:
+    path = guided(presets["one"].parent)
 
-    assert "Sentences of the source, chosen by" in footer(text(12), SENTENCES[0])
-    assert "first sentences of the source" in footer(PORTUGUESE, INVENTED)
-    assert "The source as it is" in footer("hello world", "The")
-    assert "Written by" in footer(text(12), "A word.", mode="abstractive")
+    def footer(source: str, **asked: str) -> str:
+        return format_footer(run(summarizer(path, lies(), asked=asked), document(source))[0])
+
+    assert "Sentences of the source, chosen with guided" in footer(text(12))
+    assert "Sentences of the source, chosen without a model" in footer(text(12), mode="extractive")
+    assert "first sentences of the source" in footer(TODO)
+    assert "The source as it is" in footer("hello world")
+    assert "Written by" in footer(text(12), mode="abstractive")
 
 
 def test_the_embedded_pair_takes_no_question() -> None:
@@ -180,6 +175,5 @@ def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:
         return SummarySettings(three, SummaryRequest(**asked)).summary_parts
 
     assert [parts(length=n) for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
-    assert parts(length=5, mode="extractive") == 3
-    assert parts(style="tldr", mode="extractive") == 1
-    assert parts(style="abstract", mode="extractive") == 1
+    assert parts(style="tldr") == 1
+    assert parts(style="abstract") == 1

@@ -53,7 +53,7 @@ def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> 
 
 
 def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch) -> None:
-    assert runs.rates(summary.preset) is None
+    assert runs.rates(summary.preset, "abstractive") is None
     tokens = summary.coverage.tokens
 
     def add(seconds: float, *, read: int = tokens, preset: str = summary.preset) -> None:
@@ -66,9 +66,10 @@ def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch)
         add(seconds)
     add(1.0, read=tokens - 1)  # its notes were there
     add(1.0, preset="another")
-    rates = runs.rates(summary.preset)
+    rates = runs.rates(summary.preset, "abstractive")
     assert (rates.read, rates.written) == pytest.approx((4 / tokens, 8 / 50))
-    assert RunStore(None).rates(summary.preset) is None
+    assert runs.rates(summary.preset, "guided") is None
+    assert RunStore(None).rates(summary.preset, "abstractive") is None
 
 
 def test_removing(runs, summary) -> None:

@@ -20,13 +20,15 @@ Kind = Literal["prose", "item", "heading", "table", "code"]
 _ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
 _FENCE = regex.compile(r"[ \t]*(?:```+|~~~+)")
 _RULE = regex.compile(r"[ \t]*([-=~^\"'+*#_.:`])\1{2,}[ \t]*")
-_TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})|.*\S[ \t]\|[ \t]")
+_TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})")
+_CELLS = regex.compile(r"\S[ \t]\|[ \t]")
 _DIRECTIVE = regex.compile(r"[ \t]*(?:\.\. |:[\w -]+:(?:\s|$)|<!--|<\w|\[\S{1,40}\]:)")
 _INDENTED = regex.compile(r"(?: {4}|\t)")
 _ENDED = regex.compile(r"""[.!?:;…\p{STerm}]["'\p{Pe}\p{Pf}]*\s*\Z""")
 _LOWER = regex.compile(r"[\p{Ll}\p{N}`(\"“'*_\[]")
 _UNDERLINED = regex.compile(r"[ \t][-=~^\"'+*#]{4,}[ \t]*\Z")
 _WRAPPED, _WIDE = 0.7, 60  # of a block's longest line, characters: a shorter line before a capital ends its sentence
+_NARROW = 25  # characters: so does any line that is shorter, because no paragraph is that narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ def candidates(document: Document) -> list[Candidate]:
         for start, end, kind in _units(text, block):
             # Same length, so that positions stay: a wrapped line ends with a space.
             body = text[start:end].replace("\n", " ")
+            if mark := _ITEM.match(body):  # "a." ends no sentence
+                body = mark[0].replace(".", ",") + body[mark.end() :]
             for first, last in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
                 found.append(Candidate(start + first, start + last, kind, number, place, section, heading))
                 place += 1
@@ -113,12 +117,12 @@ def _lines(text: str, block: Block) -> Iterator[tuple[int, int]]:
 def _kind(line: str, fenced: bool) -> Kind:
     if fenced or _DIRECTIVE.match(line):
         return "code"
-    if _RULE.fullmatch(line) or _TABLE.match(line) or _UNDERLINED.search(line):
+    if _RULE.fullmatch(line) or _TABLE.match(line) or _CELLS.search(line) or _UNDERLINED.search(line):
         return "table"
     return "item" if _ITEM.match(line) else "prose"
 
 
 def _ends(line: str, following: str, width: int) -> bool:
     """Whether a text ends with this line, although no mark says so: it is short, and a capital follows."""
-    short = len(line) < min(_WRAPPED * width, _WIDE)
+    short = len(line) < max(min(_WRAPPED * width, _WIDE), _NARROW)
     return short and (_ENDED.search(line) is not None or _LOWER.match(following) is None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,22 @@ class TermMatrix:
         vector /= max(float(np.linalg.norm(vector)), 1e-9)
         return vector
 
+    def likeness(self, others: Sequence[set[str]], which: NDArray[Any]) -> Array:
+        """Each row's product with a vector of length 1 for one of `others`, whose number `which` says, [sentences]."""
+        keys, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+        for number, bag in enumerate(others):
+            columns = np.array(sorted(self.columns[term] for term in bag if term in self.columns), np.int64)
+            own = self.rarity[columns]
+            keys.append(number * len(self.columns) + columns)
+            weights.append(own / max(float(np.linalg.norm(own)), 1e-9))
+        return self._matched(np.concatenate(keys), np.concatenate(weights), which[self._row])
+
+    def grouped(self, groups: NDArray[Any]) -> Array:
+        """Each row's product with the sum of all rows of its group, [sentences]."""
+        _, own = np.unique(groups[self._row] * len(self.columns) + self._column, return_inverse=True)
+        total = np.bincount(own, self._value, len(own)).astype(np.float32)
+        return np.bincount(self._row, self._value * total[own], self.rows).astype(np.float32)
+
     def mean(self, which: NDArray[Any]) -> Array:
         """Each row's mean of a value of terms, [sentences]."""
         size = np.maximum(np.bincount(self._row, minlength=self.rows), 1)
@@ -144,12 +161,19 @@ class TermMatrix:
     def neighbours(self, distance: int) -> Array:
         """Each row's product with the row `distance` after it, [sentences]."""
         size = len(self.columns)
-        key = self._row * size + self._column
-        other = (self._row + distance) * size + self._column
-        at = np.searchsorted(key, other) if len(key) else key
-        at = np.minimum(at, len(key) - 1)
-        same = (key[at] == other) if len(key) else np.zeros(0, bool)
-        return np.bincount(self._row, np.where(same, self._value * self._value[at], 0.0), self.rows).astype(np.float32)
+        return self._matched(self._row * size + self._column, self._value, self._row + distance)
+
+    def _matched(self, keys: NDArray[np.int64], values: Array, rows: NDArray[Any]) -> Array:
+        """Each row's product with another matrix, whose row for each entry is in `rows`.
+
+        `keys`, in order, say where the other matrix has its `values`: the row times the number of terms plus the term.
+        """
+        if not len(keys):
+            return np.zeros(self.rows, np.float32)
+        wanted = rows * len(self.columns) + self._column
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        products = np.where(keys[at] == wanted, self._value * values[at], 0.0)
+        return np.bincount(self._row, products, self.rows).astype(np.float32)
 
 
 def features(text: str, found: Sequence[Candidate], title: str = "") -> tuple[Array, list[set[str]]]:
@@ -197,26 +221,23 @@ def _measures(texts: Sequence[str], found: Sequence[Candidate], bags: Sequence[s
         rank = (1 - _DAMPING) / n + _DAMPING * spread / max(float(spread.sum()), 1e-9)
     words = np.array([count_words(body) for body in texts], np.float32)
     section = np.array([one.section for one in found])
-    first_of_section = np.array([int(np.searchsorted(section, value)) for value in section], np.float32)
+    first_of_section = np.searchsorted(section, section).astype(np.float32)
     size_of_section = np.bincount(section, minlength=int(section.max(initial=0)) + 1).astype(np.float32)
     blocks = np.array([one.block for one in found])
     size_of_block = np.bincount(blocks).astype(np.float32)[blocks]
-    section_degree = np.zeros(n, np.float32)
+    section_degree = matrix.grouped(section) / np.maximum(size_of_section[section], 1)
     section_weight = np.zeros(n, np.float32)
-    for value in np.unique(section):
-        own = section == value
-        total = matrix.total(own.astype(np.float32))
-        section_degree[own] = matrix.dot(total)[own] / max(own.sum(), 1)
-        section_weight[own] = degree[own].mean()
+    bounds = np.flatnonzero(np.diff(section, prepend=-1, append=-1)).tolist()
+    for start, end in pairwise(bounds):
+        section_weight[start:end] = degree[start:end].mean()
     frequent = np.zeros(len(matrix.columns), np.float32)
     weight = matrix.frequency * matrix.rarity
     frequent[np.argsort(-weight, kind="stable")[:_FREQUENT]] = 1
     opening = matrix.total((place < _OPENING).astype(np.float32))
     opening /= max(float(np.linalg.norm(opening)), 1e-9)
-    heading = np.zeros(n, np.float32)
-    for value in {one.heading for one in found if one.heading}:
-        own = np.array([one.heading == value for one in found])
-        heading[own] = matrix.dot(matrix.row(terms(value)))[own]
+    headings = {text: number for number, text in enumerate(dict.fromkeys(one.heading for one in found))}
+    which = np.array([headings[one.heading] for one in found], np.int64)
+    heading = matrix.likeness([terms(text) for text in headings], which)
     seen: set[str] = set()
     fresh = np.zeros(n, np.float32)
     for number, bag in enumerate(bags):

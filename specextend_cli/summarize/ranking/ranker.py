@@ -6,9 +6,11 @@ summary has; their cards are beside them.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,9 @@ from numpy.typing import NDArray
 from specextend_cli.errors import ModelError
 
 Array = NDArray[np.float32]
-_BYTES = 4_000_000  # the most that a file of weights may have
+_BYTES = 64_000_000  # the most that the arrays of a file may have
 _NODES = 1_000_000
+_LAYERS = 1_000
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,13 @@ class Trees:
     @staticmethod
     def load(path: Path) -> Trees:
         """The trees in an .npz file. ModelError where it is damaged."""
-        found = load_arrays(path, ("first", "feature", "threshold", "left", "right", "value"))
-        return Trees(**found)._checked(path)
+        whole = ("first", "feature", "left", "right")
+        found = load_arrays(path, (*whole, "threshold", "value"))
+        if any(found[name].dtype.kind != "i" or (abs(found[name]) > _NODES).any() for name in whole):
+            raise _damaged(path, "its nodes are no small whole numbers")
+        numbers = {name: found[name].astype(np.int32) for name in whole}
+        values = found["threshold"].astype(np.float64), found["value"].astype(np.float32)
+        return Trees(**numbers, threshold=values[0], value=values[1])._checked(path)
 
     def _checked(self, path: Path) -> Trees:
         nodes = len(self.feature)
@@ -62,7 +70,13 @@ class Trees:
         return int(self.feature.max(initial=-1)) + 1
 
     def predict(self, features: Array) -> Array:
-        """The sum of all trees' values for each row of [sentences, features], [sentences]."""
+        """The sum of all trees' values for each row of [sentences, features], [sentences].
+
+        ModelError where the trees were fitted to other features.
+        """
+        if self.features > features.shape[1]:
+            why = f"it needs {self.features} features of a sentence, and there are {features.shape[1]}"
+            raise ModelError("the sentence ranker cannot be used", why=why, fix="install specextend again")
         node = np.broadcast_to(self.first, (len(features), len(self.first))).copy()
         rows = np.arange(len(features))[:, None]
         while (inner := self.feature[node] >= 0).any():
@@ -89,24 +103,32 @@ class StateWeights:
         """The weights in an .npz file. ModelError where it is damaged."""
         found = load_arrays(path, ("weights", "scalars"))
         weights, scalars = found["weights"], found["scalars"]
-        if weights.ndim != 1 or scalars.shape != (3,) or not np.isfinite(weights).all() or scalars[2] < 0:
-            raise _damaged(path, "its arrays have other shapes")
+        if scalars.shape != (3,) or not 0 < scalars[2] < _LAYERS:
+            raise _damaged(path, "its scalars are not a bias, a weight and a layer")
         return StateWeights(weights.astype(np.float32), float(scalars[0]), float(scalars[1]), int(scalars[2]))
 
     def score(self, states: Array) -> Array:
-        """What the states [sentences, hidden size] say, [sentences]."""
+        """What the states [sentences, hidden size] say, [sentences]. ModelError where they are of another model."""
+        if states.shape[1] != len(self.weights):
+            why = f"it has {len(self.weights)} weights, and the model's states have {states.shape[1]} numbers"
+            raise ModelError("the preset's sentence ranker cannot be used", why=why, fix="specextend train-ranker")
         return (states @ self.weights + self.bias).astype(np.float32)
 
 
 def load_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Arrays of an .npz file; objects are refused. ModelError where it is missing or damaged."""
+    """Arrays of finite numbers, of one dimension each, in an .npz file. ModelError where it is missing or damaged."""
     try:
-        if path.stat().st_size > _BYTES:
-            raise _damaged(path, f"it has more than {_BYTES:,} bytes")
+        with ZipFile(path) as members:
+            if sum(member.file_size for member in members.infolist()) > _BYTES:
+                raise _damaged(path, f"its arrays have more than {_BYTES:,} bytes")
         with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in names}
-    except (OSError, ValueError, KeyError, EOFError) as error:
+            found = {name: stored[name] for name in names}
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, BadZipFile, zlib.error, NotImplementedError) as error:
         raise _damaged(path, str(error)) from error
+    for name, array in found.items():
+        if array.ndim != 1 or array.dtype.kind not in "if" or not np.isfinite(array).all():
+            raise _damaged(path, f"{name} is no row of numbers")
+    return found
 
 
 def _damaged(path: Path, why: str) -> ModelError:

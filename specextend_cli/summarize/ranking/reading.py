@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 class ReadingPlan:
     """A document's tokens in chunks of whole sentences.
 
-    `chunks` are the ranges of sentences, of at most `size` tokens where no sentence has more, and `tokens` each
-    sentence's, with what stands before the next one.
+    `chunks` are the ranges of sentences, of at most `size` tokens where no sentence has more: such a one is a chunk by
+    itself. `tokens` are each sentence's, with what stands before the next one.
     """
 
     def __init__(self, text: str, found: Sequence[Candidate], encoder: TextEncoder, size: int) -> None:
+        self.size = size
         # What stands before the first sentence belongs to it.
         starts = [0, *(one.start for one in found[1:]), len(text)]
         self.tokens = [encoder.encode(text[start:end]) for start, end in pairwise(starts)]
@@ -47,12 +48,21 @@ class ReadingPlan:
 def read_states(
     reader: Reader, plan: ReadingPlan, chunk: range, prefix: Sequence[int]
 ) -> Generator[Prefilled, None, Array]:
-    """Read one chunk behind the tokens `prefix`; returns the states at sentence ends, [sentences, hidden size]."""
+    """Read one chunk behind the tokens `prefix`; returns the states at sentence ends, [sentences, hidden size].
+
+    A sentence that has more tokens than a chunk is read in pieces, and its state is that at the end of the last one.
+    """
     began = perf_counter()
-    tokens, ends = list(prefix), []
+    tokens, ends = [], []
     for i in chunk:
         tokens += plan.tokens[i]
-        ends.append(max(len(tokens) - 1, 0))
-    states: Array = reader.states(tokens)[ends].float().cpu().numpy()
-    yield Prefilled(len(tokens), perf_counter() - began)
+        ends.append(len(prefix) + len(tokens) - 1)
+    while len(tokens) > plan.size:
+        piece = [*prefix, *tokens[: plan.size]]
+        reader.states(piece)
+        yield Prefilled(len(piece), perf_counter() - began)
+        began, tokens, ends = perf_counter(), tokens[plan.size :], [ends[-1] - plan.size]
+    read = [*prefix, *tokens]
+    states: Array = reader.states(read)[[max(end, 0) for end in ends]].float().cpu().numpy()
+    yield Prefilled(len(read), perf_counter() - began)
     return states

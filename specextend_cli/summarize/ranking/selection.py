@@ -86,8 +86,8 @@ class Selector:
             if not group:
                 break
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
-        if exact and most is None and total < words * (1 - _NEAR):
-            choices = self._cut(choices, worth - _REDUNDANCY * like, words - total - mark)
+        if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
+            return self._cut(taken, worth - _REDUNDANCY * like, words - total - mark) or choices
         return choices
 
     def lead(self, words: int) -> list[Choice]:
@@ -103,6 +103,9 @@ class Selector:
         self, ranked: NDArray[np.float64], taken: Sequence[int], sizes: NDArray[np.int64], room: float
     ) -> list[int]:
         """The best sentence with those that must stand before it, if they have room together."""
+        best = int(ranked.argmax()) if len(ranked) else 0
+        if len(ranked) and ranked[best] > -np.inf and not self._before[best]:
+            return [best]
         for i in np.argsort(-ranked, kind="stable"):
             if ranked[i] == -np.inf:
                 break
@@ -111,10 +114,19 @@ class Selector:
                 return group
         return []
 
-    def _cut(self, choices: list[Choice], worth: NDArray[np.float64], words: int) -> list[Choice]:
-        """The choices and the beginning of the best sentence that is left."""
-        left = [int(i) for i in np.argsort(-worth, kind="stable") if worth[i] > -np.inf and not self._before[i]]
-        if words < _CUT or not left:
-            return choices
-        choices = [*choices, Choice(left[0], beginning(self._lines[left[0]], words))]
-        return sorted(choices, key=lambda choice: choice.sentence)
+    def _cut(self, taken: list[int], worth: NDArray[np.float64], words: int) -> list[Choice]:
+        """The sentences that are taken and the beginning of the best one that is left, of so many words.
+
+        Rather than a scrap, a longer beginning stands in place of the sentence that was taken last.
+        """
+        ways = [(taken, words)]
+        if taken:
+            ways.insert(int(words >= _CUT), (taken[:-1], words + int(self._sizes[taken[-1]])))
+        order = [int(i) for i in np.argsort(-worth, kind="stable") if worth[i] > -np.inf]
+        for kept, size in ways:
+            left = (i for i in order if self._sizes[i] >= size and set(self._before[i] or ()) <= set(kept))
+            if size > 1 and (best := next(left, None)) is not None:
+                choices = [Choice(i, self._lines[i]) for i in kept]
+                choices.append(Choice(best, beginning(self._lines[best], size)))
+                return sorted(choices, key=lambda choice: choice.sentence)
+        return []

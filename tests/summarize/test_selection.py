@@ -1,0 +1,119 @@
+"""The choice among ranked sentences: no repetition, no sentence without the one it speaks of, so many words."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.features import features
+from specextend_cli.summarize.ranking.selection import Selector
+from specextend_cli.summarize.word_count import count_words
+from tests.summarize.scribe import document
+
+SENTENCES = [
+    "The harbour of Falcaster was founded by fishermen in 1871.",
+    "It was closed in the winter of 1893 after a storm.",
+    "The council of Falcaster bought the railway station for 2,925 crowns.",
+    "Wool and herring were sold on the market on most Saturdays.",
+    "The council of Falcaster bought the railway station for 2,925 crowns in 1902.",
+]
+
+
+def selector(text: str) -> Selector:
+    source = document(text)
+    found = candidates(source)
+    return Selector(text, found, features(text, found)[1])
+
+
+def chosen(text: str, scores: list[float], words: int, **how: int | bool | None) -> list[str]:
+    return [one.text for one in selector(text).select(np.array(scores, np.float32), words, **how)]
+
+
+def test_the_best_come_in_the_documents_order() -> None:
+    assert chosen(" ".join(SENTENCES), [2, 0, 0, 3, 0], 21) == [SENTENCES[0], SENTENCES[3]]
+
+
+def test_what_says_the_same_is_not_said_twice() -> None:
+    assert chosen(" ".join(SENTENCES), [0, 0, 3.0, 2.5, 2.9], 22) == [SENTENCES[2], SENTENCES[3]]
+
+
+def test_a_leaning_sentence_comes_with_the_one_before() -> None:
+    assert chosen(" ".join(SENTENCES), [0, 3, 1, 1, 1], 21) == SENTENCES[:2]
+
+
+def test_a_leaning_sentence_is_left_out_where_both_have_no_room() -> None:
+    assert chosen(" ".join(SENTENCES), [0, 3, 0, 1, 0], 11) == [SENTENCES[3]]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Contents of the report on storms\n",  # no sentence
+        f"{SENTENCES[0]}\n\n",  # another paragraph
+        "",
+        f"{SENTENCES[0]} " + "They closed it in the winter of that year. " * 3,  # too far
+    ],
+)
+def test_a_leaning_sentence_that_follows_nothing_is_not_printed(before: str) -> None:
+    text = f"{before}{SENTENCES[1]} {SENTENCES[3]}"
+    count = len(candidates(document(text)))
+    scores = [0.0] * (count - 2) + [9.0, 1.0]
+    assert SENTENCES[1] not in chosen(text, scores, 40)
+    assert SENTENCES[3] in chosen(text, scores, 40)
+
+
+def test_no_more_than_so_many() -> None:
+    assert len(chosen(" ".join(SENTENCES), [1, 0, 1, 1, 0], 40, most=2)) == 2
+
+
+def test_a_sentence_is_cut_only_where_whole_ones_do_not_fit() -> None:
+    long = "The council of Falcaster, which met on Monday, bought the railway station and sold it again to the north."
+    assert chosen(long, [1], 8, exact=True) == ["The council of Falcaster, which met on Monday…"]
+    assert chosen(long, [1], 8) == []
+    assert chosen(f"{long} {SENTENCES[3]}", [2, 1], 19, exact=True) == [long]
+
+
+def test_no_scraps_are_taken_to_meet_a_number() -> None:
+    text = f"Pub. {SENTENCES[0]} See above. {SENTENCES[2]} Is it so. Fig. 2. {SENTENCES[3]}"
+    count = len(candidates(document(text)))
+    for wanted in range(12, 30):
+        found = chosen(text, [1.0] * count, wanted, exact=True)
+        assert found
+        assert all(any(one.rstrip("…") in sentence for sentence in SENTENCES) for one in found)
+
+
+def test_repeated_sentences_are_taken_where_nothing_else_is_left() -> None:
+    found = chosen("A line of the song comes again.\n" * 50, [1.0] * 50, 120, exact=True)
+    assert abs(sum(map(count_words, found)) - 120) <= 18
+
+
+def test_code_tables_and_headings_are_not_printed() -> None:
+    text = "```\nThe harbour was founded by Ann in code.\n```\n| The harbour was founded by Ann in tables. |"
+    assert not selector(text).usable.any()
+    assert chosen(text, [1.0] * 4, 20, exact=True) == []
+
+
+def test_the_lead_is_the_first_lines_of_any_kind() -> None:
+    made = selector("| a | b |\n| c | d |\nthe end of it")
+    assert [one.text for one in made.lead(7)] == ["| a | b |", "| c…"]
+    assert [one.text for one in made.lead(99)] == ["| a | b |", "| c | d |", "the end of it"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from((20, 33, 50, 100, 200, 500)), st.integers(0, 1), st.sampled_from((8, 20, 45)), st.integers(0, 99)
+)
+def test_any_number_of_words_is_met(wanted: int, mark: int, longest: int, seed: int) -> None:
+    order = random.Random(seed)
+    words = ["rain", "fell", "over", "towns", "river", "banks", "walls", "stones", "mayors", "said", "waters", "rose"]
+    made = [" ".join(order.choices(words, k=order.randint(6, longest))).capitalize() + "." for _ in range(150)]
+    picked = selector(" ".join(made)).select(
+        np.array([order.gauss(0, 1) for _ in made], np.float32), wanted, mark=mark, exact=True
+    )
+    assert abs(sum(count_words(one.text) + mark for one in picked) - wanted) <= 0.15 * wanted
+    assert [one.sentence for one in picked] == sorted({one.sentence for one in picked})
