@@ -132,7 +132,8 @@ Length: TypeAlias = Annotated[
 ]
 StyleOption: TypeAlias = Annotated[Style, option("--style", f"{one_of(Style)}.", "NAME")]
 ModeOption: TypeAlias = Annotated[
-    Mode | None, option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME")
+    Mode | None,
+    option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),
 ]
 Focus: TypeAlias = Annotated[
     str | None, option("--focus", "Question to concentrate on (needs a larger preset).", "QUESTION")

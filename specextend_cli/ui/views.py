@@ -65,7 +65,7 @@ class Plain:
             case Warned():
                 self.output.warn(event.message)
             case Plan():
-                size = [format_many(event.pages, event.unit), format_many(event.tokens, "token")]
+                size = [format_many(event.pages, event.unit), format_many(event.tokens, event.counted)]
                 if len(event.chunks) > 1:
                     size.append(format_many(len(event.chunks), "chunk"))
                 self._write_line(f"{self.progress.document}: {', '.join(size)}")
