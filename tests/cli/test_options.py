@@ -229,9 +229,7 @@ def here(presets, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "line", sorted({line for command, line in examples() if command not in (*LONG, "show")})
-)
+@pytest.mark.parametrize("line", sorted({line for command, line in examples() if command not in (*LONG, "show")}))
 def test_examples_work_as_they_are_printed(cli, here, monkeypatch, line):
     if "specextend show" in line or "pull" in line or "specextend models rm" in line or "specextend runs rm" in line:
         pytest.skip("needs a run or a model")
