@@ -100,6 +100,8 @@ def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
 
 def format_statistics(meter: Meter, drafter: str) -> Text:
     """The statistics of a run, for --verbose; of decoding where something was generated."""
+    if not meter.prompt_tokens and not meter.tokens:
+        return _labelled([("model", "none was used")])
     read = ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}")
     if not meter.tokens:
         return _labelled([read])
