@@ -1,4 +1,4 @@
-"""The picture of the panel in the README: a frame of a real run with the embedded pair, late in its summary."""
+"""The picture of the panel in the README: a frame of a real run in abstractive mode, late in its summary."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STEPS = 250  # verifications before the frame is taken
 def main() -> None:
     """Run, and keep the frame after `STEPS` verifications."""
     progress, taken = Progress(SAMPLE.name), ""
-    with Summarizer(Options(cache=False)) as summarizer:
+    with Summarizer(Options(mode="abstractive", cache=False)) as summarizer:
         for event in summarizer.run(read(SAMPLE)):
             progress.add(event)
             if progress.meter.steps == STEPS:
                 console = Console(record=True, width=100, height=30, file=io.StringIO(), force_terminal=True)
-                console.print(Text(f"$ specextend summarize {SAMPLE.name}\n", style="bold"))
+                console.print(Text(f"$ specextend summarize {SAMPLE.name} --mode abstractive\n", style="bold"))
                 console.print(Dashboard(progress, "", memory(), threading.Lock()))
                 taken = console.export_svg(title="specextend")
                 break

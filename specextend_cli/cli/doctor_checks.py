@@ -204,7 +204,7 @@ def _models() -> Iterator[Check]:
     try:
         present = is_present(load_preset(DEFAULT))
     except SpecextendError as error:
-        yield Check("model", error.what, "bad", error.fix, "without --model nothing can be summarized")
+        yield Check("model", error.what, "bad", error.fix, "without --model only --mode extractive works")
         return
     yield _cache(present)
     fetch = f"specextend models pull {DEFAULT}"

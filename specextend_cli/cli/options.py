@@ -224,7 +224,7 @@ Timeout: TypeAlias = Annotated[
     option("--timeout", "Stop after this time (exit code 124).", "SECONDS", SPEED, min=0.001, callback=_not_nan),
 ]
 NoCache: TypeAlias = Annotated[
-    bool, option("--no-cache", "Neither reuse nor store chunk summaries of earlier runs.", panel=Rare(SPEED))
+    bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
 ]
 
 # Output

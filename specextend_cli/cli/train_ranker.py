@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.cli.options import option
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from specextend_cli.train.ranker import Example
     from specextend_cli.train.ranker_evaluation import Evaluation
     from specextend_cli.ui.streams import Output
+
+_LIBRARIES = {"lightgbm": "lightgbm", "rouge_score": "rouge-score", "nltk": "nltk"}
 
 
 def train_ranker(
@@ -35,11 +38,12 @@ def train_ranker(
     Every file counts the same. The trees need no model; the states are those of the preset's target.
 
     Example:
-      specextend train-ranker --pairs reports.jsonl.gz --pairs abstracts.jsonl.gz -o my-ranker
+      specextend train-ranker --pairs reports.jsonl.gz -o my-ranker
     """
     for path in pairs:
         if not path.is_file():
             raise UsageError(f"there is no file {path}", fix="--pairs FILE.jsonl")
+    _check_libraries()
     options.go_offline(offline)
 
     from specextend_cli.train.ranker import (
@@ -98,6 +102,17 @@ def _table(path: Path, evaluation: Evaluation) -> Table:
     for row in rows(evaluation):
         table.add_row(*row)
     return table
+
+
+def _check_libraries() -> None:
+    """ModelError where what fits the trees, or what measures the labels, is not installed."""
+    absent = [package for module, package in _LIBRARIES.items() if find_spec(module) is None]
+    if absent:
+        raise ModelError(
+            "the sentence ranker cannot be fitted",
+            why=f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed",
+            fix="pip install 'specextend-cli[train]'",
+        )
 
 
 def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int, *, quiet: bool) -> None:

@@ -263,9 +263,8 @@ class Preset(_Table):
 
     `mode` is the kind of summary: "abstractive" prints the sentences that the target writes; "guided", for targets too
     small to be trusted, the document's own, ranked with the help of the target's hidden states by the `ranker`;
-    "extractive" the same without a model. `retrieval`, `tree` and `decoding` are
-    the engine's own settings; keys that a preset leaves out of the first two have the paper's values, `RETRIEVAL` and
-    `TREE`.
+    "extractive" the same without a model. `retrieval`, `tree` and `decoding` are the engine's own settings; keys that a
+    preset leaves out of the first two have the paper's values, `RETRIEVAL` and `TREE`.
     """
 
     name: str = Field(pattern=rf"^{NAME}$")

@@ -42,8 +42,8 @@ class Plan:
     `chunks` are the map prompts' sizes in target tokens; one chunk means one pass. `levels` counts the passes over
     text: 1 for one pass, 2 for map and reduce, more when the chunk summaries themselves must be reduced; shorter or
     longer ones than expected may take one level less or one more. `unit` is what `pages` counts: "page", or "section"
-    where a document has no pages. `work` is what each level is expected to take, `rates` how long, where earlier runs
-    tell.
+    where a document has no pages, and `counted` what `tokens` and `chunks` count: words, where no model reads
+    tokens. `work` is what each level is expected to take, `rates` how long, where earlier runs tell.
     """
 
     document: str
@@ -54,6 +54,7 @@ class Plan:
     unit: str = "page"
     work: tuple[LevelWork, ...] = ()
     rates: Rates | None = None
+    counted: Literal["token", "word"] = "token"
 
     @property
     def seconds(self) -> float | None:

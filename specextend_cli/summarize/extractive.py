@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -92,7 +92,8 @@ class Extractive:
         prefix = len(self.guide.prefix) if self.guide else 0
         work = (LevelWork(len(sizes), sum(sizes) + prefix * len(sizes), 0),) if reading else ()
         pages = len(document.pages) or 1
-        return Plan(document.name, pages, sum(sizes), sizes, 1, document.unit, work, self.rates)
+        counted: Literal["token", "word"] = "token" if reading else "word"
+        return Plan(document.name, pages, sum(sizes), sizes, 1, document.unit, work, self.rates, counted)
 
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""

@@ -25,7 +25,7 @@ DETAIL = 30  # cells of text before a bar, so that bars start in one column
 COMPACT = 56  # cells inside the frame; narrower panels show less
 MAX_WIDTH = 80  # cells
 SHORT, LOW = 12, 6  # terminal rows below which the panel has three lines, or one
-_LABELS = {"chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
+_LABELS = {"chunks": "chunks", "chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
+from specextend_cli.summarize.word_count import count_words
 from specextend_cli.ui.streams import sanitize
 
 RECENT = 64
@@ -64,7 +65,7 @@ class Progress:
     summary: Summary | None = None
     read: tuple[int, int] | None = None
     saved: int = 0
-    """Stored chunk summaries, including those of earlier runs."""
+    """Chunks whose summaries or scores are stored, including those of earlier runs."""
     finished: int = 0
     """Finished answers of the current level."""
     part_tokens: int = 0
@@ -131,6 +132,14 @@ class Progress:
                 pass
 
     @property
+    def generates(self) -> bool:
+        """Whether the model is to write, as far as is known."""
+        if self.plan is None:
+            return True
+        work = self.plan.work
+        return self.plan.counted == "token" and (not work or any(level.written for level in work))
+
+    @property
     def seconds(self) -> float:
         """Seconds since the document was started."""
         return self.clock() - self.started
@@ -162,11 +171,15 @@ def format_left(progress: Progress) -> str:
 
 
 def format_task(progress: Progress) -> tuple[str, str]:
-    """The current task and its count: ("chunk summaries", "3/12"), or ("summary", "") of one part."""
+    """The current task and its count: ("chunk summaries", "3/12"), ("chunks", "3/12") of those that are only read, or
+    ("summary", "") of one part.
+    """
     part = progress.part
     if part is None:
         return "", ""
     count = f"{min(progress.finished, part.parts)}/{part.parts}"
+    if not progress.generates and part.parts > 1:
+        return "chunks", count
     if part.final:
         return "summary", count if part.parts > 1 else ""
     return "chunk summaries" if part.level == 1 else "merged summaries", count
@@ -177,7 +190,7 @@ def format_doing(progress: Progress) -> str:
     part, reading = progress.part, progress.prefilling
     if part is None:
         return ""
-    if reading is not None or progress.part_tokens <= 1:  # the first token is the prompt's
+    if reading is not None or progress.part_tokens <= 1 or not progress.generates:  # the first token is the prompt's
         pages = f"reading {format_pages(*part.pages, progress.unit)}"
         if reading is None or reading.total <= _SHORT:
             return pages
@@ -206,10 +219,11 @@ def format_flaw(flaw: Flaw) -> str:
     return {"no answer": "there was no answer in it", "in circles": "it went in circles"}[flaw]
 
 
-def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> str:
+def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
     """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped".
 
-    `span` is the first and last page read; without it, or if it has gaps, pages are counted.
+    `span` is the first and last page read; without it, or if it has gaps, pages are counted. `counted` is that of the
+    plan.
     """
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span, coverage.unit)} read"]
@@ -221,7 +235,7 @@ def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None) -> 
         pieces.append(f"{len(coverage.ocr)} by OCR ({format_numbers(coverage.ocr)})")
     if coverage.failed:
         pieces.append(f"{len(coverage.failed)} unreadable ({format_numbers(coverage.failed)})")
-    pieces.append(f"{format_many(coverage.dropped, 'token')} dropped")
+    pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
     return "; ".join(pieces)
 
 
@@ -243,19 +257,27 @@ def format_speed(meter: Meter) -> Iterable[str]:
 
 
 def format_reused(summary: Summary) -> str:
-    """ "9 of 22 chunk summaries reused", "summary reused" for a single pass, or ""."""
+    """ "9 of 22 chunk summaries reused", "summary reused" for a single pass, "2 of 7 chunks known" where they are only
+    read, or "".
+    """
     if not summary.reused:
         return ""
     chunks = len(summary.plan.chunks)
+    if summary.method != "abstractive":
+        return f"{summary.reused:,} of {format_many(chunks, 'chunk')} known"
     return "summary reused" if chunks == 1 else f"{summary.reused:,} of {chunks:,} chunk summaries reused"
 
 
 def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
-    """The final line of a document."""
+    """The final line of a document: what was written, or how much of the document is quoted."""
     reused, took = format_reused(summary), format_seconds(summary.seconds)
-    tokens = f"{format_many(summary.meter.tokens, 'token')} in {took}" if summary.meter.tokens or not reused else took
+    if summary.method != "abstractive":
+        made = f"{format_many(count_words(summary.text), 'word')} quoted in {took}"
+    else:
+        made = f"{format_many(summary.meter.tokens, 'token')} in {took}" if summary.meter.tokens or not reused else took
     run = (f"run {summary.run}",) if summary.run else ()
-    pieces = (reused, tokens, *format_speed(summary.meter), format_coverage(summary.coverage, span), *run)
+    coverage = format_coverage(summary.coverage, span, summary.plan.counted)
+    pieces = (reused, made, *format_speed(summary.meter), coverage, *run)
     return " · ".join(filter(None, pieces))
 
 
@@ -265,6 +287,6 @@ def incomplete(name: str, summary: Summary) -> PartialError | None:
         return None
     return PartialError(
         f"{name} was not read completely",
-        why=format_coverage(summary.coverage),
+        why=format_coverage(summary.coverage, counted=summary.plan.counted),
         fix="the summary covers the rest; --strict fails instead",
     )

@@ -43,7 +43,7 @@ def format_run(run: Run) -> Text:
     facts = (
         sanitize(run.document),
         format_many(run.pages, run.unit),
-        format_many(run.tokens, "token"),
+        *((format_many(run.tokens, "token"),) if run.read else ()),  # else no model has read it
         sanitize(run.preset),
         format_seconds(run.seconds),
         _when(run.made),

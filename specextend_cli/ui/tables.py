@@ -99,10 +99,15 @@ def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
 
 
 def format_statistics(meter: Meter, drafter: str) -> Text:
-    """The statistics of a run, for --verbose."""
+    """The statistics of a run, for --verbose; of decoding where something was generated."""
+    if not meter.prompt_tokens and not meter.tokens:
+        return _labelled([("model", "none was used")])
+    read = ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}")
+    if not meter.tokens:
+        return _labelled([read])
     lines = [
         ("drafter", sanitize(drafter)),
-        ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}"),
+        read,
         (
             "decoding",
             f"{format_count(meter.tokens)} tokens in {format_seconds(meter.decode_seconds)}: "
@@ -116,6 +121,10 @@ def format_statistics(meter: Meter, drafter: str) -> Text:
         lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {meter.retrievals} retrievals"))
     if meter.speedup is not None:
         lines.append(("speedup", f"{format_speedup(meter.speedup)} plain decoding, measured in this run"))
+    return _labelled(lines)
+
+
+def _labelled(lines: Sequence[tuple[str, str]]) -> Text:
     return Text("\n").join(Text.assemble((label.ljust(10), QUIET), text) for label, text in lines)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.humanize import format_many, format_percent
-from specextend_cli.summarize.events import Event, Level, Plan, Retried, Stage, Warned
+from specextend_cli.summarize.events import ChunkRead, Event, Level, Plan, Retried, Stage, Warned
 from specextend_cli.ui.annotations import warn_unsupported
 from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.progress import (
@@ -65,7 +65,7 @@ class Plain:
             case Warned():
                 self.output.warn(event.message)
             case Plan():
-                size = [format_many(event.pages, event.unit), format_many(event.tokens, "token")]
+                size = [format_many(event.pages, event.unit), format_many(event.tokens, event.counted)]
                 if len(event.chunks) > 1:
                     size.append(format_many(len(event.chunks), "chunk"))
                 self._write_line(f"{self.progress.document}: {', '.join(size)}")
@@ -77,7 +77,9 @@ class Plain:
                 self._write_line(" · ".join(filter(None, (format_level(event), left))))
             case Retried():
                 self._write_line(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
-            case Stage() | Prefilling() | Step() if self._clock() - self._last_line >= EVERY and not self._text_shown:
+            case Stage() | Prefilling() | Step() | ChunkRead() if (
+                self._clock() - self._last_line >= EVERY and not self._text_shown
+            ):
                 self._write_line(self._status())
             case _:
                 pass

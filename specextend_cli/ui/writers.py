@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from specextend_cli import __version__
-from specextend_cli.humanize import format_count
+from specextend_cli.humanize import format_many
 from specextend_cli.summarize.events import Event, Method, Part, Plan, Sentence, Summarized, Summary, Text
 from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import Annotations
@@ -104,11 +104,12 @@ class MarkdownWriter:
 
 def format_footer(summary: Summary, span: tuple[int, int] | None = None) -> str:
     """A rule and two lines: the source with its coverage; the preset with its drafter."""
-    coverage = format_coverage(summary.coverage, span)
+    counted = summary.plan.counted
+    coverage = format_coverage(summary.coverage, span, counted)
     made = _MADE[summary.method].format(escape(summary.preset), escape(summary.drafter))
     return (
         "\n---\n\n"
-        f"*Source: {escape(summary.document)}, {format_count(summary.coverage.tokens)} tokens; {coverage}.*\n"
+        f"*Source: {escape(summary.document)}, {format_many(summary.coverage.tokens, counted)}; {coverage}.*\n"
         f"*{made} with specextend {__version__}.*\n"
     )
 

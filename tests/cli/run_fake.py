@@ -38,6 +38,7 @@ class Options:
     focus: str | None = None
     language: str | None = None
     template: str | None = None
+    mode: str | None = None
     sentences: str | None = None
     max_tokens: int | None = None
     draft: str | None = None

@@ -16,14 +16,16 @@ import typer
 from specextend_cli.cli import options
 from specextend_cli.cli.main import app
 from specextend_cli.engine.registry import DRAFTERS
-from specextend_cli.models.preset import Draft, Dtype
+from specextend_cli.models.preset import Draft, Dtype, Mode
 from specextend_cli.models.preset_file import read_preset, to_toml
 from specextend_cli.models.presets import list_presets
+from specextend_cli.summarize import request
 from tests.cli.shell import FAKE, environment
 from tests.cli.test_bad_input import said
 from tests.documents.made_pdfs import report_bytes
 from tests.summarize.examples import stand_in
 
+LONG = ("bench", "train-draft", "train-ranker")
 COMMANDS = [" ".join(words) for words in make_cli._commands(app)]
 
 
@@ -190,6 +192,7 @@ def test_values_of_options_are_those_of_presets():
     assert set(get_args(options.Draft)) == set(get_args(kind)) == set(DRAFTERS)
     assert set(get_args(get_args(of)[0])) == DRAFTERS.keys() - {"none", "blend"}
     assert get_args(options.Dtype) == get_args(Dtype)
+    assert get_args(options.Mode) == get_args(Mode) == get_args(request.Mode)
 
 
 def examples() -> list[tuple[str, str]]:
@@ -226,9 +229,7 @@ def here(presets, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "line", sorted({line for command, line in examples() if command not in ("bench", "train-draft", "show")})
-)
+@pytest.mark.parametrize("line", sorted({line for command, line in examples() if command not in (*LONG, "show")}))
 def test_examples_work_as_they_are_printed(cli, here, monkeypatch, line):
     if "specextend show" in line or "pull" in line or "specextend models rm" in line or "specextend runs rm" in line:
         pytest.skip("needs a run or a model")
@@ -243,7 +244,7 @@ def test_examples_work_as_they_are_printed(cli, here, monkeypatch, line):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("line", [line for command, line in examples() if command in ("bench", "train-draft")])
+@pytest.mark.parametrize("line", [line for command, line in examples() if command in LONG])
 def test_examples_that_take_long_are_understood(line):
     _, command, *arguments = shlex.split(line)
     typer.main.get_command(app).commands[command].make_context(command, arguments)

@@ -146,7 +146,7 @@ def test_keys_of_earlier_releases_are_read(tmp_path: Path, preset_text: str) -> 
     assert caught.value.fix == "remove note_tokens"
     with pytest.raises(UsageError, match="sentences: this is the old name of mode"):
         load_preset(write(tmp_path, 'sentences = "quoted"\nmode = "extractive"\n' + preset_text))
-    with pytest.raises(UsageError, match="mode: Input should be 'abstractive' or 'extractive'"):
+    with pytest.raises(UsageError, match="mode: Input should be 'extractive', 'guided' or 'abstractive'"):
         load_preset(write(tmp_path, "sentences = 3\n" + preset_text))
 
 

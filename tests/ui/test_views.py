@@ -4,6 +4,7 @@ import re
 import sys
 import threading
 import types
+from dataclasses import replace
 
 import pyte
 import pytest
@@ -11,12 +12,24 @@ from rich.console import Console
 
 from specextend_cli.engine.events import Prefilled, Retrieved, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import ChunkSummarized, Coverage, Level, LevelWork, Part, Plan, Stage, Text
+from specextend_cli.summarize.events import (
+    ChunkRead,
+    ChunkSummarized,
+    Coverage,
+    Level,
+    LevelWork,
+    Part,
+    Plan,
+    Stage,
+    Summarized,
+    Text,
+)
 from specextend_cli.ui.dashboard import Dashboard, Memory, collapsed, memory
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.progress import Progress, format_coverage, format_done
 from specextend_cli.ui.streams import Output
+from specextend_cli.ui.tables import format_statistics
 from specextend_cli.ui.views import Plain, Silent
 from specextend_cli.ui.writers import WRITERS
 from tests.ui.fake_stream import SUMMARY, stream
@@ -300,8 +313,6 @@ def test_coverage_is_said_in_full():
 
 
 def test_what_was_written_before_is_counted_not_timed():
-    from dataclasses import replace
-
     *_, last = stream()
     summary = replace(last.summary, meter=Meter(), seconds=0.5, reused=3)
     assert format_done(summary) == "3 of 3 chunk summaries reused · 0.5 s · 52 pages read; 0 tokens dropped"
@@ -309,6 +320,64 @@ def test_what_was_written_before_is_counted_not_timed():
     assert format_done(part).startswith("2 of 3 chunk summaries reused · 140 tokens in 0.5 s · ")
     *_, last = stream(parts=1)
     assert format_done(replace(last.summary, meter=Meter(), seconds=0.5, reused=1)).startswith("summary reused · 0.5 s")
+
+
+def quoting(parts=3, *, known=1, counted="token"):
+    """The events of a run that generates nothing: `parts` chunks are read, the first `known` by an earlier run."""
+    *_, last = stream()
+    meter = Meter()
+    work = (LevelWork(parts, 1000 * parts, 0),) if counted == "token" else ()
+    plan = Plan("harbour.pdf", 52, 1000 * parts, (1000,) * parts, 1, work=work, counted=counted)
+    yield plan
+    for number in range(1, parts + 1):
+        yield Part(number, parts, 1, 1, (number, number + 1), 1000, True)
+        if number > known and counted == "token":
+            read = Prefilled(1040, 2.0)
+            meter.add(read)
+            yield read
+        if counted == "token":
+            yield ChunkRead(number, parts, number <= known)
+    yield Text("The quays silted up by 1931.", True)
+    method, reused = ("guided", known) if counted == "token" else ("extractive", 0)
+    text = "The quays silted up by 1931."
+    yield Summarized(
+        replace(last.summary, plan=plan, meter=meter, method=method, reused=reused, text=text, seconds=4.0)
+    )
+
+
+def test_of_what_only_quotes_nothing_is_said_to_be_written():
+    clock, stderr = Clock(), io.StringIO()
+    with Plain(Output(io.StringIO(), stderr), "harbour.pdf", clock=clock) as view:
+        for event in quoting():
+            clock.now += 12.0 if isinstance(event, Prefilled) else 0.0
+            view.add(event)
+    first, *status, last = stderr.getvalue().splitlines()
+    assert first == "harbour.pdf: 52 pages, 3,000 tokens, 3 chunks"
+    assert re.fullmatch(r"\d+% · .* left · chunks 3/3 · reading pages 3-4", status[-1])
+    assert last.startswith("done · 1 of 3 chunks known · 6 words quoted in 4.0 s · 52 pages read; 0 tokens dropped")
+    assert view.progress.saved == 3
+    assert not re.search("writ|summar|tok/s|accepted", stderr.getvalue())
+
+
+def test_the_panel_of_what_only_quotes_has_no_rows_of_drafting():
+    progress = Progress("harbour.pdf", Clock())
+    for event in quoting():
+        progress.add(event)
+        drawn = "\n".join(row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(70))
+        assert not re.search("writing|speed|accepted|sees", drawn)
+    assert "chunks    3/3" in drawn
+    assert format_statistics(progress.meter, "none").plain.splitlines() == ["prefill   2,080 tokens in 4.0 s"]
+
+
+def test_without_a_model_words_are_counted():
+    stderr = io.StringIO()
+    with Plain(Output(io.StringIO(), stderr), "harbour.pdf", clock=Clock()) as view:
+        for event in quoting(1, counted="word"):
+            view.add(event)
+    first, last = stderr.getvalue().splitlines()
+    assert first == "harbour.pdf: 52 pages, 1,000 words"
+    assert last.startswith("done · 6 words quoted in 4.0 s · 52 pages read; 0 words dropped")
+    assert format_statistics(view.progress.meter, "none").plain == "model     none was used"
 
 
 def test_chunks_that_were_written_before_are_one_line():

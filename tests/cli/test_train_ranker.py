@@ -1,0 +1,73 @@
+"""`train-ranker`: what it lacks is said before anything is read; a tiny ranker from pairs to a guided summary."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from specextend_cli.cli import train_ranker
+from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
+from tests.summarize.tiny_preset import text
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """A file of pairs, which is not looked at."""
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("")
+    return path
+
+
+def test_a_file_that_is_not_there_is_2(cli, tmp_path):
+    done = cli("train-ranker", "--pairs", tmp_path / "absent.jsonl")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("absent", "why"),
+    [(["lightgbm"], "lightgbm is"), (["lightgbm", "rouge_score"], "lightgbm and rouge-score are")],
+)
+def test_libraries_that_are_missing_are_named_with_their_extra(cli, pairs, monkeypatch, absent, why):
+    monkeypatch.setattr(train_ranker, "find_spec", lambda name: None if name in absent else sys)
+    done = cli("train-ranker", "--pairs", pairs)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == (
+        f"error: the sentence ranker cannot be fitted\nwhy:   {why} not installed\n"
+        "try:   pip install 'specextend-cli[train]'\n"
+    )
+
+
+def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("rouge_score")
+    path, output = tmp_path / "pairs.jsonl", tmp_path / "ranker"
+    path.write_text(
+        "".join(
+            json.dumps({"text": text(60, start=start), "summary": text(3, start=start + 5)}) + "\n"
+            for start in range(0, 600, 60)
+        )
+    )
+    done = cli("train-ranker", "--pairs", path, "-m", presets["one"], "--layer", 2, "--states-from", 3, "-o", output)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert [line.partition(": ")[2] for line in done.stderr.splitlines()][:1] == ["10 documents"]
+    assert Trees.load(output / "trees.npz").features <= 103
+    weights = StateWeights.load(output / "states.npz")
+    assert (weights.weights.shape, weights.layer) == ((64,), 2)
+
+    guided = tmp_path / "guided.toml"
+    preset = presets["one"].read_text().replace('path = "', f'path = "{presets["one"].parent}/')
+    guided.write_text(f'mode = "guided"\n{preset}\n[ranker]\npath = "ranker"\nchunk = 128\n')
+    source = tmp_path / "harbour.txt"
+    source.write_text(text(60))
+    done = cli("summarize", source, "-m", guided, "--length", 30, "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert (record["mode"], record["statistics"]["tokens"]) == ("guided", 0)
+    assert record["coverage"]["complete"]
+    assert all(one["text"] in " ".join(source.read_text().split()) for one in record["sentences"])
+    assert " words quoted in " in done.stderr
+    again = json.loads(cli("summarize", source, "-m", guided, "--length", 30, "--json").stdout)
+    assert again["text"] == record["text"]
+    assert again["reused"] == len(again["plan"]["chunks"]) > 1
