@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
-from specextend_cli.summarize.events import Event, Level, LevelWork, Part, Plan, Rates, Retried
+from specextend_cli.summarize.events import ChunkRead, Event, Level, LevelWork, Part, Plan, Rates, Retried
 
 _WRITTEN = 4.0  # cost of a generated token in tokens read, until it is measured; with batches and drafts
 _TRUSTED = 8  # answers: how many measured ones weigh as much as the expected length
@@ -65,6 +65,8 @@ class Estimate:
                 self._begin(Level(event.level, event.parts, 0, event.final))
             case Retried():
                 self._prompts += 1
+            case ChunkRead(reused=True):
+                self._prompts -= 1
             case Prefilling():
                 self._prefill = (event.done, event.seconds) if event.done >= _BEGUN else (0, 0.0)
             case Prefilled():

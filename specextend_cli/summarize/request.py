@@ -97,7 +97,8 @@ class SummaryRequest:
                 check_prompt(self.template)
             except ValueError as error:
                 raise UsageError("the template cannot be filled", why=str(error), fix="correct it there") from error
-        self._has_room(preset.window)
+        if (self.mode or preset.mode) == "abstractive" or self.needs_writing:
+            self._has_room(preset.window)
         for flag, place, names in (
             ("--focus", "focus", ("map", *WRITES_SUMMARY)),
             ("--lang", "language", WRITES_SUMMARY),

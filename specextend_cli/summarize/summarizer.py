@@ -230,10 +230,10 @@ class Summarizer:
         warnings = []
         if not text.strip():
             warnings.append("the model wrote no summary: another --model may")
-        elif method == "abstractive" and self.preset.mode == "guided":
+        elif method == "abstractive" and self.preset.mode != "abstractive":
             warnings.append(
                 f"{self.preset.name} wrote these sentences, and it often writes what is not so: check them, or let it"
-                " quote the document's (--mode guided)"
+                f" quote the document's (--mode {self.preset.mode})"
             )
         if self._cache.problem:
             warnings.append(self._cache.problem)
