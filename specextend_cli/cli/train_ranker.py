@@ -27,8 +27,8 @@ def train_ranker(
     ],
     output: Annotated[Path, option("--output -o", "Directory for trees.npz and states.npz.", "DIR")] = Path("ranker"),
     model: options.Model = None,
-    layer: Annotated[int, option("--layer", "Hidden states to read; 0 is the embedding, -1: none.", "N", min=-1)] = 20,
-    most: Annotated[int, option("--states-from", "Documents of each file that the target reads.", "N", min=0)] = 150,
+    layer: Annotated[int, option("--layer", "Layers of the target that read; 0: trees only.", "N", min=0)] = 20,
+    most: Annotated[int, option("--states-from", "Documents of each file that the target reads.", "N", min=2)] = 150,
     offline: options.Offline = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -75,7 +75,7 @@ def train_ranker(
     save_trees(fit_trees(examples), output / "trees.npz")
     if not quiet:
         terminal.note(f"{output / 'trees.npz'} is written")
-    if layer < 0:
+    if layer == 0:
         return
     scores = held_out_scores(examples)
     read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]

@@ -29,25 +29,18 @@ if TYPE_CHECKING:
     from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 
-def load_reader(preset: Preset, directories: Directories, choices: EngineOptions, layers: int) -> Reader:
+def load_reader(preset: Preset, directories: Directories, options: EngineOptions, layers: int) -> Reader:
     """The first layers of the preset's target, whole in this process; errors as `load_target`."""
     from specextend_cli.engine.reader import Reader
 
-    device = device_of(choices.device)
-    dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, device)
-    check_memory(preset, device, choices)
+    device = device_of(options.device)
+    dtype = dtype_of(options.dtype if options.dtype != "auto" else preset.target.dtype, device)
+    check_memory(preset, device, options)
     lm = load_language_model(preset, preset.target.quantization, device, None, directories.target, dtype)
     try:
         return Reader(lm, layers)
     except ValueError as error:
         raise ModelError(f"preset {preset.name} cannot rank sentences by its target", why=str(error)) from error
-
-
-def load_shared_target(preset: Preset, directories: Directories, choices: EngineOptions) -> Target:
-    """As `load_target`; where several processes share the target, all of them load their parts of it now."""
-    if group := process_group():
-        group.broadcast("load", preset, directories, choices)
-    return load_target(preset, directories, choices)
 
 
 def load_target(preset: Preset, directories: Directories, options: EngineOptions) -> Target:

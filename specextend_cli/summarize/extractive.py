@@ -139,8 +139,10 @@ class Extractive:
         return np.concatenate([_known(score) for score in scores])
 
     def _key(self, guide: Guide, reading: ReadingPlan, chunk: range) -> str:
+        # What is saved are scores: other weights, or states of another precision, give others.
         tokens = [token for i in chunk for token in (*reading.tokens[i], -1)]
-        return key([*guide.prefix, *tokens], [guide.identity, "states", guide.weights.layer])
+        weights = [guide.weights.layer, guide.weights.bias, guide.weights.weights.tolist()]
+        return key([*guide.prefix, *tokens], [guide.identity, "states", reading.size, weights])
 
     def _select(self, selector: Selector, scores: Array, words: int) -> list[Choice]:
         request = self.settings.request
@@ -198,9 +200,8 @@ class Extractive:
 
     @cached_property
     def _words(self) -> int:
-        """How many words the summary is to have: what the user wants, else the preset's, a third of a short text."""
-        wanted, most = self.settings.words(self._size), self.settings.max_tokens
-        return wanted if most is None else max(min(wanted, int(most * self._size / max(self.plan.tokens, 1))), 1)
+        """How many words the summary is to have."""
+        return self.settings.bounded_words(self._size, self.plan.tokens)
 
 
 def verbatim(document: Document, evidence: EvidenceTracker, style: Style, size: int) -> Iterator[Event]:

@@ -212,9 +212,8 @@ class MapReduce:
 
     @cached_property
     def _words(self) -> int:
-        """How many words the summary is to have: what the user wants, else the preset's, a third of a short text."""
-        words, most = self.settings.words(self._size), self.settings.max_tokens
-        return words if most is None else max(min(words, int(most * self._size / max(self.work.plan.tokens, 1))), 1)
+        """How many words the summary is to have."""
+        return self.settings.bounded_words(self._size, self.plan.tokens)
 
     def _join(self, texts: Sequence[SourceText]) -> SourceText:
         text, provenance = join_texts(((one.text, one.provenance) for one in texts), "\n\n")

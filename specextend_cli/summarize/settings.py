@@ -43,6 +43,11 @@ class SummarySettings:
         """How many words the summary of a text of `size` words has; None: of any long one."""
         return self.request.words(self.usual_words(size))
 
+    def bounded_words(self, size: int, tokens: int) -> int:
+        """How many words the summary of a text of `size` words and `tokens` tokens has, within `max_tokens`."""
+        words = self.words(size)
+        return words if self.max_tokens is None else max(min(words, int(self.max_tokens * size / max(tokens, 1))), 1)
+
     def usual_words(self, size: int | None = None) -> int:
         """The same by default, whatever the request."""
         most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * SHARE)

@@ -270,7 +270,9 @@ class Summarizer:
         assert ranker is not None
         weights = StateWeights.load(ranker.path / "states.npz")
         encoder, prefix, load = self._builder.encoder, self._reading_prefix, partial(self._load_reader, weights.layer)
-        return Guide(weights, encoder, prefix, ranker.chunk, generator.identity, self._cache, load)
+        options = self.options
+        identity = [generator.identity, options.dtype, options.device, options.compile]
+        return Guide(weights, encoder, prefix, ranker.chunk, identity, self._cache, load)
 
     @property
     def _reading_prefix(self) -> list[int]:

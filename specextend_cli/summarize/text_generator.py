@@ -27,7 +27,7 @@ from specextend_cli.runtime.loading import (
     drafter_of,
     end_tokens,
     load_language_model,
-    load_shared_target,
+    load_target,
     retrieval_of,
     sampling_of,
 )
@@ -177,7 +177,9 @@ def load_generator(preset: Preset, directories: Directories, options: EngineOpti
     from specextend_cli.engine.batch import slots_for
     from specextend_cli.models.tokens import load_tokenizer
 
-    group, target = process_group(), load_shared_target(preset, directories, options)
+    if group := process_group():
+        group.broadcast("load", preset, directories, options)
+    target = load_target(preset, directories, options)
     lm, device = target.lm, target.lm.device
     retrieval = retrieval_of(preset, options)
     return TextGenerator(

@@ -131,6 +131,13 @@ def test_damaged_scores_are_computed_again(preset, monkeypatch) -> None:
         assert (again.text, again.reused) == (first.text, 0)
 
 
+def test_scores_of_other_weights_or_precision_are_not_reused(presets, preset) -> None:
+    summarize(preset)
+    assert summarize(preset)[0].reused > 0
+    assert summarize(preset, dtype="bfloat16")[0].reused == 0
+    assert summarize(guided(presets["one"].parent, weights=[0.5] * 64))[0].reused == 0
+
+
 def test_documents_do_not_see_each_other(preset) -> None:
     sources = [document(LONG), document(text(20, start=50), "b.txt")]
     with Summarizer(Options(preset=str(preset), cache=False)) as made:

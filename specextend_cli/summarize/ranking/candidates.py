@@ -17,13 +17,12 @@ from specextend_cli.summarize.sentences import spans
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
 
-_ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
+ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
 _FENCE = regex.compile(r"[ \t]*(?:```+|~~~+)")
 _RULE = regex.compile(r"[ \t]*([-=~^\"'+*#_.:`])\1{2,}[ \t]*")
 _TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})")
 _CELLS = regex.compile(r"\S[ \t]\|[ \t]")
 _DIRECTIVE = regex.compile(r"[ \t]*(?:\.\. |:[\w -]+:(?:\s|$)|<!--|<\w|\[\S{1,40}\]:)")
-_INDENTED = regex.compile(r"(?: {4}|\t)")
 _ENDED = regex.compile(r"""[.!?:;…\p{STerm}]["'\p{Pe}\p{Pf}]*\s*\Z""")
 _LOWER = regex.compile(r"[\p{Ll}\p{N}`(\"“'*_\[]")
 _UNDERLINED = regex.compile(r"[ \t][-=~^\"'+*#]{4,}[ \t]*\Z")
@@ -61,7 +60,7 @@ def candidates(document: Document) -> list[Candidate]:
         for start, end, kind in _units(text, block):
             # Same length, so that positions stay: a wrapped line ends with a space.
             body = text[start:end].replace("\n", " ")
-            if mark := _ITEM.match(body):  # "a." ends no sentence
+            if mark := ITEM.match(body):  # "a." ends no sentence
                 body = mark[0].replace(".", ",") + body[mark.end() :]
             for first, last in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
                 found.append(Candidate(start + first, start + last, kind, number, place, section, heading))
@@ -119,7 +118,7 @@ def _kind(line: str, fenced: bool) -> Kind:
         return "code"
     if _RULE.fullmatch(line) or _TABLE.match(line) or _CELLS.search(line) or _UNDERLINED.search(line):
         return "table"
-    return "item" if _ITEM.match(line) else "prose"
+    return "item" if ITEM.match(line) else "prose"
 
 
 def _ends(line: str, following: str, width: int) -> bool:

@@ -40,8 +40,8 @@ _CUES = {
     "year": r"\b(?:19|20)\d\d\b",
     "number": r"\d",
     "money": r"\$|\bbillion|million|percent|%",
-    "leans": r"^(?:They|It|He|She|This|These|That|Those|Such|Their|Its|But|And|So|Also|However|For example|In addition"
-    r"|Therefore|Thus)\b",
+    "dependent_start": r"^(?:They|It|He|She|This|These|That|Those|Such|Their|Its|But|And|So|Also|However|For example"
+    r"|In addition|Therefore|Thus)\b",
     "main": r"\b(?:main|major|key|important|significant\w*|primar\w+|overall|generally|critical)\b",
     "agency": r"\b(?:agenc\w+|officials?|department|Congress|federal)\b",
     "person": r"\b(?:I|my|you|your)\b",

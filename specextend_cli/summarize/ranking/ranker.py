@@ -25,7 +25,7 @@ _LAYERS = 1_000
 
 @dataclass(frozen=True)
 class Trees:
-    """Regression trees of equal depth limits, as arrays over all nodes; a leaf's `feature` is -1.
+    """Regression trees as arrays over all nodes; a leaf's `feature` is -1.
 
     `first` [trees] is each tree's root; `left` and `right` are nodes, `value` is a leaf's.
     """
@@ -123,6 +123,7 @@ def load_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
                 raise _damaged(path, f"its arrays have more than {_BYTES:,} bytes")
         with np.load(path, allow_pickle=False) as stored:
             found = {name: stored[name] for name in names}
+    # What zipfile, zlib and numpy raise of a damaged or hostile archive.
     except (OSError, ValueError, KeyError, EOFError, MemoryError, BadZipFile, zlib.error, NotImplementedError) as error:
         raise _damaged(path, str(error)) from error
     for name, array in found.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import regex
 
+from specextend_cli.summarize.ranking.candidates import ITEM
 from specextend_cli.summarize.word_count import by_character, count_words
 
 _SHORT, _LONG = 6, 60  # words
@@ -14,7 +15,6 @@ _WHOLE = regex.compile(
       (?:[.!?\p{STerm}]["'`*\p{Pe}\p{Pf}\p{Pi}]*|[\p{Thai}\p{Lao}])""",
     regex.VERBOSE,
 )
-_MARK = regex.compile(r"(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)\s+(?=\S)")
 # What joins a sentence to the one before and can be left out of it.
 _CONNECTIVE = regex.compile(
     r"""(?:(?:However|Moreover|Furthermore|Additionally|In\ addition|Also|Therefore|Thus|Hence|Consequently|Accordingly
@@ -52,7 +52,7 @@ _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the lan
 def printed(sentence: str) -> str:
     """The sentence on one line, without the mark of a list and without a connective at its beginning."""
     line = " ".join(sentence.split())
-    line = line[mark.end() :] if (mark := _MARK.match(line)) else line
+    line = line[mark.end() :] if (mark := ITEM.match(line)) else line
     if joined := _CONNECTIVE.match(line):
         line = line[joined.end() :]
         line = line[0].upper() + line[1:]
