@@ -142,7 +142,7 @@ class Extractive:
         # What is saved are scores: other weights, or states of another precision, give others.
         tokens = [token for i in chunk for token in (*reading.tokens[i], -1)]
         weights = [guide.weights.layer, guide.weights.bias, guide.weights.weights.tolist()]
-        return key([*guide.prefix, *tokens], [guide.identity, "states", reading.size, weights])
+        return key([*guide.prefix, *tokens], [guide.identity, "mean states", reading.size, weights])
 
     def _select(self, selector: Selector, scores: Array, words: int) -> list[Choice]:
         request = self.settings.request

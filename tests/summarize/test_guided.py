@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.errors import ModelError
 from specextend_cli.summarize.events import ChunkRead, Event, Level, Part, Plan, Summary, Text
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.reading import ReadingPlan
+from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import LAYER, guided, text
@@ -84,6 +86,50 @@ def test_plans_have_whole_sentences(preset, tokens, chunk) -> None:
 def _followed(plan: ReadingPlan) -> list[tuple[int, range]]:
     """Each chunk's size with the chunk after it."""
     return [(size, second) for size, (_, second) in zip(plan.sizes(), pairwise(plan.chunks), strict=False)]
+
+
+class Counter:
+    """Stands for a reader: the state of a token is the token and its place."""
+
+    def states(self, tokens: list[int]) -> torch.Tensor:
+        return torch.tensor([[token, place] for place, token in enumerate(tokens)], dtype=torch.bfloat16)
+
+
+class Numbers:
+    """Stands for an encoder: a token for each word, which is a number."""
+
+    def encode(self, text: str) -> list[int]:
+        return [int(word) for word in text.split() if word.isdigit()]
+
+
+def states_of(text: str, size: int, prefix: list[int]) -> tuple[list[list[float]], list[int]]:
+    plan = ReadingPlan(text, candidates(document(text)), Numbers(), size)
+    parts: list[np.ndarray] = []
+
+    def collect(chunk: range) -> Iterator[Prefilled]:
+        parts.append((yield from read_states(Counter(), plan, chunk, prefix)))
+
+    pieces = [read.tokens for chunk in plan.chunks for read in collect(chunk)]
+    return np.concatenate(parts).tolist(), pieces
+
+
+def test_a_sentence_has_the_mean_of_its_tokens_states() -> None:
+    """The words before a chunk are read with it, and are no part of any sentence's mean."""
+    states, pieces = states_of("We saw 10 and 20 ships. We saw 1 and 2 and 6 boats.", 100, [90, 90])
+    assert states == [[15.0, 2.5], [3.0, 5.0]]
+    assert pieces == [7]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_mean_of_a_long_sentence_is_over_all_its_pieces(size) -> None:
+    states, pieces = states_of("We saw 10 and 20 and 60 ships.", size, [90])
+    assert states[0][0] == pytest.approx(30.0)
+    assert sum(pieces) == 3 + len(pieces)
+    assert max(pieces) == size + 1
+
+
+def test_a_sentence_without_tokens_has_no_state() -> None:
+    assert states_of("We saw no ships at all.", 100, [90])[0] == [[0.0, 0.0]]
 
 
 def test_a_second_run_reads_nothing(preset) -> None:

@@ -1,4 +1,4 @@
-"""What the target knows of a document's sentences: its hidden state at the end of each.
+"""What the target knows of a document's sentences: the mean of its hidden states over the tokens of each.
 
 Each chunk is read behind the beginning of the preset's prompt, and nothing is generated.
 """
@@ -9,6 +9,8 @@ from collections.abc import Generator, Sequence
 from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from specextend_cli.engine.events import Prefilled
 from specextend_cli.models.tokens import TextEncoder
@@ -48,21 +50,21 @@ class ReadingPlan:
 def read_states(
     reader: Reader, plan: ReadingPlan, chunk: range, prefix: Sequence[int]
 ) -> Generator[Prefilled, None, Array]:
-    """Read one chunk behind the tokens `prefix`; returns the states at sentence ends, [sentences, hidden size].
+    """Read one chunk behind the tokens `prefix`; returns each sentence's mean state, [sentences, hidden size].
 
-    A sentence that has more tokens than a chunk is read in pieces, and its state is that at the end of the last one.
+    A sentence that has more tokens than a chunk is read in pieces, and its mean is over all of them.
     """
-    began = perf_counter()
-    tokens, ends = [], []
-    for i in chunk:
-        tokens += plan.tokens[i]
-        ends.append(len(prefix) + len(tokens) - 1)
-    while len(tokens) > plan.size:
-        piece = [*prefix, *tokens[: plan.size]]
-        reader.states(piece)
+    tokens = [token for i in chunk for token in plan.tokens[i]]
+    counts = np.array([len(plan.tokens[i]) for i in chunk])
+    owner = np.repeat(np.arange(len(chunk)), counts)
+    total: Array | None = None
+    for start in range(0, max(len(tokens), 1), plan.size):
+        began = perf_counter()
+        piece = [*prefix, *tokens[start : start + plan.size]]
+        states: Array = reader.states(piece)[len(prefix) :].float().cpu().numpy()
+        total = np.zeros((len(chunk), states.shape[1]), np.float32) if total is None else total
+        np.add.at(total, owner[start : start + plan.size], states)
         yield Prefilled(len(piece), perf_counter() - began)
-        began, tokens, ends = perf_counter(), tokens[plan.size :], [ends[-1] - plan.size]
-    read = [*prefix, *tokens]
-    states: Array = reader.states(read)[[max(end, 0) for end in ends]].float().cpu().numpy()
-    yield Prefilled(len(read), perf_counter() - began)
-    return states
+    assert total is not None
+    total /= np.maximum(counts, 1)[:, None]
+    return total
