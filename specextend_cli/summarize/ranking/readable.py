@@ -45,6 +45,8 @@ _BOILERPLATE = regex.compile(
     regex.VERBOSE,
 )
 _CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
+_LONG_WORD = regex.compile(r"\p{L}{5,}")
+_TITLE = 4  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
 _PAIRS = ("()", "[]", "「」", "『』", "（）", "【】", "《》")
 _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the language
 
@@ -65,13 +67,19 @@ def leans(line: str) -> bool:
 
 
 def is_whole(line: str) -> bool:
-    """Whether a printed sentence is complete, has a length to be read, and is no contact line or boilerplate."""
+    """Whether a printed sentence is complete, has a length to be read, and is no title, contact line or boilerplate."""
     size = count_words(line) / (_DENSE if by_character(line) else 1)
     if not _SHORT <= size <= _LONG or not _balanced(line):
         return False
     if any(pattern.search(line) for pattern in (_CONTACT, _NO_TEXT, _BOILERPLATE)):
         return False
-    return _WHOLE.fullmatch(line) is not None
+    return _WHOLE.fullmatch(line) is not None and not _is_title(line)
+
+
+def _is_title(line: str) -> bool:
+    """Whether all long words have capitals, as in a list of publications. Scripts without capitals have none."""
+    found = _LONG_WORD.findall(line)
+    return len(found) >= _TITLE and all(word[0].isupper() for word in found)
 
 
 def _balanced(sentence: str) -> bool:
