@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.cli.options import option
-from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.errors import InputError, ModelError, UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from specextend_cli.train.ranker_evaluation import Evaluation
     from specextend_cli.ui.streams import Output
 
+_LEAST = 10  # documents of a file
 _LIBRARIES = {"lightgbm": "lightgbm", "rouge_score": "rouge-score", "nltk": "nltk"}
 
 
@@ -63,7 +65,11 @@ def train_ranker(
     chosen: list[int] = []
     sizes: list[int] = []
     for path in pairs:
-        found = [example(*pair) for pair in read_pairs(path)]
+        with ProcessPoolExecutor() as pool:
+            found = list(pool.map(example, *zip(*read_pairs(path), strict=True), chunksize=8))
+        if len(found) < _LEAST:
+            why = f"{len(found)} documents are too few for five folds"
+            raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
         for one in found:
             one.weight = 1 / len(found)
         chosen += range(len(examples), len(examples) + min(len(found), most))

@@ -39,6 +39,18 @@ def test_libraries_that_are_missing_are_named_with_their_extra(cli, pairs, monke
     )
 
 
+def test_too_few_documents_are_3(cli, tmp_path):
+    pytest.importorskip("lightgbm")
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps({"text": text(30), "summary": text(3)}) + "\n")
+    for count, pairs in ((0, ""), (1, path.read_text())):
+        path.write_text(pairs)
+        done = cli("train-ranker", "--pairs", path, "--layer", 0, "-o", tmp_path / "ranker")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"{count} documents are too few for five folds" in done.stderr
+        assert not (tmp_path / "ranker").exists()
+
+
 def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
     pytest.importorskip("lightgbm")
     pytest.importorskip("rouge_score")
