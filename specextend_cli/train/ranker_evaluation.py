@@ -1,8 +1,8 @@
-"""ROUGE of a ranker's summaries of documents that it was not fitted to, beside LexRank and the lead."""
+"""ROUGE of a ranker's summaries of documents that it was not fitted to, beside LexRank, the lead and others'."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,6 +19,9 @@ _SHORT, _MOST, _LEAST, _PART = 200, 307, 30, 1 / 3  # words: of summaries that a
 _KINDS = ("rouge1", "rouge2", "rougeL")
 _RESAMPLES = 10_000
 
+Peer = Callable[[Example, int], str]
+"""Another program: a document and a number of words to a summary."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -30,7 +33,7 @@ class Evaluation:
         """The means over documents."""
         return [float(value) for value in self.rouge[method].mean(0)]
 
-    def gain(self, method: str, over: str = "lexrank") -> list[tuple[float, float]]:
+    def gain(self, method: str, over: str) -> list[tuple[float, float]]:
         """95% intervals of the mean difference over another method, by bootstrap over documents."""
         difference = self.rouge[method] - self.rouge[over]
         draws = np.random.default_rng(0).integers(0, len(difference), (_RESAMPLES, len(difference)))
@@ -38,16 +41,25 @@ class Evaluation:
         return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
 
 
-def evaluate(examples: Sequence[Example], scores: Sequence[Array], guided: Sequence[Array] | None) -> Evaluation:
-    """Summaries by held-out `scores` of trees, by those `guided` by the target, by LexRank and by the lead."""
+def evaluate(
+    examples: Sequence[Example],
+    scores: Sequence[Array],
+    guided: Sequence[Array],
+    peers: Mapping[str, Peer] | None = None,
+) -> Evaluation:
+    """Summaries by held-out `scores` of trees and by those `guided` by the target, by LexRank and the lead, by `peers`.
+
+    Only the ranking differs between ours, LexRank and the lead: sentences and selection are the same.
+    """
     by_method = {
         "lead": [-np.arange(len(one.sentences), dtype=np.float32) for one in examples],
         "lexrank": [one.values[:, MEASURES.index("lexrank")] for one in examples],
         "extractive": scores,
-        **({"guided": guided} if guided is not None else {}),
+        "guided": guided,
     }
+    others = peers or {}
     short = float(np.median([len(one.summary.split()) for one in examples])) < _SHORT
-    rouge: dict[str, list[list[float]]] = {method: [] for method in by_method}
+    rouge: dict[str, list[list[float]]] = {method: [] for method in (*by_method, *others)}
     for i, one in enumerate(examples):
         size, reference = len(one.document.text.split()), len(one.summary.split())
         words = max(min(reference, _MOST) if short else min(int(size * _PART), _MOST), _LEAST)
@@ -55,7 +67,7 @@ def evaluate(examples: Sequence[Example], scores: Sequence[Array], guided: Seque
         texts = {
             method: " ".join(choice.text for choice in selector.select(values[i], words, exact=True)).split()
             for method, values in by_method.items()
-        }
+        } | {method: peer(one, words).split() for method, peer in others.items()}
         equal = min(words, *map(len, texts.values()))
         for method, text in texts.items():
             rouge[method].append(_rouge(one.summary, " ".join(text[:equal])))
@@ -75,10 +87,11 @@ def held_out_guided(examples: Sequence[Example], scores: Sequence[Array], layer:
 
 
 def rows(evaluation: Evaluation) -> Iterable[tuple[str, ...]]:
-    """A table: each method's means, and the interval of its gain over LexRank in ROUGE-2 and ROUGE-L."""
+    """A table: each method's means, and the intervals of guided mode's gain over it in ROUGE-2 and ROUGE-L."""
     for method in evaluation.rouge:
-        gains = ["" if method == "lexrank" else f"{low:+.2f} to {high:+.2f}" for low, high in evaluation.gain(method)]
-        yield (method, *(f"{value:.2f}" for value in evaluation.mean(method)), *gains[1:])
+        gains = evaluation.gain("guided", over=method)[1:]
+        shown = ["" if method == "guided" else f"{low:+.2f} to {high:+.2f}" for low, high in gains]
+        yield (method, *(f"{value:.2f}" for value in evaluation.mean(method)), *shown)
 
 
 def _rouge(reference: str, text: str) -> list[float]:

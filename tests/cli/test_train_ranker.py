@@ -54,6 +54,7 @@ def test_too_few_documents_are_3(cli, tmp_path):
 def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
     pytest.importorskip("lightgbm")
     pytest.importorskip("rouge_score")
+    pytest.importorskip("sumy")
     path, output = tmp_path / "pairs.jsonl", tmp_path / "ranker"
     path.write_text(
         "".join(
@@ -64,7 +65,8 @@ def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
     done = cli("train-ranker", "--pairs", path, "-m", presets["one"], "--layer", 2, "--states-from", 3, "-o", output)
     assert done.returncode == 0, done.stderr
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [
-        *("method", "lead", "lexrank", "extractive", "guided")
+        *("method", "lead", "lexrank", "extractive", "guided"),
+        *("sumy lexrank", "sumy textrank", "sumy luhn", "sumy lsa", "sumy sumbasic"),
     ]
     assert [line.partition(": ")[2] for line in done.stderr.splitlines()][:1] == ["10 documents"]
     assert Trees.load(output / "trees.npz").features <= 103
