@@ -12,16 +12,27 @@ import numpy as np
 
 from specextend_cli.documents.document import Document
 from specextend_cli.models.prompt_templates import Style
-from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Method, Part, Plan, Rates, Text, Warned
+from specextend_cli.summarize.events import (
+    ChunkRead,
+    Event,
+    LevelWork,
+    Method,
+    Part,
+    Plan,
+    Preview,
+    Rates,
+    Text,
+    Warned,
+)
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.provenance import DocumentSentence
-from specextend_cli.summarize.ranking.candidates import Candidate, candidates
-from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
+from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.ranker import Array, StateWeights
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
-from specextend_cli.summarize.ranking.selection import Choice, Selector
+from specextend_cli.summarize.ranking.scored import ScoredSentences
+from specextend_cli.summarize.ranking.selection import Choice
 from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words, words
 
@@ -51,24 +62,28 @@ class Guide:
 
 @dataclass
 class Extractive:
-    """One document's extractive summary. `guide` None: without a model.
+    """The extractive summary of the document of `scored`. `guide` None: without a model.
 
     A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, what was
     done.
     """
 
-    document: Document
+    scored: ScoredSentences
     settings: SummarySettings
-    trees: Trees
-    guide: Guide | None
+    guide: Guide | None = None
     rates: Rates | None = None
     method: Method = field(default="extractive", init=False)
     chunk_summaries: tuple[str, ...] = field(default=(), init=False)
 
-    @cached_property
+    @property
+    def document(self) -> Document:
+        """What is summarized."""
+        return self.scored.document
+
+    @property
     def sentences(self) -> list[Candidate]:
         """All sentences of the document."""
-        return candidates(self.document)
+        return self.scored.sentences
 
     @cached_property
     def evidence(self) -> EvidenceTracker:
@@ -95,24 +110,27 @@ class Extractive:
         counted: Literal["token", "word"] = "token" if reading else "word"
         return Plan(document.name, pages, sum(sizes), sizes, 1, document.unit, work, self.rates, counted)
 
+    def preview(self) -> Iterator[Preview]:
+        """What the trees alone choose, unless it is nothing or the whole document. Asks nothing of a guide's model."""
+        if self._size > self._words and (chosen := self._bounded(partial(self._select, self.scored.scores))):
+            yield Preview("".join(delta for delta, _ in self._layout(chosen)))
+
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""
         if self._size <= self._words:
             yield from self._verbatim()
             return
-        measures, bags = features(self.document.text, self.sentences, self.document.title)
-        scores = self.trees.predict(measures)
+        scores = self.scored.scores
         if self.guide is None:
             yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
         else:
             states = yield from self._read(self.guide)
             scores = self.guide.weights.trees * scores + states
             self.method = "guided"
-        selector = Selector(self.document.text, self.sentences, bags)
-        chosen = self._bounded(partial(self._select, selector, scores))
+        chosen = self._bounded(partial(self._select, scores))
         if not chosen:
             self.method = "lead"
-            chosen = self._bounded(selector.lead)
+            chosen = self._bounded(self.scored.selector.lead)
             yield Warned(f"{self.document.name} has no sentence that can be quoted by itself: these are its first ones")
         for delta, choice in self._layout(chosen):
             yield Text(delta, True)
@@ -144,11 +162,11 @@ class Extractive:
         weights = [guide.weights.layer, guide.weights.bias, guide.weights.weights.tolist()]
         return key([*guide.prefix, *tokens], [guide.identity, "states", reading.size, weights])
 
-    def _select(self, selector: Selector, scores: Array, words: int) -> list[Choice]:
+    def _select(self, scores: Array, words: int) -> list[Choice]:
         request = self.settings.request
         exact = request.exact or self.settings.max_tokens is not None
         most = BRIEF if request.style == "tldr" and not request.exact else None
-        return selector.select(scores, words, mark=QuoteLayout(request.style).mark, most=most, exact=exact)
+        return self.scored.selector.select(scores, words, mark=QuoteLayout(request.style).mark, most=most, exact=exact)
 
     def _bounded(self, choose: Callable[[int], list[Choice]]) -> list[Choice]:
         """What is chosen for the number of words that is asked for, in no more tokens than are allowed."""
