@@ -29,6 +29,7 @@ from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.focus import gain, relevance
 from specextend_cli.summarize.ranking.ranker import Array, StateWeights
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.ranking.scored import ScoredSentences
@@ -127,6 +128,9 @@ class Extractive:
             states = yield from self._read(self.guide)
             scores = self.guide.weights.trees * scores + states
             self.method = "guided"
+        if self._gain is not None and not self._gain.any():
+            what = "no sentence that can be quoted has a word of --focus"
+            yield Warned(f"{self.document.name}: {what}, so the summary is of the whole document")
         chosen = self._bounded(partial(self._select, scores))
         if not chosen:
             self.method = "lead"
@@ -166,7 +170,8 @@ class Extractive:
         request = self.settings.request
         exact = request.exact or self.settings.max_tokens is not None
         most = BRIEF if request.style == "tldr" and not request.exact else None
-        return self.scored.selector.select(scores, words, mark=QuoteLayout(request.style).mark, most=most, exact=exact)
+        mark = QuoteLayout(request.style).mark
+        return self.scored.selector.select(scores, words, gain=self._gain, mark=mark, most=most, exact=exact)
 
     def _bounded(self, choose: Callable[[int], list[Choice]]) -> list[Choice]:
         """What is chosen for the number of words that is asked for, in no more tokens than are allowed."""
@@ -186,6 +191,14 @@ class Extractive:
             other = before < 0 or (since >= self._least and self._apart(before, choice.sentence))
             yield form.place(choice.text, topic=other), choice
             since, before = 1 if other else since + 1, choice.sentence
+
+    @cached_property
+    def _gain(self) -> Array | None:
+        """What each sentence gains by its share of the focus, [sentences]; None without a focus."""
+        focus = self.settings.request.focus
+        if focus is None:
+            return None
+        return gain(relevance(focus, self.sentences, self.scored.bags), self.scored.selector.usable)
 
     @property
     def _least(self) -> int:

@@ -32,7 +32,12 @@ class ScoredSentences:
     @cached_property
     def selector(self) -> Selector:
         """What chooses among them."""
-        return Selector(self.document.text, self.sentences, self._features[1])
+        return Selector(self.document.text, self.sentences, self.bags)
+
+    @cached_property
+    def bags(self) -> list[set[str]]:
+        """Each one's terms."""
+        return self._features[1]
 
     @cached_property
     def _features(self) -> tuple[Array, list[set[str]]]:

@@ -58,22 +58,32 @@ class Selector:
         return tuple(range(first, i)) if self._whole[first] else None
 
     def select(
-        self, scores: NDArray[np.float32], words: int, *, mark: int = 0, most: int | None = None, exact: bool = False
+        self,
+        scores: NDArray[np.float32],
+        words: int,
+        *,
+        gain: NDArray[np.float32] | None = None,
+        mark: int = 0,
+        most: int | None = None,
+        exact: bool = False,
     ) -> list[Choice]:
         """Choices in the document's order with about `words` words, `mark` more for each; `most` of them at most.
 
-        Where an `exact` number cannot be met by whole sentences, the last one is cut. `scores` is [sentences].
+        Where an `exact` number cannot be met by whole sentences, the last one is cut. `scores` is [sentences], and so
+        is `gain`: standard deviations that a sentence has besides its score, as far as its words are not taken already.
         """
         own = scores[self.usable]
         spread = float(own.std()) if len(own) else 1.0
-        worth = np.where(self.usable, scores / max(spread, 1e-6), -np.inf)
+        bonus = np.zeros(len(scores)) if gain is None else gain
+        worth = np.where(self.usable, scores / max(spread, 1e-6) + bonus, -np.inf)
+        penalty = _REDUNDANCY + bonus
         terms = np.array([max(len(bag), 1) for bag in self._bags])
         like, sizes = np.zeros(len(worth)), self._sizes + mark
         taken: list[int] = []
         total = 0
         while total < words * (1 - _NEAR / 2) and (most is None or len(taken) < most):
             room = words * (1 + _NEAR) - total
-            ranked = np.where(sizes <= room, worth - _REDUNDANCY * like, -np.inf)
+            ranked = np.where(sizes <= room, worth - penalty * like, -np.inf)
             group = self._fitting(ranked, taken, sizes, room)
             for i in group:
                 taken.append(i)
@@ -87,7 +97,7 @@ class Selector:
                 break
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
-            return self._cut(taken, worth - _REDUNDANCY * like, words - total - mark) or choices
+            return self._cut(taken, worth - penalty * like, words - total - mark) or choices
         return choices
 
     def lead(self, words: int) -> list[Choice]:
