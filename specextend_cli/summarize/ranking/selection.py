@@ -18,6 +18,7 @@ from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
+_REPEATED = 1e6  # that it loses if it is taken already word for word: it is taken again where nothing else is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
 _CUT = 4  # words at least that are left of a sentence that is cut
@@ -43,6 +44,9 @@ class Selector:
         self._sizes = np.array([count_words(line) for line in self._lines])
         self.usable = np.array([before is not None for before in self._before], bool)
         """Which sentences may be chosen, [sentences]."""
+        self._same: dict[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(self._lines):
+            self._same[line.casefold()].append(number)
         self._places: dict[str, list[int]] = defaultdict(list)
         for number, bag in enumerate(bags):
             for term in bag:
@@ -87,6 +91,7 @@ class Selector:
             group = self._fitting(ranked, taken, sizes, room)
             for i in group:
                 taken.append(i)
+                worth[self._same[self._lines[i].casefold()]] -= _REPEATED
                 worth[i] = -np.inf
                 total += int(sizes[i])
                 shared = np.zeros(len(worth))
