@@ -34,6 +34,7 @@ from specextend_cli.summarize.ranking.ranker import Array, StateWeights
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.ranking.scored import ScoredSentences
 from specextend_cli.summarize.ranking.selection import Choice
+from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words, words
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
     from specextend_cli.models.tokens import TextEncoder
 
+_HEADED = 60  # words from which on an outline has room for the document's headings
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
 _FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections
 
@@ -114,7 +116,7 @@ class Extractive:
     def preview(self) -> Iterator[Preview]:
         """What the trees alone choose, unless it is nothing or the whole document. Asks nothing of a guide's model."""
         if self._size > self._words and (chosen := self._bounded(partial(self._select, self.scored.scores))):
-            yield Preview("".join(delta for delta, _ in self._layout(chosen)))
+            yield Preview(self._text(chosen))
 
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""
@@ -136,7 +138,10 @@ class Extractive:
             self.method = "lead"
             chosen = self._bounded(self.scored.selector.lead)
             yield Warned(f"{self.document.name} has no sentence that can be quoted by itself: these are its first ones")
-        for delta, choice in self._layout(chosen):
+        for heading, delta, choice in self._layout(chosen):
+            if heading:
+                yield Text(heading, True)
+                self.evidence.skip(heading)
             yield Text(delta, True)
             yield from self.evidence.quote(delta, choice.sentence, "")
 
@@ -171,7 +176,9 @@ class Extractive:
         exact = request.exact or self.settings.max_tokens is not None
         most = BRIEF if request.style == "tldr" and not request.exact else None
         mark = QuoteLayout(request.style).mark
-        return self.scored.selector.select(scores, words, gain=self._gain, mark=mark, most=most, exact=exact)
+        return self.scored.selector.select(
+            scores, words, gain=self._gain, mark=mark, topics=self._topics, most=most, exact=exact
+        )
 
     def _bounded(self, choose: Callable[[int], list[Choice]]) -> list[Choice]:
         """What is chosen for the number of words that is asked for, in no more tokens than are allowed."""
@@ -179,18 +186,32 @@ class Extractive:
         count = self.guide.encoder.count if self.guide else count_words
         while True:
             chosen = choose(wanted)
-            tokens = count("".join(delta for delta, _ in self._layout(chosen)))
+            tokens = count(self._text(chosen))
             if most is None or tokens <= most or wanted == 1:
                 return chosen
             wanted = max(wanted * most // (tokens + 1), 1)
 
-    def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, Choice]]:
-        """Each choice with what it adds to a text in the style that is asked for."""
+    def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, str, Choice]]:
+        """What each choice adds to a text in the style that is asked for: a heading or "", and the sentence."""
         form, since, before = QuoteLayout(self.settings.request.style), 0, -1
         for choice in chosen:
             other = before < 0 or (since >= self._least and self._apart(before, choice.sentence))
-            yield form.place(choice.text, topic=other), choice
+            heading = form.head(self._heading(choice)) if other and self._heading(choice) else ""
+            yield heading, form.place(choice.text, topic=other and not heading), choice
             since, before = 1 if other else since + 1, choice.sentence
+
+    def _text(self, chosen: Sequence[Choice]) -> str:
+        return "".join(heading + delta for heading, delta, _ in self._layout(chosen))
+
+    @cached_property
+    def _topics(self) -> Topics | None:
+        """The headings of an outline; None in other styles, in short ones, and where there are none."""
+        found = self.scored.topics if self.settings.request.style == "outline" and self._words >= _HEADED else None
+        return found if found and found.headings else None
+
+    def _heading(self, choice: Choice) -> str:
+        topic = -1 if self._topics is None else int(self._topics.above[choice.sentence])
+        return "" if self._topics is None or topic < 0 else self._topics.headings[topic]
 
     @cached_property
     def _gain(self) -> Array | None:
@@ -207,6 +228,8 @@ class Extractive:
     def _apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""
         found = self.sentences
+        if self._topics is not None:
+            return bool(self._topics.above[one] != self._topics.above[other])
         if found[-1].section > 1:
             return found[one].section != found[other].section
         return other - one > _FAR * len(found)

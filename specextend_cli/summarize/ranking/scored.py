@@ -10,6 +10,7 @@ from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.ranker import Array, Trees
 from specextend_cli.summarize.ranking.selection import Selector
+from specextend_cli.summarize.ranking.topics import Topics, topics
 
 
 @dataclass
@@ -38,6 +39,11 @@ class ScoredSentences:
     def bags(self) -> list[set[str]]:
         """Each one's terms."""
         return self._features[1]
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The document's headings above them, as an outline prints these."""
+        return topics(self.document.text, self.sentences)
 
     @cached_property
     def _features(self) -> tuple[Array, list[set[str]]]:
