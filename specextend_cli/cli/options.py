@@ -136,7 +136,7 @@ ModeOption: TypeAlias = Annotated[
     option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),
 ]
 Focus: TypeAlias = Annotated[
-    str | None, option("--focus", "Question to concentrate on (needs a larger preset).", "QUESTION")
+    str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
 ]
 Language: TypeAlias = Annotated[
     str | None,

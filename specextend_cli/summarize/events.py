@@ -107,6 +107,16 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """In guided mode, before any model is loaded: a whole summary by the features of the sentences alone.
+
+    It is there to be looked at while the target reads, and no part of the result, whose own text follows.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
 
@@ -250,6 +260,7 @@ Event: TypeAlias = (
     | Plan
     | Level
     | Part
+    | Preview
     | Text
     | Sentence
     | ChunkSummarized

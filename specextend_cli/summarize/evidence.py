@@ -49,6 +49,10 @@ class EvidenceTracker:
         self._length += len(delta)
         return added
 
+    def skip(self, delta: str) -> None:
+        """The next piece of the summary is no sentence, but a heading of the document's own."""
+        self._length += len(delta)
+
     def _sentence(
         self,
         place: int,

@@ -12,16 +12,29 @@ import numpy as np
 
 from specextend_cli.documents.document import Document
 from specextend_cli.models.prompt_templates import Style
-from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Method, Part, Plan, Rates, Text, Warned
+from specextend_cli.summarize.events import (
+    ChunkRead,
+    Event,
+    LevelWork,
+    Method,
+    Part,
+    Plan,
+    Preview,
+    Rates,
+    Text,
+    Warned,
+)
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.provenance import DocumentSentence
-from specextend_cli.summarize.ranking.candidates import Candidate, candidates
-from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
+from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.focus import gain, relevance
+from specextend_cli.summarize.ranking.ranker import Array, StateWeights
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
-from specextend_cli.summarize.ranking.selection import Choice, Selector
+from specextend_cli.summarize.ranking.scored import ScoredSentences
+from specextend_cli.summarize.ranking.selection import Choice
+from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words, words
 
@@ -29,6 +42,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
     from specextend_cli.models.tokens import TextEncoder
 
+_HEADED = 60  # words from which on an outline has room for the document's headings
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
 _FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections
 
@@ -51,24 +65,28 @@ class Guide:
 
 @dataclass
 class Extractive:
-    """One document's extractive summary. `guide` None: without a model.
+    """The extractive summary of the document of `scored`. `guide` None: without a model.
 
     A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, what was
     done.
     """
 
-    document: Document
+    scored: ScoredSentences
     settings: SummarySettings
-    trees: Trees
-    guide: Guide | None
+    guide: Guide | None = None
     rates: Rates | None = None
     method: Method = field(default="extractive", init=False)
     chunk_summaries: tuple[str, ...] = field(default=(), init=False)
 
-    @cached_property
+    @property
+    def document(self) -> Document:
+        """What is summarized."""
+        return self.scored.document
+
+    @property
     def sentences(self) -> list[Candidate]:
         """All sentences of the document."""
-        return candidates(self.document)
+        return self.scored.sentences
 
     @cached_property
     def evidence(self) -> EvidenceTracker:
@@ -95,26 +113,35 @@ class Extractive:
         counted: Literal["token", "word"] = "token" if reading else "word"
         return Plan(document.name, pages, sum(sizes), sizes, 1, document.unit, work, self.rates, counted)
 
+    def preview(self) -> Iterator[Preview]:
+        """What the trees alone choose, unless it is nothing or the whole document. Asks nothing of a guide's model."""
+        if self._size > self._words and (chosen := self._bounded(partial(self._select, self.scored.scores))):
+            yield Preview(self._text(chosen))
+
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""
         if self._size <= self._words:
             yield from self._verbatim()
             return
-        measures, bags = features(self.document.text, self.sentences, self.document.title)
-        scores = self.trees.predict(measures)
+        scores = self.scored.scores
         if self.guide is None:
             yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
         else:
             states = yield from self._read(self.guide)
             scores = self.guide.weights.trees * scores + states
             self.method = "guided"
-        selector = Selector(self.document.text, self.sentences, bags)
-        chosen = self._bounded(partial(self._select, selector, scores))
+        if self._gain is not None and not self._gain.any():
+            what = "no sentence that can be quoted has a word of --focus"
+            yield Warned(f"{self.document.name}: {what}, so the summary is of the whole document")
+        chosen = self._bounded(partial(self._select, scores))
         if not chosen:
             self.method = "lead"
-            chosen = self._bounded(selector.lead)
+            chosen = self._bounded(self.scored.selector.lead)
             yield Warned(f"{self.document.name} has no sentence that can be quoted by itself: these are its first ones")
-        for delta, choice in self._layout(chosen):
+        for heading, delta, choice in self._layout(chosen):
+            if heading:
+                yield Text(heading, True)
+                self.evidence.skip(heading)
             yield Text(delta, True)
             yield from self.evidence.quote(delta, choice.sentence, "")
 
@@ -144,11 +171,14 @@ class Extractive:
         weights = [guide.weights.layer, guide.weights.bias, guide.weights.weights.tolist()]
         return key([*guide.prefix, *tokens], [guide.identity, "mean states", reading.size, weights])
 
-    def _select(self, selector: Selector, scores: Array, words: int) -> list[Choice]:
+    def _select(self, scores: Array, words: int) -> list[Choice]:
         request = self.settings.request
         exact = request.exact or self.settings.max_tokens is not None
         most = BRIEF if request.style == "tldr" and not request.exact else None
-        return selector.select(scores, words, mark=QuoteLayout(request.style).mark, most=most, exact=exact)
+        mark = QuoteLayout(request.style).mark
+        return self.scored.selector.select(
+            scores, words, gain=self._gain, mark=mark, topics=self._topics, most=most, exact=exact
+        )
 
     def _bounded(self, choose: Callable[[int], list[Choice]]) -> list[Choice]:
         """What is chosen for the number of words that is asked for, in no more tokens than are allowed."""
@@ -156,18 +186,40 @@ class Extractive:
         count = self.guide.encoder.count if self.guide else count_words
         while True:
             chosen = choose(wanted)
-            tokens = count("".join(delta for delta, _ in self._layout(chosen)))
+            tokens = count(self._text(chosen))
             if most is None or tokens <= most or wanted == 1:
                 return chosen
             wanted = max(wanted * most // (tokens + 1), 1)
 
-    def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, Choice]]:
-        """Each choice with what it adds to a text in the style that is asked for."""
+    def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, str, Choice]]:
+        """What each choice adds to a text in the style that is asked for: a heading or "", and the sentence."""
         form, since, before = QuoteLayout(self.settings.request.style), 0, -1
         for choice in chosen:
             other = before < 0 or (since >= self._least and self._apart(before, choice.sentence))
-            yield form.place(choice.text, topic=other), choice
+            heading = form.head(self._heading(choice)) if other and self._heading(choice) else ""
+            yield heading, form.place(choice.text, topic=other and not heading), choice
             since, before = 1 if other else since + 1, choice.sentence
+
+    def _text(self, chosen: Sequence[Choice]) -> str:
+        return "".join(heading + delta for heading, delta, _ in self._layout(chosen))
+
+    @cached_property
+    def _topics(self) -> Topics | None:
+        """The headings of an outline; None in other styles, in short ones, and where there are none."""
+        found = self.scored.topics if self.settings.request.style == "outline" and self._words >= _HEADED else None
+        return found if found and found.headings else None
+
+    def _heading(self, choice: Choice) -> str:
+        topic = -1 if self._topics is None else int(self._topics.above[choice.sentence])
+        return "" if self._topics is None or topic < 0 else self._topics.headings[topic]
+
+    @cached_property
+    def _gain(self) -> Array | None:
+        """What each sentence gains by its share of the focus, [sentences]; None without a focus."""
+        focus = self.settings.request.focus
+        if focus is None:
+            return None
+        return gain(relevance(focus, self.sentences, self.scored.bags), self.scored.selector.usable)
 
     @property
     def _least(self) -> int:
@@ -176,6 +228,8 @@ class Extractive:
     def _apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""
         found = self.sentences
+        if self._topics is not None:
+            return bool(self._topics.above[one] != self._topics.above[other])
         if found[-1].section > 1:
             return found[one].section != found[other].section
         return other - one > _FAR * len(found)

@@ -100,6 +100,13 @@ class QuoteLayout:
         """How many words a sentence has there besides its own."""
         return 1 if self._style in _LISTS else 0
 
+    def head(self, heading: str) -> str:
+        """A heading of an outline, under which the next sentences are placed."""
+        before = self._before(True)
+        self._topics += 1
+        self._last = heading
+        return f"{before}{self._topics}. {heading}"
+
     def place(self, sentence: str, *, topic: bool) -> str:
         """The next sentence; with a `topic` begins another part of the text."""
         before, mark = self._before(topic), ""

@@ -51,9 +51,10 @@ class SummaryRequest:
     """None keeps the preset's setting.
 
     `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;
-    `focus` a question; `language` its name in English; `template` stands in for the prompts that write the summary,
-    with their placeholders; `mode` whether the sentences are the document's own (extractive, or guided by the
-    target's reading) or the target's (abstractive), which alone can follow a template or use another language.
+    `focus` words or a question to concentrate on; `language` its name in English; `template` stands in for the prompts
+    that write the summary, with their placeholders; `mode` whether the sentences are the document's own (extractive, or
+    guided by the target's reading) or the target's (abstractive), which alone can follow a template or use another
+    language.
     """
 
     length: int | Length | None = None
@@ -97,8 +98,9 @@ class SummaryRequest:
                 check_prompt(self.template)
             except ValueError as error:
                 raise UsageError("the template cannot be filled", why=str(error), fix="correct it there") from error
-        if (self.mode or preset.mode) == "abstractive" or self.needs_writing:
-            self._has_room(preset.window)
+        if (self.mode or preset.mode) != "abstractive" and not self.needs_writing:
+            return  # what quotes needs no room, and finds the words of a focus without a prompt
+        self._has_room(preset.window)
         for flag, place, names in (
             ("--focus", "focus", ("map", *WRITES_SUMMARY)),
             ("--lang", "language", WRITES_SUMMARY),

@@ -50,6 +50,7 @@ from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
+from specextend_cli.summarize.ranking.scored import ScoredSentences
 from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.runs import RunStore
 from specextend_cli.summarize.settings import SummarySettings
@@ -153,7 +154,7 @@ class Summarizer:
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
-        return result_of(self._pipeline(document)).plan
+        return result_of(self._pipeline(self._scored(document))).plan
 
     def expected_seconds(self, plan: Plan) -> float | None:
         """How long reading and decoding will take, by this preset's last runs here; None before the first."""
@@ -174,7 +175,11 @@ class Summarizer:
         began = perf_counter()
         meter = Meter()
         self._check(document)
-        pipeline = yield from self._pipeline(document)
+        scored = self._scored(document)
+        if self.settings.mode == "guided":
+            # First of all: fetching, compiling and reading can take minutes.
+            yield from Extractive(scored, self.settings).preview()
+        pipeline = yield from self._pipeline(scored)
         plan = pipeline.plan
         yield plan
         text, read, reused = "", 0, 0
@@ -245,18 +250,23 @@ class Summarizer:
             return "none"
         return describe(self._generator.drafter) if self._generator else self.options.draft or self.preset.draft.kind
 
-    def _pipeline(self, document: Document) -> Generator[Stage, None, Extractive | MapReduce]:
-        """What summarizes a document. InputError where it has no text."""
+    def _scored(self, document: Document) -> ScoredSentences:
+        """The sentences of a document, not scored yet. InputError where it has no text."""
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
+        return ScoredSentences(document, self._trees)
+
+    def _pipeline(self, scored: ScoredSentences) -> Generator[Stage, None, Extractive | MapReduce]:
+        """What summarizes the document of these sentences."""
         settings, rates = self.settings, self._runs.rates(self.preset.name, self.settings.mode)
+        document = scored.document
         if settings.mode == "extractive":
-            return Extractive(document, settings, self._trees, None)
+            return Extractive(scored, settings)
         yield from self._prepare()
         build = self._builder
         generator = CachedGenerator(self.preset, self.options.engine, build, self._cache, self.load)
         if settings.mode == "guided":
-            return Extractive(document, settings, self._trees, self._guide(generator), rates)
+            return Extractive(scored, settings, self._guide(generator), rates)
         work = plan_work(document, build, settings, rates)
         evidence = EvidenceTracker(document, document_sentences(document, work.chunks))
         return MapReduce(document, work, settings, build, generator, evidence)

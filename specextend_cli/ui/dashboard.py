@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import psutil
 from rich import box
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
 from specextend_cli.humanize import format_bytes, format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.characters import block, density, histogram
+from specextend_cli.ui.folding import fold
 from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
 from specextend_cli.ui.streams import ACCENT, AMBER, GOOD, QUIET, sanitize
 
@@ -25,6 +26,7 @@ DETAIL = 30  # cells of text before a bar, so that bars start in one column
 COMPACT = 56  # cells inside the frame; narrower panels show less
 MAX_WIDTH = 80  # cells
 SHORT, LOW = 12, 6  # terminal rows below which the panel has three lines, or one
+_BELOW = 2  # terminal rows that the first extract leaves free below the panel: the cursor's, and one for a fold
 _LABELS = {"chunks": "chunks", "chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 
 
@@ -68,11 +70,16 @@ class Dashboard:
         width = max(outer - 4, 1)
         self.plain = options.ascii_only or console.no_color or console.color_system is None
         with self.lock:
-            if options.size.height < LOW:
+            height = options.size.height
+            if height < LOW:
                 rows = [self._activity(outer)]
+            elif height < SHORT:
+                rows = self.brief(outer)
+                rows += self._preview(outer, height - len(rows) - _BELOW)
             else:
-                rows = self.brief(outer) if options.size.height < SHORT else self.rows(width)
-        if options.size.height < SHORT:
+                rows = self.rows(width)
+                rows += self._preview(width, height - len(rows) - _BELOW - 2)
+        if height < SHORT:
             yield from rows
             return
         clock = format_clock(self.progress.seconds)
@@ -115,6 +122,19 @@ class Dashboard:
         elif progress.meter.decode_seconds:
             rows.append(self._speed(width))
         return rows
+
+    def _preview(self, width: int, room: int) -> list[Text]:
+        """The first extract under a line that says what it is, in at most `room` lines; [] after it."""
+        text = self.progress.preview
+        if not text or room < 2:
+            return []
+        begun = text[: (room + 1) * width]  # folds to more lines than are shown, where it is not all
+        lines = [line.rstrip() for part in begun.split("\n") if part.strip() for line in fold(part.strip(), width)]
+        shown = lines[: room - 1]
+        if len(lines) > len(shown):
+            shown[-1] = set_cell_size(shown[-1], min(cell_len(shown[-1]), width - 2)).rstrip() + " …"
+        label = _clip(Text("first extract, while the model reads:", style=QUIET), width)
+        return [label, *(Text(line, style="dim") for line in shown)]
 
     def _activity(self, width: int) -> Text:
         """The current activity."""

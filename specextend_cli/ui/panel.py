@@ -1,5 +1,8 @@
 """The live panel on stderr: at most eight rows about the run, and one line when it is done.
 
+Below those rows the first extract of a guided summary is shown, as much of it as the terminal has room for, until the
+summary begins.
+
     with Panel(output, "paper.pdf") as panel:
         for event in summarizer.run(document):
             panel.add(event)
@@ -17,16 +20,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 
-from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
 from rich.control import Control
 from rich.live import Live
 from rich.segment import ControlType, Segment
 from rich.text import Text
 
-from specextend_cli.summarize.events import Event, Warned
+from specextend_cli.summarize.events import Event, Preview, Warned
 from specextend_cli.ui.annotations import warn_unsupported
 from specextend_cli.ui.dashboard import Dashboard, collapsed, memory
+from specextend_cli.ui.folding import fold
 from specextend_cli.ui.progress import Progress
 from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
 from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
@@ -64,6 +67,8 @@ class Panel:
             self.progress.add(event)
         if isinstance(event, Warned):
             self._beside(warning(event.message))
+        elif isinstance(event, Preview):
+            self._live.refresh()  # now: what follows imports torch, which may leave other threads no time
 
     def write(self, text: str) -> None:
         """Write text to stdout; on a shared terminal complete lines go above the panel, the rest inside it.
@@ -146,19 +151,6 @@ class Lines:
         """The unfinished line, if there is one."""
         tail, self.tail = self.tail.rstrip(), ""
         return [tail] if tail else []
-
-
-def fold(paragraph: str, width: int) -> list[str]:
-    """Lines of at most `width` cells, broken at spaces if possible. The last one keeps its trailing space."""
-    lines = []
-    while cell_len(paragraph.rstrip()) > width:
-        fits = set_cell_size(paragraph, width + 1)
-        space = fits.rfind(" ", 1)
-        cut = space if space > 0 and paragraph[:space].strip() else len(set_cell_size(paragraph, width).rstrip())
-        cut = max(cut, 1)
-        lines.append(paragraph[:cut].rstrip())
-        paragraph = paragraph[cut:].lstrip(" ")
-    return [*lines, paragraph]
 
 
 class _Live(Live):

@@ -31,6 +31,7 @@ from specextend_cli.summarize.events import (
     Level,
     Part,
     Plan,
+    Preview,
     Retried,
     Sentence,
     Stage,
@@ -71,6 +72,8 @@ class Progress:
     part_tokens: int = 0
     batch_size: int = 1
     tail: str = ""
+    preview: str = ""
+    """What a guided run shows until its summary begins."""
 
     def __post_init__(self) -> None:
         self.started = self.clock()
@@ -96,7 +99,10 @@ class Progress:
                 self.part, self.stage, self.prefilling, self.part_tokens, self.tail = event, None, None, 0, ""
                 first, last = self.read or event.pages
                 self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
+            case Preview():
+                self.preview = sanitize(event.text)
             case Text():
+                self.preview = ""
                 self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
             case ChunkSummarized():
                 self.finished += 1

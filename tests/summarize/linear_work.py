@@ -14,6 +14,7 @@ from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.reading import ReadingPlan
 from specextend_cli.summarize.ranking.selection import Selector
+from specextend_cli.summarize.ranking.topics import topics
 from specextend_cli.summarize.sentences import Sentences, spans, split
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 
@@ -122,7 +123,7 @@ def rank(text: str) -> None:
         ReadingPlan(text, found, Characters(), 1000)
         selector = Selector(text, found, bags)
         for exact in (False, True):
-            selector.select(values[:, 0], 200, exact=exact)
+            selector.select(values[:, 0], 200, exact=exact, topics=topics(text, found) if exact else None)
         selector.lead(200)
 
 

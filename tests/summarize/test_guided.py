@@ -12,7 +12,7 @@ import torch
 
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.errors import ModelError
-from specextend_cli.summarize.events import ChunkRead, Event, Level, Part, Plan, Summary, Text
+from specextend_cli.summarize.events import ChunkRead, Event, Level, Part, Plan, Preview, Summary, Text
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -55,6 +55,25 @@ def test_a_document_is_read_in_chunks_and_quoted(preset) -> None:
         (citation,) = one.citations
         assert one.text in LONG[citation.start : citation.end]
     assert "".join(event.delta for event in events if isinstance(event, Text)) == summary.text
+
+
+def test_the_extractive_summary_is_shown_before_anything_is_fetched_or_read(preset, monkeypatch) -> None:
+    expected = summarize(preset, mode="extractive", style="bullets")[0].text
+    monkeypatch.setattr("specextend_cli.summarize.summarizer.fetch", lambda *_, **__: pytest.fail("fetched"))
+    with Summarizer(Options(preset=str(preset), style="bullets")) as made:
+        first = next(made.run(document(LONG)))
+    assert first == Preview(expected)
+
+
+@pytest.mark.parametrize("how", [{"mode": "extractive"}, {"mode": "abstractive"}, {"source": text(1)}])
+def test_a_first_extract_is_of_guided_summaries_that_are_shorter_than_their_document(preset, how) -> None:
+    assert not [event for event in summarize(preset, **how)[1] if isinstance(event, Preview)]
+
+
+def test_a_plan_ranks_nothing(preset, monkeypatch) -> None:
+    monkeypatch.setattr("specextend_cli.summarize.ranking.scored.features", lambda *_: pytest.fail("ranked"))
+    with Summarizer(Options(preset=str(preset))) as made:
+        assert len(made.plan(document(LONG)).chunks) > 3
 
 
 def test_the_states_have_a_say(presets, preset) -> None:

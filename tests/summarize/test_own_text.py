@@ -162,10 +162,12 @@ def test_the_footer_says_whose_sentences_they_are(presets) -> None:
     assert "Written by" in footer(text(12), mode="abstractive")
 
 
-def test_the_embedded_pair_takes_no_question() -> None:
+def test_the_embedded_pair_answers_no_question_in_its_own_words() -> None:
     with pytest.raises(UsageError, match=f"preset {DEFAULT} has no place for --focus") as refused:
-        Summarizer(Options(focus="Who pays?"))
+        Summarizer(Options(focus="Who pays?", mode="abstractive"))
     assert "--model" in refused.value.fix
+    for mode in (None, "guided", "extractive"):
+        assert Summarizer(Options(focus="Who pays?", mode=mode)).request.focus == "Who pays?"
 
 
 def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:

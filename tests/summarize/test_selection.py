@@ -92,6 +92,19 @@ def test_repeated_sentences_are_taken_where_nothing_else_is_left() -> None:
     assert abs(sum(map(count_words, found)) - 120) <= 18
 
 
+def test_no_sentence_is_printed_twice_while_others_are_left() -> None:
+    others = [f"The harbour of island number {n} is closed in winter." for n in range(9)]
+    lines = [
+        "The findings of the report come again.",
+        *others[:5],
+        "The Findings of the report come again.",
+        *others[5:],
+    ]
+    for words in (20, 60, 90):
+        found = chosen("\n".join(lines), [9.0, *[0.1] * 5, 9.0, *[0.1] * 4], words, exact=True)
+        assert sum("indings" in one for one in found) == 1
+
+
 def test_code_tables_and_headings_are_not_printed() -> None:
     text = "```\nThe harbour was founded by Ann in code.\n```\n| The harbour was founded by Ann in tables. |"
     assert not selector(text).usable.any()

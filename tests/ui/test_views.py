@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pyte
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from specextend_cli.engine.events import Prefilled, Retrieved, Step
@@ -20,10 +21,12 @@ from specextend_cli.summarize.events import (
     LevelWork,
     Part,
     Plan,
+    Preview,
     Stage,
     Summarized,
     Text,
 )
+from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.dashboard import Dashboard, Memory, collapsed, memory
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.panel import Panel
@@ -77,6 +80,68 @@ def frames(width, height=40, **options):
         tail = progress.tail[-30:] if progress.part and progress.part.final else ""
         console.print(Dashboard(progress, tail, Memory(1_300_000_000), console._lock))
         yield console.file.getvalue().rstrip("\n").split("\n")
+
+
+EXTRACT = "[b]The harbour[/b] was founded in 1871.\x1b[2J " + "Wool and herring were sold on the market. " * 200
+
+
+def drawn(width, height, *events):
+    """A frame after these events, as lines of plain text."""
+    progress = Progress("harbour.pdf", Clock())
+    for event in events:
+        progress.add(event)
+    console = Console(width=width, height=height, file=io.StringIO(), color_system=None)
+    console.print(Dashboard(progress, "", Memory(1_300_000_000), console._lock))
+    return console.file.getvalue().rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 24), (20, 6), (12, 12), (100, 60), (40, 8)])
+@pytest.mark.parametrize("script", [EXTRACT, "河水漫过堤岸。" * 600, "lore\n\nipsum\n" * 200])
+def test_as_much_of_the_first_extract_is_shown_as_there_is_room_for(width, height, script):
+    rows = drawn(width, height, Part(1, 3, 1, 1, (1, 4), 9, True), Preview(script))
+    assert height - 3 <= len(rows) <= height - 2
+    assert all(cell_len(row) <= width for row in rows)
+    assert any("first" in row for row in rows)
+    assert rows[-1 if height < 12 else -2].strip("│ ").endswith("…")
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 24)])
+def test_a_short_extract_is_shown_whole(width, height):
+    rows = drawn(width, height, Preview("The harbour was founded in 1871.\n\nThe quays silted up by 1931."))
+    assert "The harbour was founded in 1871." in " ".join(rows)
+    assert "The quays silted up by 1931." in " ".join(rows)
+    assert "…" not in " ".join(rows)
+
+
+def test_terminals_of_five_rows_show_no_extract():
+    assert len(drawn(40, 5, Preview(EXTRACT))) == 1
+
+
+def test_the_first_extract_is_inert_dimmed_and_gone_with_the_summary(terminal):
+    output = Output(terminal, terminal)
+    with Panel(output, "harbour.pdf") as panel:
+        panel.add(Preview(EXTRACT))
+        assert re.search(r"\x1b\[2m\[b\]The harbour\[/b\] was founded in 1871\. Wool", terminal.getvalue())
+        assert "\x1b[2J" not in terminal.getvalue()
+        panel.add(Text("The summary.", True))
+        panel.write("The summary.\n")
+        panel._live.refresh()
+        assert "herring" not in " ".join(terminal.screen(80))
+    assert terminal.screen(80) == ["The summary."]
+
+
+def test_only_the_panel_and_json_lines_show_a_first_extract():
+    for view in (Plain, Silent):
+        stderr = io.StringIO()
+        with view(
+            Output(io.StringIO(), stderr), "harbour.pdf", **({"clock": Clock()} if view is Plain else {})
+        ) as made:
+            made.add(Preview(EXTRACT))
+        assert stderr.getvalue() == ""
+    for format in ("text", "md", "json", "jsonl"):
+        out = io.StringIO()
+        WRITERS[format](out.write, Annotations(), "").add(Preview("The harbour."))
+        assert out.getvalue() == ('{"event": "preview", "text": "The harbour."}\n' if format == "jsonl" else "")
 
 
 @pytest.mark.parametrize("width", [12, 20, 40, 57, 80, 120, 200])

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
+from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
+_REPEATED = 1e6  # that it loses if it is taken already word for word: it is taken again where nothing else is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
 _CUT = 4  # words at least that are left of a sentence that is cut
@@ -43,6 +45,9 @@ class Selector:
         self._sizes = np.array([count_words(line) for line in self._lines])
         self.usable = np.array([before is not None for before in self._before], bool)
         """Which sentences may be chosen, [sentences]."""
+        self._same: dict[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(self._lines):
+            self._same[line.casefold()].append(number)
         self._places: dict[str, list[int]] = defaultdict(list)
         for number, bag in enumerate(bags):
             for term in bag:
@@ -58,36 +63,50 @@ class Selector:
         return tuple(range(first, i)) if self._whole[first] else None
 
     def select(
-        self, scores: NDArray[np.float32], words: int, *, mark: int = 0, most: int | None = None, exact: bool = False
+        self,
+        scores: NDArray[np.float32],
+        words: int,
+        *,
+        gain: NDArray[np.float32] | None = None,
+        mark: int = 0,
+        topics: Topics | None = None,
+        most: int | None = None,
+        exact: bool = False,
     ) -> list[Choice]:
-        """Choices in the document's order with about `words` words, `mark` more for each; `most` of them at most.
+        """Choices in the document's order with about `words` words; `most` of them at most.
 
-        Where an `exact` number cannot be met by whole sentences, the last one is cut. `scores` is [sentences].
+        Beside its own words, each has `mark` more, and so has the heading of each of the `topics` that they belong to.
+
+        Where an `exact` number cannot be met by whole sentences, the last one is cut. `scores` is [sentences], and so
+        is `gain`: standard deviations that a sentence has besides its score, as far as its words are not taken already.
         """
         own = scores[self.usable]
         spread = float(own.std()) if len(own) else 1.0
-        worth = np.where(self.usable, scores / max(spread, 1e-6), -np.inf)
+        bonus = np.zeros(len(scores)) if gain is None else gain
+        worth = np.where(self.usable, scores / max(spread, 1e-6) + bonus, -np.inf)
+        penalty = _REDUNDANCY + bonus
         terms = np.array([max(len(bag), 1) for bag in self._bags])
-        like, sizes = np.zeros(len(worth)), self._sizes + mark
+        like, costs = np.zeros(len(worth)), _Costs(self._sizes, mark, topics)
         taken: list[int] = []
         total = 0
         while total < words * (1 - _NEAR / 2) and (most is None or len(taken) < most):
             room = words * (1 + _NEAR) - total
-            ranked = np.where(sizes <= room, worth - _REDUNDANCY * like, -np.inf)
-            group = self._fitting(ranked, taken, sizes, room)
+            ranked = np.where(costs.added(taken) <= room, worth - penalty * like, -np.inf)
+            group = self._fitting(ranked, taken, costs, words * (1 + _NEAR))
             for i in group:
                 taken.append(i)
+                worth[self._same[self._lines[i].casefold()]] -= _REPEATED
                 worth[i] = -np.inf
-                total += int(sizes[i])
                 shared = np.zeros(len(worth))
                 for term in self._bags[i]:
                     shared[self._places[term]] += 1
                 like = np.maximum(like, shared / np.minimum(terms, terms[i]))
             if not group:
                 break
+            total = costs.total(taken)
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
-            return self._cut(taken, worth - _REDUNDANCY * like, words - total - mark) or choices
+            return self._cut(taken, worth - penalty * like, costs, words) or choices
         return choices
 
     def lead(self, words: int) -> list[Choice]:
@@ -99,10 +118,8 @@ class Selector:
                 words -= int(self._sizes[i])
         return chosen
 
-    def _fitting(
-        self, ranked: NDArray[np.float64], taken: Sequence[int], sizes: NDArray[np.int64], room: float
-    ) -> list[int]:
-        """The best sentence with those that must stand before it, if they have room together."""
+    def _fitting(self, ranked: NDArray[np.float64], taken: Sequence[int], costs: _Costs, most: float) -> list[int]:
+        """The best sentence with those that must stand before it, if all that is taken has `most` words then."""
         best = int(ranked.argmax()) if len(ranked) else 0
         if len(ranked) and ranked[best] > -np.inf and not self._before[best]:
             return [best]
@@ -110,23 +127,49 @@ class Selector:
             if ranked[i] == -np.inf:
                 break
             group = [j for j in (*(self._before[i] or ()), int(i)) if j not in taken]
-            if sizes[group].sum() <= room:
+            if costs.total([*taken, *group]) <= most:
                 return group
         return []
 
-    def _cut(self, taken: list[int], worth: NDArray[np.float64], words: int) -> list[Choice]:
-        """The sentences that are taken and the beginning of the best one that is left, of so many words.
+    def _cut(self, taken: list[int], worth: NDArray[np.float64], costs: _Costs, words: int) -> list[Choice]:
+        """The sentences that are taken and the beginning of the best one that is left, `words` words in all.
 
         Rather than a scrap, a longer beginning stands in place of the sentence that was taken last.
         """
-        ways = [(taken, words)]
-        if taken:
-            ways.insert(int(words >= _CUT), (taken[:-1], words + int(self._sizes[taken[-1]])))
         order = [int(i) for i in np.argsort(-worth, kind="stable") if worth[i] > -np.inf]
-        for kept, size in ways:
-            left = (i for i in order if self._sizes[i] >= size and set(self._before[i] or ()) <= set(kept))
-            if size > 1 and (best := next(left, None)) is not None:
+        ways = [(taken, _CUT), (taken[:-1], 2), (taken, 2)]
+        for kept, least in ways:
+            # What is left for each one's own words.
+            sizes = words - costs.total(kept) - costs.added(kept) + self._sizes
+            fits = (sizes >= least) & (self._sizes >= sizes)
+            left = (i for i in order if fits[i] and set(self._before[i] or ()) <= set(kept))
+            if (best := next(left, None)) is not None:
                 choices = [Choice(i, self._lines[i]) for i in kept]
-                choices.append(Choice(best, beginning(self._lines[best], size)))
+                choices.append(Choice(best, beginning(self._lines[best], int(sizes[best]))))
                 return sorted(choices, key=lambda choice: choice.sentence)
         return []
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """How many words sentences have as they are printed: their own, marks, and the headings of their topics."""
+
+    sizes: NDArray[np.int64]
+    mark: int
+    topics: Topics | None
+
+    def added(self, taken: Sequence[int]) -> NDArray[np.int64]:
+        """What each sentence adds to those taken, [sentences]."""
+        if self.topics is None or not self.topics.headings:
+            return self.sizes + self.mark
+        above = self.topics.above
+        fresh = (above >= 0) & ~np.isin(above, above[list(taken)])
+        return self.sizes + self.mark + np.where(fresh, self.topics.words[above] + self.mark, 0)
+
+    def total(self, taken: Sequence[int]) -> int:
+        """The words of the sentences taken."""
+        own = int(self.sizes[list(taken)].sum()) + self.mark * len(taken)
+        if self.topics is None:
+            return own
+        used = {int(topic) for topic in self.topics.above[list(taken)] if topic >= 0}
+        return own + sum(int(self.topics.words[topic]) + self.mark for topic in used)
