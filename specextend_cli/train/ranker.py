@@ -28,6 +28,7 @@ from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features, loose, standard_scores
 from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
 
+FOLDS = 10
 _LEAST = 5  # sentences of a document that says something about ranking
 _TREES: dict[str, Any] = {
     "objective": "regression",
@@ -122,7 +123,7 @@ def folds(examples: Sequence[Example], count: int) -> Iterator[tuple[list[int], 
         yield [i for i in order if i not in set(held)], held
 
 
-def held_out_scores(examples: Sequence[Example], count: int = 5) -> list[Array]:
+def held_out_scores(examples: Sequence[Example], count: int = FOLDS) -> list[Array]:
     """Each example's scores by trees that were fitted without it, [sentences]."""
     scores: dict[int, Array] = {}
     for fitted, held in folds(examples, count):

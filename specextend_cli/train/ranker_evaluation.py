@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from specextend_cli.summarize.ranking.features import MEASURES
 from specextend_cli.summarize.ranking.ranker import Array
 from specextend_cli.summarize.ranking.selection import Selector
-from specextend_cli.train.ranker import Example, fit_states, folds
+from specextend_cli.train.ranker import FOLDS, Example, fit_states, folds
 
 _SHORT, _MOST, _LEAST, _PART = 200, 307, 30, 1 / 3  # words: of summaries that are abstracts, and of others
 _KINDS = ("rouge1", "rouge2", "rougeL")
@@ -74,7 +74,9 @@ def evaluate(
     return Evaluation({method: np.array(values) for method, values in rouge.items()})
 
 
-def held_out_guided(examples: Sequence[Example], scores: Sequence[Array], layer: int, count: int = 5) -> list[Array]:
+def held_out_guided(
+    examples: Sequence[Example], scores: Sequence[Array], layer: int, count: int = FOLDS
+) -> list[Array]:
     """Each example's guided scores by weights that were fitted without it; `scores` are the trees', held out too."""
     guided: dict[int, Array] = {}
     for fitted, held in folds(examples, count):
