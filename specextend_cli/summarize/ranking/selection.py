@@ -18,6 +18,7 @@ from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
+_REPEATED = 1e6  # what one loses that has the same words as one that is taken: it comes only where no other is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
 _CUT = 4  # words at least that are left of a sentence that is cut
@@ -83,6 +84,7 @@ class Selector:
                 for term in self._bags[i]:
                     shared[self._places[term]] += 1
                 like = np.maximum(like, shared / np.minimum(terms, terms[i]))
+                like[(shared == terms) & (terms == terms[i])] = _REPEATED
             if not group:
                 break
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
