@@ -21,6 +21,8 @@ _LATE = 0.1  # of a beginning's words: how far before its end a pause is looked 
 
 def by_character(text: str) -> bool:
     """Whether most of the text's letters are characters that count as words each: Chinese, Japanese."""
+    if _CHARACTER.search(text) is None:
+        return False
     letters = regex.findall(r"\p{L}", text)
     return 2 * sum(_CHARACTER.match(letter) is not None for letter in letters) > len(letters)
 

@@ -42,6 +42,11 @@ def test_what_says_the_same_is_not_said_twice() -> None:
     assert chosen(" ".join(SENTENCES), [0, 0, 3.0, 2.5, 2.9], 22) == [SENTENCES[2], SENTENCES[3]]
 
 
+def test_a_sentence_that_stands_twice_is_printed_once_however_good_it_is() -> None:
+    twice = " ".join([SENTENCES[0], SENTENCES[2], SENTENCES[3], SENTENCES[0]])
+    assert chosen(twice, [9, 0, -9, 9], 30) == [SENTENCES[0], SENTENCES[2], SENTENCES[3]]
+
+
 def test_a_leaning_sentence_comes_with_the_one_before() -> None:
     assert chosen(" ".join(SENTENCES), [0, 3, 1, 1, 1], 21) == SENTENCES[:2]
 

@@ -97,6 +97,7 @@ MEASURES = (
 )
 """The names of the first columns."""
 _PATTERNS = [regex.compile(pattern) for pattern in _CUES.values()]
+_DIGIT, _CAPITAL = regex.compile(r"\d"), regex.compile(r"\b\p{Lu}")
 _LOOSE = range(5, 81)  # words of what may be a sentence: features are compared within these
 _ROUNDS = 10  # of LexRank's power iteration
 _DAMPING = 0.85
@@ -261,9 +262,9 @@ def _measures(texts: Sequence[str], found: Sequence[Candidate], bags: Sequence[s
         "words_log": np.log1p(words),
         "words_short": words < 12,
         "words_long": np.maximum(words - 30, 0) / 10,
-        "digits": [len(regex.findall(r"\d", body)) / size for body, size in zip(texts, letters, strict=True)],
-        "capitals": [len(regex.findall(r"\b\p{Lu}", body)) / max(w, 1) for body, w in zip(texts, words, strict=True)],
-        "symbols": [len(regex.findall(r"[%$€£]", body)) > 0 for body in texts],
+        "digits": [len(_DIGIT.findall(body)) / size for body, size in zip(texts, letters, strict=True)],
+        "capitals": [len(_CAPITAL.findall(body)) / max(w, 1) for body, w in zip(texts, words, strict=True)],
+        "symbols": [any(mark in body for mark in "%$€£") for body in texts],
         "parentheses": [body.count("(") for body in texts],
         "quotation": [any(mark in body for mark in "\"“'`") for body in texts],
         "question": [body.rstrip().endswith("?") for body in texts],

@@ -21,6 +21,7 @@ Array = NDArray[np.float32]
 _BYTES = 64_000_000  # the most that the arrays of a file may have
 _NODES = 1_000_000
 _LAYERS = 1_000
+_ROWS = 128  # sentences whose walks are taken together: their nodes stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,30 @@ class Trees:
         if self.features > features.shape[1]:
             why = f"it needs {self.features} features of a sentence, and there are {features.shape[1]}"
             raise ModelError("the sentence ranker cannot be used", why=why, fix="install specextend again")
-        node = np.broadcast_to(self.first, (len(features), len(self.first))).copy()
-        rows = np.arange(len(features))[:, None]
-        while (inner := self.feature[node] >= 0).any():
-            goes_left = features[rows, np.maximum(self.feature[node], 0)] <= self.threshold[node]
-            node = np.where(inner, np.where(goes_left, self.left[node], self.right[node]), node)
-        total: Array = self.value[node].sum(1, dtype=np.float32)
+        inner = self.feature >= 0
+        own = np.arange(len(inner))
+        column = np.where(inner, self.feature, 0).astype(np.intp)
+        # A leaf leads to itself, so that every walk can take as many steps as the deepest.
+        left, right = np.where(inner, self.left, own), np.where(inner, self.right, own)
+        children = np.stack([right, left], 1).astype(np.intp).ravel()
+        depth = self._depth()
+        total = np.zeros(len(features), np.float32)
+        for start in range(0, len(features), _ROWS):
+            part = np.ascontiguousarray(features[start : start + _ROWS])
+            base = np.arange(len(part))[:, None] * part.shape[1]
+            node = np.broadcast_to(self.first.astype(np.intp), (len(part), len(self.first)))
+            for _ in range(depth):
+                goes_left = part.ravel().take(base + column.take(node)) <= self.threshold.take(node)
+                node = children.take(2 * node + goes_left)
+            total[start : start + _ROWS] = self.value.take(node).sum(1, dtype=np.float32)
         return total
+
+    def _depth(self) -> int:
+        """How many steps the longest walk takes."""
+        level, steps = self.first, 0
+        while len(level := level[self.feature[level] >= 0]):
+            level, steps = np.unique(np.concatenate([self.left[level], self.right[level]])), steps + 1
+        return steps
 
 
 @dataclass(frozen=True)

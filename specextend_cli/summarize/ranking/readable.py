@@ -26,12 +26,18 @@ _CONNECTIVE = regex.compile(
 # What speaks of something before; "This report" and "It is important that" do not.
 _LEANS = regex.compile(
     r"""(?:(?:They|He|She|These|Those|Such|Their|Its|His|Her|Or|Nor|So|Rather|Instead|Otherwise|Conversely|Both
-      |Again|Another|Similar|Other)\b
+      |Again|Another|Similar|Other|Further)\b
       |(?:This|That)\b(?!\ (?:report|paper|document|proposal|study|article|review|book|chapter|guide|PEP|EIP|RFC|KEP
         |specification|standard|statement|testimony|manual|policy|act|bill)\b)
       |It\b(?!\ (?:is|was|will\ be|would\ be|has\ been)\ \p{L}+\ (?:to|that|whether)\b)
       |(?:At\ )?[Tt]he\ (?:former|latter|same|other|following|above|first|second|third)\b
       |(?:Because\ of|Despite|Given|Under|For|In|To\ \p{L}+|As)\ (?:th(?:is|ese|at|ose)|such)\b
+      |(?:In|During|At|By|On|Within)\ (?:the\ (?:same|other|latter|former)|such)\b
+      |(?:As\ such|Like\ (?:this|these|those)|By\ doing\ so|In\ doing\ so|If\ so|Later|Within\ \p{L}+)\b(?=[^,.]{0,20},)
+      |(?:First(?:ly)?|Second(?:ly)?|Third(?:ly)?|Fourth|Fifth|Lastly),
+      |(?:During|By|On|At|Since|After|Before|With|Of|From|Among|Through|Without|Like)\ (?:this|that|these|those)\b
+      |(?:For\ (?:example|instance)|In\ (?:addition|particular|contrast|turn|short|fact)|As\ a\ result|Specifically),
+      |(?:The|An?)\ \p{L}+\ (?:reacted|responded|replied)\ to\ (?:this|that|these|those)\b
       |(?:As|See)\ (?:shown|noted|discussed|described|illustrated|mentioned|stated|indicated|seen)\b
       |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",
     regex.VERBOSE,
@@ -44,6 +50,28 @@ _BOILERPLATE = regex.compile(
       |\b(?:[Cc]opies|[Cc]opy)\ of\ (?:this|the|each|printed)\b.*\b(?:free|available|request|sent)\b""",
     regex.VERBOSE,
 )
+# The rest of a reference, "(June 8, 2017) (Statement …)."; and an item whose subject is the head of its list,
+# "Restricts the marketing of …".
+_REST = regex.compile(
+    r"""\((?![^()]*(?:\([^()]*\)[^()]*)*\)\p{Pf}?\Z)
+      |(?!(?:Does|Is|Was|Has|Towards|As|Besides|Its|Thus|Perhaps|Plus|Always|Sometimes|Nowadays|Versus|Afterwards)\b)
+        \p{Lu}\p{Ll}+[^s\W]s\ (?:the|an?)\ \p{Ll}""",
+    regex.VERBOSE,
+)
+# A heading that runs into its paragraph, "The President's reaction to the investigation.": a noun made of a verb, or
+# "efforts", and nothing that could be the verb of a sentence. "-s" behind one of these words is a plural.
+_NOMINAL = regex.compile(
+    r"(?:(?:The|A|An|(?!That|There|What|Here|Let)\p{Lu}\p{L}{2,}['’]s)\ (?:\p{L}+['’]?s?['’]?\ ){0,2})?"
+    r"(?:\p{L}+(?:tion|ment)|[Rr]esponse|[Ee]fforts|[Aa]ttempts|[Cc]onduct)s?\ (?=(?:of|to|by|from|about|toward|in)\ )"
+)
+_SUBORDINATE = regex.compile(r"\bto\ \p{L}+(?<!s)\b|\bthat\b.*")
+_VERB = regex.compile(
+    r"""\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|may|might|must|shall|should|will|would
+      |\p{L}+(?:ed|n['’]t)|began|became|came|fell|gave|grew|held|led|left|lost|made|met|rose|said|saw|set|spent|took|went
+      |(?<!\b(?:to|of|and|or|about|[Tt]he|for|in|by|with|on|from|an?)\ )(?<!['’])\p{Ll}+[^s\W]s)\b""",
+    regex.VERBOSE,
+)
+_HEADING = 24  # words; no such heading has more
 _CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
 _LONG_WORD = regex.compile(r"\p{L}{5,}")
 _TITLE = 4  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
@@ -71,9 +99,16 @@ def is_whole(line: str) -> bool:
     size = count_words(line) / (_DENSE if by_character(line) else 1)
     if not _SHORT <= size <= _LONG or not _balanced(line):
         return False
-    if any(pattern.search(line) for pattern in (_CONTACT, _NO_TEXT, _BOILERPLATE)):
+    if any(pattern.search(line) for pattern in (_CONTACT, _NO_TEXT, _BOILERPLATE)) or _REST.match(line):
+        return False
+    if size <= _HEADING and _is_run_in_heading(line):
         return False
     return _WHOLE.fullmatch(line) is not None and not _is_title(line)
+
+
+def _is_run_in_heading(line: str) -> bool:
+    """Whether a short English line begins with a noun made of a verb and has no verb beside it."""
+    return _NOMINAL.match(line) is not None and _VERB.search(_SUBORDINATE.sub("", line)) is None
 
 
 def _is_title(line: str) -> bool:
