@@ -69,7 +69,7 @@ def train_ranker(
         with ProcessPoolExecutor() as pool:
             found = list(pool.map(example, *zip(*read_pairs(path), strict=True), chunksize=8))
         if len(found) < _LEAST:
-            why = f"{len(found)} documents are too few for ten folds"
+            why = f"{len(found)} documents are too few for five folds"
             raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
         for one in found:
             one.weight = 1 / len(found)
@@ -103,7 +103,7 @@ def _table(path: Path, evaluation: Evaluation) -> Table:
 
     from specextend_cli.train.ranker_evaluation import rows
 
-    table = Table(title=f"{path.name}: held out, ten folds; guided mode's gain over each method, 95% intervals")
+    table = Table(title=f"{path.name}: held out, five folds; guided mode's gain over each method, 95% intervals")
     for column in ("method", "ROUGE-1", "ROUGE-2", "ROUGE-L", "gain in ROUGE-2", "in ROUGE-L"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for row in rows(evaluation):

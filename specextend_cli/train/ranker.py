@@ -28,7 +28,7 @@ from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features, loose, standard_scores
 from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
 
-FOLDS = 10
+FOLDS = 5
 _LEAST = 5  # sentences of a document that says something about ranking
 _TREES: dict[str, Any] = {
     "objective": "regression",

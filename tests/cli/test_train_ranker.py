@@ -47,7 +47,7 @@ def test_too_few_documents_are_3(cli, tmp_path):
         path.write_text(pairs)
         done = cli("train-ranker", "--pairs", path, "--layer", 0, "-o", tmp_path / "ranker")
         assert (done.returncode, done.stdout) == (3, "")
-        assert f"{count} documents are too few for ten folds" in done.stderr
+        assert f"{count} documents are too few for five folds" in done.stderr
         assert not (tmp_path / "ranker").exists()
 
 
