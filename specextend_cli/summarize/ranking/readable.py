@@ -73,8 +73,9 @@ _VERB = regex.compile(
 )
 _HEADING = 24  # words; no such heading has more
 _CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
-_LONG_WORD = regex.compile(r"\p{L}{5,}")
-_TITLE = 4  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
+_LONG_WORD = regex.compile(r"\p{L}{4,}")
+_TITLE = 3  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
+_SHORT_VERB = regex.compile(r"\b(?:is|are|was|were|be|has|had|did|can|may|met|won|led|set|ran|said)\b")
 _PAIRS = ("()", "[]", "「」", "『』", "（）", "【】", "《》")
 _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the language
 
@@ -112,9 +113,12 @@ def _is_run_in_heading(line: str) -> bool:
 
 
 def _is_title(line: str) -> bool:
-    """Whether all long words have capitals, as in a list of publications. Scripts without capitals have none."""
+    """Whether all long words have capitals and none of the others is a verb, as in a list of publications.
+
+    Scripts without capitals have none.
+    """
     found = _LONG_WORD.findall(line)
-    return len(found) >= _TITLE and all(word[0].isupper() for word in found)
+    return len(found) >= _TITLE and all(word[0].isupper() for word in found) and not _SHORT_VERB.search(line)
 
 
 def _balanced(sentence: str) -> bool:
