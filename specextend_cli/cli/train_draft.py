@@ -85,7 +85,7 @@ def train_draft(
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.runtime.compiling import compiling, kernels
+    from specextend_cli.runtime.native import load_library, run_natively
     from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
     from specextend_cli.runtime.loading import end_tokens, sampling_of
     from specextend_cli.runtime.options import EngineOptions
@@ -112,7 +112,7 @@ def train_draft(
         place = device_of(device)
         fit_threads()
         if compile:
-            _show_stages(console, kernels(directory, place), quiet=quiet)
+            _show_stages(console, load_library(directory, place), quiet=quiet)
         wanted = preset.target.dtype if dtype == "auto" else dtype
         lm = LanguageModel(
             load_model(
@@ -124,7 +124,7 @@ def train_draft(
             )
         )
         if compile:
-            _show_stages(console, compiling(lm, all_threads=True), quiet=quiet)
+            _show_stages(console, run_natively(lm, all_threads=True), quiet=quiet)
         before, after = PromptBuilder(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
         frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)

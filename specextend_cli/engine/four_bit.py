@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine import native
+from specextend_cli.engine.native.kernels import int4_matmul
 
 GROUP = 32  # weights that share a scale and a zero
 MOST_ROWS = 32
@@ -119,10 +120,7 @@ class Tiles(Packed):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
-        if rows.shape[1] < self.codes.shape[1] * 8:
-            rows = torch.cat((rows, rows), 1)
-        out: Tensor = torch.ops.specextend.int4_matmul(rows, self.codes, self.scales)
-        return out
+        return int4_matmul(rows, self.codes, self.scales)
 
 
 class Blocks(Packed):
@@ -173,16 +171,20 @@ class JoinedLinears(nn.Module):
         """Takes over the layers' packed weights."""
         super().__init__()
         self._sizes = [layer.out_features for layer in layers]
-        self._matrix = matrix
+        self.matrix = matrix
         self._input: Tensor | None = None
         self._computed: list[Tensor | None] = []
         for place, layer in enumerate(layers):
             layer.joined, layer.place, layer.packed = self, place, None
 
+    def first(self, place: int) -> int:
+        """The row of `matrix` at which the layer at `place` begins."""
+        return sum(self._sizes[:place])
+
     def part(self, x: Tensor, place: int) -> Tensor:
         """x [.., columns] -> [.., rows of the layer at `place`]."""
         if x is not self._input or self._computed[place] is None:
-            out = self._matrix(x.reshape(-1, x.shape[-1]))
+            out = self.matrix(x.reshape(-1, x.shape[-1]))
             self._input = x
             self._computed = list(out.reshape(*x.shape[:-1], -1).split(self._sizes, -1))
         part, self._computed[place] = self._computed[place], None

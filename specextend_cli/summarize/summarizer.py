@@ -20,7 +20,7 @@ from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.compiling import compiling, kernels
+from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.devices import device_of
 from specextend_cli.runtime.loading import describe, heads_of, with_draft
 from specextend_cli.runtime.loading_thread import result_of, stages
@@ -338,7 +338,7 @@ class Summarizer:
             fit_threads()
             directory = self._builder.directory
             if options.compile:
-                yield from kernels(directory, device_of(options.device))
+                yield from load_library(directory, device_of(options.device))
             from specextend_cli.runtime.loading import load_reader
 
             self._reader = load_reader(preset, ModelDirectories(directory, None), options.engine, layers)
@@ -356,12 +356,12 @@ class Summarizer:
             import_transformers()
             fit_threads()
             if options.compile:
-                yield from kernels(pair.target, device_of(options.device))
+                yield from load_library(pair.target, device_of(options.device))
             from specextend_cli.summarize.text_generator import load_generator
 
             self._generator = load_generator(preset, pair, options.engine)
             if options.compile:
-                yield from compiling(self._generator.target.lm, heads_of(self._generator.drafter))
+                yield from run_natively(self._generator.target.lm, heads_of(self._generator.drafter))
             share_cores(self._generator.target.lm)
             self._generator.batch_size = min(self._generator.batch_size, self._batch)
             self._generator.keep_exact()

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import flash, hybrid
-from specextend_cli.engine.attention.native import MOST, additive, attend, attend_causal, fits
+from specextend_cli.engine.attention.native import MOST, additive, fits
 from specextend_cli.engine.attention.tiled import tiled
+from specextend_cli.engine.native.kernels import attend, attend_causal
 
 _SHORTEST = 128  # keys per part; with fewer, a split costs more than it saves
 _MOST = 4  # parts
@@ -58,8 +59,7 @@ class SplitKV:
     def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
         if self._mask is None or self._shape or self._tree is not tree_mask:
             self._tree, self._shape, self._mask = tree_mask, (), additive(tree_mask)
-        prefix, own = _parted(k, v, k.shape[2] - self._mask.shape[1])
-        return attend(q, own, prefix, scale, self._mask)
+        return attend(q, k, v, scale, self._mask)
 
     def _masked(
         self, tree_mask: Tensor | None, n: int, groups: int, parts: int, step: int, length: int, dtype: torch.dtype
@@ -81,18 +81,12 @@ class SplitKV:
 def _prefill(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """A prompt's chunk."""
     if _has_kernel(q):
-        prefix, own = _parted(k, v, k.shape[2] - q.shape[2])
-        return attend_causal(q, own, prefix, scale)
+        return attend_causal(q, k, v, scale)
     return tiled(q, k, v, scale) if q.dtype == torch.bfloat16 else hybrid(q, k, v, scale, None)
 
 
 def _has_kernel(q: Tensor) -> bool:
     return fits(q.shape[3], q.dtype, q.device) and not q.requires_grad
-
-
-def _parted(k: Tensor, v: Tensor, cached: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Keys and values of the first `cached` positions, and of the rest."""
-    return (k[:, :, :cached], v[:, :, :cached]), (k[:, :, cached:], v[:, :, cached:])
 
 
 def _parts(heads: int, total: int, tree: int) -> int:

@@ -1,4 +1,4 @@
-"""Our own kernels for CPUs with AVX-512: C++ that is compiled once, on the machine that runs it."""
+"""Our own native code for CPUs: C++ behind a plain C interface, for several instruction sets."""
 
 from specextend_cli.engine.native.compiler import CannotCompileError
 from specextend_cli.engine.native.library import Library, is_loaded, version

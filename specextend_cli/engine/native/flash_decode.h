@@ -5,9 +5,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "simd.h"
@@ -16,64 +15,12 @@ namespace specextend {
 
 constexpr int64_t kBlock = 64;  // keys
 constexpr int64_t kRows = 6;    // multiplied at a time: their sums fit the registers
-constexpr float kNegInf = -std::numeric_limits<float>::infinity();
 constexpr float kSlack = 8;  // by which scores may exceed the subtracted maximum: e^8 does not overflow
 
-// e^x for x <= `kSlack`, to a few parts in a million; NaN stays NaN.
-inline __m512 exponential(__m512 x) {
-  const __m512 scaled = _mm512_mul_ps(_mm512_max_ps(_mm512_set1_ps(-87), x), _mm512_set1_ps(1.44269504f));
-  const __m512 whole = _mm512_roundscale_ps(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 rest = _mm512_sub_ps(scaled, whole);
-  __m512 sum = _mm512_set1_ps(1.54035304e-4f);  // Taylor series of 2^rest
-  for (float term : {1.33335581e-3f, 9.61812911e-3f, 5.55041087e-2f, 2.40226507e-1f, 6.93147181e-1f, 1.f})
-    sum = _mm512_fmadd_ps(sum, rest, _mm512_set1_ps(term));
-  return _mm512_scalef_ps(sum, whole);
-}
-
-// Transposes 16 rows of 16 words.
-inline void transpose(__m512i rows[kLanes]) {
-  __m512i half[kLanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; i += 2) {
-    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    half[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
-    half[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
-    half[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
-    half[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0x88);
-    rows[i + 8] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0xdd);
-    rows[i + 4] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0x88);
-    rows[i + 12] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0xdd);
-  }
-}
-
-// Indices that interleave sixteen numbers of two rows, from `first` on.
-constexpr std::array<uint16_t, 32> alternating(int first) {
-  std::array<uint16_t, 32> order = {};
-  for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(first + i / 2 + i % 2 * 32);
-  return order;
-}
-
-alignas(64) constexpr std::array<uint16_t, 32> kOrder[2] = {alternating(0), alternating(16)};
-
-// Interleaves two rows of 32 numbers of 16 bits into 32 lanes of pairs, in two registers.
-inline void interleave(__m512i even, __m512i odd, __m512i pairs[2]) {
-  pairs[0] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[0]), odd);
-  pairs[1] = _mm512_permutex2var_epi16(even, _mm512_load_si512(&kOrder[1]), odd);
+// Interleaves `kLanes` numbers of two rows, or of one row and zeros, to pairs.
+inline Ints interleave(const BFloat16* even, const BFloat16* odd) {
+  const Words low = __builtin_convertvector(load_as<Halves>(even), Words);
+  return bits_of<Ints>(odd ? low | __builtin_convertvector(load_as<Halves>(odd), Words) << 16 : low);
 }
 
 // Some keys and values of one head.
@@ -101,7 +48,7 @@ class Prefetcher {
   void ask(int64_t rows) {
     for (; rows > 0 && left_ > 0; --rows, --left_) {
       const T* row = left_ > kBlock ? keys_ : values_;
-      for (int64_t at = 0; at < dim_; at += kLine) _mm_prefetch(row + at, _MM_HINT_T1);
+      for (int64_t at = 0; at < dim_; at += kLine) __builtin_prefetch(row + at, 0, 2);
       (left_ > kBlock ? keys_ : values_) += left_ > kBlock ? key_stride_ : value_stride_;
     }
   }
@@ -125,7 +72,7 @@ struct PartialSoftmax {
     return {space, space + rows * dim, space + rows * (dim + 1)};
   }
 
-  __m512 total_of(int64_t row) const { return _mm512_loadu_ps(total + row * kLanes); }
+  Floats total_of(int64_t row) const { return load_as<Floats>(total + row * kLanes); }
 };
 
 // The own keys that each node sees, its ancestors' and its own, in order.
@@ -164,18 +111,22 @@ class Paths {
 template <typename T>
 class Reader {
  public:
-  Reader(int64_t rows, int64_t dim, int64_t own)
-      : rows_(rows),
-        dim_(dim),
-        own_(own + kBlock - own % kBlock),
-        keys_(dim / kNumbers * kBlock),
-        values_(kBlock / kNumbers * dim),
-        scores_(rows * kBlock),
-        own_scores_(rows * own_),
-        shares_(rows * kBlock) {}
+  // This thread's, for `rows` queries of `dim` numbers and up to `own` keys of a tree.
+  static Reader& of_thread(int64_t rows, int64_t dim, int64_t own) {
+    static thread_local Reader reader;
+    reader.rows_ = rows;
+    reader.dim_ = dim;
+    reader.own_ = own + kBlock - own % kBlock;
+    reader.keys_.resize(dim / kNumbers * kBlock);
+    reader.values_.resize(kBlock / kNumbers * dim);
+    reader.scores_.resize(rows * kBlock);
+    reader.own_scores_.resize(rows * reader.own_);
+    reader.shares_.resize(rows * kBlock);
+    return reader;
+  }
 
   // The head's queries [rows, dim].
-  void ask(const T* q) { q_ = reinterpret_cast<const uint32_t*>(q); }
+  void ask(const T* q) { q_ = q; }
 
   // The following blocks are added to `part`.
   void gather_in(const PartialSoftmax& part) { part_ = part; }
@@ -202,7 +153,7 @@ class Reader {
       }
       if (count > 0) weigh(row, count, scale, nullptr);
       const int64_t weighed = (count + kLanes - 1) / kLanes * kLanes;
-      std::fill(&shares_[row * kBlock] + weighed, &shares_[row * kBlock] + kBlock, T(0));
+      std::fill(&shares_[row * kBlock] + weighed, &shares_[row * kBlock] + kBlock, T{});
     }
     each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
   }
@@ -246,8 +197,8 @@ class Reader {
  private:
   static constexpr int64_t kNumbers = Word<T>::numbers;
 
-  int64_t rows_, dim_, own_;
-  const uint32_t* q_ = nullptr;
+  int64_t rows_ = 0, dim_ = 0, own_ = 0;
+  const T* q_ = nullptr;
   PartialSoftmax part_ = {};
   Prefetcher<T> prefetcher_;
   std::vector<uint32_t> keys_;     // [dim / numbers, block]
@@ -282,14 +233,14 @@ class Reader {
   void read_keys(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kLanes)
       for (int64_t word = 0; word < dim_ / kNumbers; word += kLanes) {
-        __m512i square[kLanes];
+        Ints square[kLanes];
         for (int64_t i = 0; i < kLanes; ++i) {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
-          square[i] = key + i < span.count ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
+          square[i] = key + i < span.count ? load_as<Ints>(from) : Ints{};
         }
-        prefetcher_.ask(4);
+        prefetcher_.ask(kLanes / 4);
         transpose(square);
-        for (int64_t i = 0; i < kLanes; ++i) _mm512_storeu_si512(&keys_[(word + i) * kBlock + key], square[i]);
+        for (int64_t i = 0; i < kLanes; ++i) store(&keys_[(word + i) * kBlock + key], square[i]);
       }
   }
 
@@ -299,21 +250,18 @@ class Reader {
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
-      for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
-        __m512i columns[kNumbers];
-        side_by_side(from, next, at, columns);
-        for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_si512(to + at + c * kLanes, columns[c]);
-      }
+      for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, side_by_side(from, next, at));
     }
   }
 
+  static void store(void* to, Ints words) { std::memcpy(to, &words, sizeof words); }
+
   // A key's values from `at` on, paired with the next key's, or with zeros: one word per dimension.
-  static void side_by_side(const T* values, const T* next, int64_t at, __m512i columns[kNumbers]) {
-    const __m512i row = _mm512_loadu_si512(values + at);
+  static Ints side_by_side(const T* values, const T* next, int64_t at) {
     if constexpr (kNumbers == 1)
-      columns[0] = row;
+      return load_as<Ints>(values + at);
     else
-      interleave(row, next ? _mm512_loadu_si512(next + at) : _mm512_setzero_si512(), columns);
+      return interleave(values + at, next ? next + at : nullptr);
   }
 
   // Scores of `Count` rows, written to [rows, stride], 32 keys at a time to hide latency.
@@ -321,22 +269,22 @@ class Reader {
   void score(int64_t row, int64_t keys, float* scores, int64_t stride) {
     const int64_t words = dim_ / kNumbers;
     for (int64_t key = 0; key < keys; key += 2 * kLanes) {
-      __m512 sums[Count][2];
-      for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_ps();
+      Floats sums[Count][2];
+      for (auto& of_row : sums) of_row[0] = of_row[1] = Floats{};
       for (int64_t word = 0; word < words; ++word) {
         if (word % 2) prefetcher_.ask(1);
         const uint32_t* column = &keys_[word * kBlock + key];
-        const __m512i left = _mm512_loadu_si512(column), right = _mm512_loadu_si512(column + kLanes);
+        const Ints left = load_as<Ints>(column), right = load_as<Ints>(column + kLanes);
 #pragma GCC unroll 6
         for (int i = 0; i < Count; ++i) {
-          const __m512i number = every_lane(q_[(row + i) * words + word]);
+          const Ints number = every_lane(word_at(q_, (row + i) * words + word));
           sums[i][0] = Word<T>::multiply_add(sums[i][0], left, number);
           sums[i][1] = Word<T>::multiply_add(sums[i][1], right, number);
         }
       }
       for (int i = 0; i < Count; ++i) {
-        _mm512_storeu_ps(scores + (row + i) * stride + key, sums[i][0]);
-        _mm512_storeu_ps(scores + (row + i) * stride + key + kLanes, sums[i][1]);
+        Word<float>::store(scores + (row + i) * stride + key, sums[i][0]);
+        Word<float>::store(scores + (row + i) * stride + key + kLanes, sums[i][1]);
       }
     }
   }
@@ -345,25 +293,22 @@ class Reader {
   void weigh(int64_t row, int64_t keys, float scale, const float* added) {
     float* scores = &scores_[row * kBlock];
     T* shares = &shares_[row * kBlock];
-    __m512 highest = _mm512_set1_ps(kNegInf);
+    Floats highest = every(kNegInf);
     for (int64_t key = 0; key < keys; key += kLanes) {
-      const __mmask16 there = static_cast<__mmask16>((1u << std::min(keys - key, kLanes)) - 1);
-      const __m512 more = added ? _mm512_maskz_loadu_ps(there, added + key) : _mm512_setzero_ps();
-      const __m512 masked = _mm512_fmadd_ps(_mm512_loadu_ps(scores + key), _mm512_set1_ps(scale), more);
-      const __m512 seen = _mm512_mask_blend_ps(there, _mm512_set1_ps(kNegInf), masked);
-      _mm512_storeu_ps(scores + key, seen);
-      highest = _mm512_max_ps(highest, seen);
+      const Ints there = below(keys - key);
+      const Floats more = added ? Word<float>::load(added + key) : Floats{};
+      const Floats masked = multiply_add(Word<float>::load(scores + key), every(scale), more);
+      const Floats seen = there ? masked : every(kNegInf);
+      Word<float>::store(scores + key, seen);
+      highest = maximum(seen, highest);
     }
     const float now = relative_to(row, highest);
     const bool nothing = now == kNegInf;
-    __m512 sum = _mm512_setzero_ps();
+    Floats sum = {};
     for (int64_t key = 0; key < keys; key += kLanes) {
-      const __m512 seen = _mm512_loadu_ps(scores + key);
-      const __mmask16 hides =
-          nothing ? __mmask16(0xffff) : _mm512_cmp_ps_mask(seen, _mm512_set1_ps(kNegInf), _CMP_EQ_OQ);
-      const __m512 share =
-          _mm512_mask_blend_ps(hides, exponential(_mm512_sub_ps(seen, _mm512_set1_ps(now))), _mm512_setzero_ps());
-      sum = _mm512_add_ps(sum, share);
+      const Floats seen = Word<float>::load(scores + key);
+      const Floats share = nothing ? Floats{} : seen == kNegInf ? Floats{} : exponential(seen - now);
+      sum += share;
       Word<T>::store(shares + key, share);
     }
     if (!nothing) add(row, sum);
@@ -372,18 +317,18 @@ class Reader {
   // The same, with equal results for finite scores, for a whole block with nothing masked or added.
   void weigh_block(int64_t row, float scale) {
     constexpr int64_t lanes = kBlock / kLanes;
-    __m512 seen[lanes], highest = _mm512_set1_ps(kNegInf);
-#pragma GCC unroll 4
+    Floats seen[lanes], highest = every(kNegInf);
+#pragma GCC unroll 16
     for (int64_t i = 0; i < lanes; ++i) {
-      seen[i] = _mm512_mul_ps(_mm512_loadu_ps(&scores_[row * kBlock + i * kLanes]), _mm512_set1_ps(scale));
-      highest = _mm512_max_ps(highest, seen[i]);
+      seen[i] = Word<float>::load(&scores_[row * kBlock + i * kLanes]) * scale;
+      highest = maximum(seen[i], highest);
     }
-    const __m512 now = _mm512_set1_ps(relative_to(row, highest));
-    __m512 sum = _mm512_setzero_ps();
-#pragma GCC unroll 4
+    const float now = relative_to(row, highest);
+    Floats sum = {};
+#pragma GCC unroll 16
     for (int64_t i = 0; i < lanes; ++i) {
-      const __m512 share = exponential(_mm512_sub_ps(seen[i], now));
-      sum = _mm512_add_ps(sum, share);
+      const Floats share = exponential(seen[i] - now);
+      sum += share;
       Word<T>::store(&shares_[row * kBlock + i * kLanes], share);
     }
     add(row, sum);
@@ -391,13 +336,13 @@ class Reader {
 
   // The score subtracted from a row's scores: the largest so far, less at most `kSlack`, because every change rescales
   // the sums.
-  float relative_to(int64_t row, __m512 highest) {
+  float relative_to(int64_t row, Floats highest) {
     float& top = part_.top[row];
-    if (_mm512_cmp_ps_mask(highest, _mm512_set1_ps(top + kSlack), _CMP_NLE_UQ)) {
-      const float now = std::max(_mm512_reduce_max_ps(highest), top);  // in this order, NaN stays
-      const __m512 keep = _mm512_set1_ps(std::exp(top - now));
+    if (any(~(highest <= top + kSlack))) {
+      const float largest = largest_of(highest), now = largest <= top ? top : largest;  // NaN stays
+      const float keep = std::exp(top - now);
       const auto rescale = [&](float* numbers) {
-        _mm512_storeu_ps(numbers, top == kNegInf ? _mm512_setzero_ps() : _mm512_mul_ps(_mm512_loadu_ps(numbers), keep));
+        Word<float>::store(numbers, top == kNegInf ? Floats{} : Word<float>::load(numbers) * keep);
       };
       for (int64_t at = 0; at < dim_; at += kLanes) rescale(part_.out + row * dim_ + at);
       rescale(part_.total + row * kLanes);
@@ -407,39 +352,41 @@ class Reader {
   }
 
   // Adds a block's shares to the total.
-  void add(int64_t row, __m512 sum) {
-    _mm512_storeu_ps(part_.total + row * kLanes, _mm512_add_ps(part_.total_of(row), sum));
-  }
+  void add(int64_t row, Floats sum) { Word<float>::store(part_.total + row * kLanes, part_.total_of(row) + sum); }
 
-  // Adds values times shares, 64 dimensions at a time where possible.
+  // Adds values times shares, some registers of dimensions at a time where possible.
   template <int Count>
   void gather(int64_t row, int64_t keys) {
+    constexpr int columns = kRegisters == 32 ? 4 : 2;
     int64_t at = 0;
-    for (; at + 4 * kLanes <= dim_; at += 4 * kLanes) gather_at<Count, 4>(row, keys, at);
+    for (; at + columns * kLanes <= dim_; at += columns * kLanes) gather_at<Count, columns>(row, keys, at);
     for (; at < dim_; at += kLanes) gather_at<Count, 1>(row, keys, at);
   }
 
   template <int Count, int Columns>
   void gather_at(int64_t row, int64_t keys, int64_t at) {
-    __m512 sums[Count][Columns];
+    Floats sums[Count][Columns];
     for (int i = 0; i < Count; ++i)
-      for (int c = 0; c < Columns; ++c) sums[i][c] = _mm512_loadu_ps(part_.out + (row + i) * dim_ + at + c * kLanes);
+      for (int c = 0; c < Columns; ++c) sums[i][c] = Word<float>::load(part_.out + (row + i) * dim_ + at + c * kLanes);
     for (int64_t key = 0; key < keys; key += kNumbers) {
       prefetcher_.ask(1);
       const uint32_t* values = &values_[key / kNumbers * dim_ + at];
-      __m512i columns[Columns];
+      Ints columns[Columns];
 #pragma GCC unroll 4
-      for (int c = 0; c < Columns; ++c) columns[c] = _mm512_loadu_si512(values + c * kLanes);
+      for (int c = 0; c < Columns; ++c) columns[c] = load_as<Ints>(values + c * kLanes);
 #pragma GCC unroll 6
       for (int i = 0; i < Count; ++i) {
-        const __m512i share =
-            every_lane(reinterpret_cast<const uint32_t*>(&shares_[(row + i) * kBlock])[key / kNumbers]);
+        const Ints share = every_lane(word_at(&shares_[(row + i) * kBlock], key / kNumbers));
 #pragma GCC unroll 4
         for (int c = 0; c < Columns; ++c) sums[i][c] = Word<T>::multiply_add(sums[i][c], columns[c], share);
       }
     }
     for (int i = 0; i < Count; ++i)
-      for (int c = 0; c < Columns; ++c) _mm512_storeu_ps(part_.out + (row + i) * dim_ + at + c * kLanes, sums[i][c]);
+      for (int c = 0; c < Columns; ++c) Word<float>::store(part_.out + (row + i) * dim_ + at + c * kLanes, sums[i][c]);
+  }
+
+  static uint32_t word_at(const T* numbers, int64_t index) {
+    return load_as<uint32_t>(reinterpret_cast<const char*>(numbers) + 4 * index);
   }
 
   // The same for one row's lanes from `first` on; lanes before `cached` are cached keys.
@@ -451,18 +398,13 @@ class Reader {
       return lane < cached ? last.values + lane * last.value_stride
                            : own.values + path.keys[lane - cached] * own.value_stride;
     };
-    const uint32_t* shares = reinterpret_cast<const uint32_t*>(&shares_[row * kBlock]);
-    for (int64_t at = 0; at < dim_; at += kLanes * kNumbers) {
+    for (int64_t at = 0; at < dim_; at += kLanes) {
       float* out = part_.out + row * dim_ + at;
-      __m512 sums[kNumbers];
-      for (int64_t c = 0; c < kNumbers; ++c) sums[c] = _mm512_loadu_ps(out + c * kLanes);
-      for (int64_t lane = first; lane < end; lane += kNumbers) {
-        __m512i columns[kNumbers];
-        side_by_side(values(lane), values(lane + 1), at, columns);
-        const __m512i share = every_lane(shares[lane / kNumbers]);
-        for (int64_t c = 0; c < kNumbers; ++c) sums[c] = Word<T>::multiply_add(sums[c], columns[c], share);
-      }
-      for (int64_t c = 0; c < kNumbers; ++c) _mm512_storeu_ps(out + c * kLanes, sums[c]);
+      Floats sum = Word<float>::load(out);
+      for (int64_t lane = first; lane < end; lane += kNumbers)
+        sum = Word<T>::multiply_add(sum, side_by_side(values(lane), values(lane + 1), at),
+                                    every_lane(word_at(&shares_[row * kBlock], lane / kNumbers)));
+      Word<float>::store(out, sum);
     }
   }
 };

@@ -1,250 +1,227 @@
 // A few rows times a matrix of four bits per weight.
 //
 // A token's product is bound by reading the matrix, a tree's by arithmetic. Codes are therefore read once, in memory
-// order, and used with as little conversion as possible. Rows in float32 are multiplied as they are. Rows in bfloat16
-// are rounded to eight bits with a scale per group of columns, as in llama.cpp: codes are then factors as stored, and
-// an instruction does 64 products instead of 32. The matrix's scales are applied to the sums of a group, in float32. A
-// row's result does not depend on the number of other rows: a token in a tree has the products of a single token.
+// order, and used with as little conversion as possible. For a model in float32 rows are multiplied as they are. For
+// one in bfloat16 they are rounded to eight bits with a scale per group of columns, as in llama.cpp: codes are then
+// factors as stored, and an instruction does 64 products instead of 32. The matrix's scales are applied to the sums of
+// a group, in float32. A row's result does not depend on the number of other rows: a token in a tree has the products
+// of a single token.
+//
+// A matrix lies in tiles of sixteen rows. codes [rows / 16, columns / 8, 64] uint8: eight columns of each row of a
+// tile; a word holds eight columns of a row, the even ones in the lower halves of its bytes. scales [rows / 16, columns
+// / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code - 8) + zero.
 #pragma once
-
-#include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
-#include <utility>
 #include <vector>
 
+#include "pool.h"
 #include "simd.h"
 
 namespace specextend {
 
 constexpr int64_t kGroup = 32;       // columns that share a scale and a zero
 constexpr int64_t kStep = 8;         // columns whose codes, for sixteen rows, are 64 bytes
+constexpr int64_t kTile = 16;        // rows
 constexpr int64_t kPrefetch = 4096;  // distance in bytes at which codes and scales are prefetched
-constexpr int64_t kMostRows = 12;    // whose sums fit the registers
-
-// A lane of codes holds eight columns of a row of the matrix, the even ones in the lower halves of its bytes.
+constexpr int64_t kStrip = kLanes;   // rows of a tile that are computed together
+constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 5;  // whose sums fit the registers
 
 // Rows in float32, and the sums of their groups.
-struct Exact {
-  using Number = float;
-  using Sum = __m512;
-  const float* numbers;
-  std::vector<float> sums;
-  int64_t columns;
+class Exact {
+ public:
+  using Sum = Floats;
+  int64_t columns = 0;
 
-  Exact(const float* x, int64_t rows, int64_t columns) : numbers(x), sums(rows * columns / kGroup), columns(columns) {
-    for (std::size_t group = 0; group < sums.size(); ++group) {
+  // x [rows, columns / repeat], `repeat` times side by side.
+  void prepare(const float* x, int64_t rows, int64_t count, int64_t repeat) {
+    columns = count * repeat;
+    numbers_.resize(rows * columns);
+    sums_.assign(rows * columns / kGroup, 0);
+    for (int64_t i = 0; i < rows * repeat; ++i) std::copy_n(x + i / repeat * count, count, &numbers_[i * count]);
+    for (std::size_t group = 0; group < sums_.size(); ++group) {
       float parts[kStep] = {};
-      for (int64_t i = 0; i < kGroup; ++i) parts[i % kStep] += x[group * kGroup + i];
-      for (float part : parts) sums[group] += part;
+      for (int64_t i = 0; i < kGroup; ++i) parts[i % kStep] += numbers_[group * kGroup + i];
+      for (float part : parts) sums_[group] += part;
     }
   }
 
-  static Sum nothing() { return _mm512_setzero_ps(); }
-
-  // Adds eight columns, whose products with `codes` are those with -8 to 7.
-  template <int Count, int Tiles>
-  void add(Sum (&sums)[Tiles][Count], __m512i (&codes)[Tiles], int64_t first, int64_t step) const {
-    const __m512i half = every_lane(15);
-    const __m512 middle = _mm512_set1_ps(8);
+  // Adds eight columns.
+  template <int Count, int Strips>
+  void add(Sum (&sums)[Strips][Count], Ints (&codes)[Strips], int64_t first, int64_t step) const {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kStep; ++i) {
 #pragma GCC unroll 4
-      for (int t = 0; t < Tiles; ++t) {
-        const __m512 weights = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_and_si512(codes[t], half)), middle);
-        codes[t] = _mm512_srli_epi32(codes[t], 4);
+      for (int s = 0; s < Strips; ++s) {
+        const Floats weights = __builtin_convertvector((codes[s] & 15) - 8, Floats);
+        codes[s] = bits_of<Ints>(bits_of<Words>(codes[s]) >> 4);
 #pragma GCC unroll 12
         for (int row = 0; row < Count; ++row)
-          sums[t][row] = _mm512_fmadd_ps(weights, _mm512_set1_ps(numbers[(first + row) * columns + step * kStep + i]),
-                                         sums[t][row]);
+          sums[s][row] = multiply_add(weights, every(numbers_[(first + row) * columns + step * kStep + i]), sums[s][row]);
       }
     }
   }
 
-  static __m512 zero(__m512, __m512 zero) { return zero; }
+  static Floats zero(Floats, Floats zero) { return zero; }
 
-  __m512 scaled(__m512 total, Sum sum, int64_t row, int64_t group, __m512 scale, __m512 zero) const {
-    const __m512 whole = _mm512_set1_ps(sums[row * (columns / kGroup) + group]);
-    return _mm512_fmadd_ps(sum, scale, _mm512_fmadd_ps(zero, whole, total));
+  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, Floats scale, Floats zero) const {
+    return multiply_add(sum, scale, multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total));
   }
+
+ private:
+  std::vector<float> numbers_, sums_;
 };
 
-// Rows in bfloat16, as -127 to 127 times a scale for each group.
-struct Rounded {
-  using Number = c10::BFloat16;
-  using Sum = __m512i;
-  std::vector<int8_t> numbers;              // [rows, columns]; of eight columns the even ones first
-  std::vector<std::array<float, 2>> facts;  // [rows, columns / 32]: a group's scale and sum
-  int64_t columns;
+// Rows as -127 to 127 times a scale for each group.
+class Rounded {
+ public:
+  using Sum = Ints;
+  int64_t columns = 0;
 
-  Rounded(const c10::BFloat16* x, int64_t rows, int64_t columns)
-      : numbers(rows * columns), facts(rows * columns / kGroup), columns(columns) {
-    for (std::size_t group = 0; group < facts.size(); ++group) round(x + group * kGroup, group);
+  void prepare(const float* x, int64_t rows, int64_t count, int64_t repeat) {
+    columns = count * repeat;
+    numbers_.resize(rows * columns);
+    facts_.resize(rows * columns / kGroup);
+    const int64_t groups = count / kGroup;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t group = 0; group < groups; ++group)
+        round(x + row * count + group * kGroup, row * groups * repeat + group);
+      for (int64_t copy = 1; copy < repeat; ++copy) {
+        std::copy_n(&numbers_[row * columns], count, &numbers_[row * columns + copy * count]);
+        std::copy_n(&facts_[row * groups * repeat], groups, &facts_[row * groups * repeat + copy * groups]);
+      }
+    }
   }
 
-  static Sum nothing() { return _mm512_setzero_si512(); }
-
-  template <int Count, int Tiles>
-  void add(Sum (&sums)[Tiles][Count], __m512i (&codes)[Tiles], int64_t first, int64_t step) const {
-    const __m512i half = every_lane(0x0f0f0f0f);
+  template <int Count, int Strips>
+  void add(Sum (&sums)[Strips][Count], Ints (&codes)[Strips], int64_t first, int64_t step) const {
+    const Ints half = every(0x0f0f0f0f);
 #pragma GCC unroll 4
-    for (int t = 0; t < Tiles; ++t) {
-      const __m512i even = _mm512_and_si512(codes[t], half);
-      const __m512i odd = _mm512_and_si512(_mm512_srli_epi16(codes[t], 4), half);
+    for (int s = 0; s < Strips; ++s) {
+      const Ints even = codes[s] & half, odd = bits_of<Ints>(bits_of<Words>(codes[s]) >> 4) & half;
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row) {
-        const int8_t* of_row = numbers.data() + (first + row) * columns + step * kStep;
-        sums[t][row] = _mm512_dpbusd_epi32(sums[t][row], even, every_lane(word(of_row)));
-        sums[t][row] = _mm512_dpbusd_epi32(sums[t][row], odd, every_lane(word(of_row + kStep / 2)));
+        const int8_t* of_row = numbers_.data() + (first + row) * columns + step * kStep;
+        sums[s][row] = add_products(sums[s][row], even, word(of_row), odd, word(of_row + kStep / 2));
       }
     }
   }
 
   // Codes were taken for 0 to 15, and mean -8 to 7.
-  static __m512 zero(__m512 scale, __m512 zero) { return _mm512_fnmadd_ps(_mm512_set1_ps(8), scale, zero); }
+  static Floats zero(Floats scale, Floats zero) { return multiply_add(every(-8.f), scale, zero); }
 
-  __m512 scaled(__m512 total, Sum sum, int64_t row, int64_t group, __m512 scale, __m512 zero) const {
-    const auto& [unit, whole] = facts[row * (columns / kGroup) + group];
-    total = _mm512_fmadd_ps(zero, _mm512_set1_ps(whole), total);
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_set1_ps(unit)), total);
+  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, Floats scale, Floats zero) const {
+    const auto& [unit, whole] = facts_[row * (columns / kGroup) + group];
+    total = multiply_add(zero, every(whole), total);
+    return multiply_add(__builtin_convertvector(sum, Floats), scale * unit, total);
   }
 
  private:
-  static uint32_t word(const int8_t* from) {
-    uint32_t word;
-    std::memcpy(&word, from, sizeof word);
-    return word;
+  std::vector<int8_t> numbers_;              // [rows, columns]; of eight columns the even ones first
+  std::vector<std::array<float, 2>> facts_;  // [rows, columns / 32]: a group's scale and sum
+
+  static Ints word(const int8_t* from) { return every(load_as<int32_t>(from)); }
+
+  void round(const float* x, int64_t group) {
+    Floats largest = magnitude(Word<float>::load(x));
+    for (int64_t i = kLanes; i < kGroup; i += kLanes) largest = maximum_or_nan(largest, magnitude(Word<float>::load(x + i)));
+    const float most = largest_of(largest), by = most > 0 ? 127 / most : 0;  // NaN stays NaN, in the scale
+    Ints total = {};
+    int32_t whole[kGroup];
+    for (int64_t i = 0; i < kGroup; i += kLanes) {
+      const Ints near = bits_of<Ints>(Word<float>::load(x + i) * by + 12582912.f) - 0x4b400000;
+      total += near;
+      std::memcpy(whole + i, &near, sizeof near);
+    }
+    int32_t sum = 0;
+    for (int64_t i = 0; i < kLanes; ++i) sum += total[i];
+    facts_[group] = {most / 127, most / 127 * static_cast<float>(sum)};
+    int8_t* const to = &numbers_[group * kGroup];
+#if defined(__AVX512F__)
+    const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);
+    for (int64_t i = 0; i < kGroup; i += kLanes) {
+      const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_loadu_si512(whole + i));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm_shuffle_epi8(bytes, even_first));
+    }
+#else
+    for (int64_t i = 0; i < kGroup; i += kStep)
+      for (int64_t j = 0; j < kStep; ++j) to[i + j] = static_cast<int8_t>(whole[i + j % 4 * 2 + j / 4]);
+#endif
   }
 
-  void round(const c10::BFloat16* x, std::size_t group) {
-    const __m512 low = Word<c10::BFloat16>::load(x), high = Word<c10::BFloat16>::load(x + kLanes);
-    // NaN must stay NaN; a maximum would drop it.
-    const float largest = _mm512_cmp_ps_mask(low, high, _CMP_UNORD_Q)
-                              ? std::numeric_limits<float>::quiet_NaN()
-                              : _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
-    const __m512 by = _mm512_set1_ps(largest > 0 ? 127 / largest : 0);
-    const __m512i first = _mm512_cvtps_epi32(_mm512_mul_ps(low, by)),
-                  last = _mm512_cvtps_epi32(_mm512_mul_ps(high, by));
-    const float unit = largest / 127;
-    facts[group] = {unit, unit * static_cast<float>(_mm512_reduce_add_epi32(_mm512_add_epi32(first, last)))};
-    const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);
-    auto* to = reinterpret_cast<__m128i*>(numbers.data() + group * kGroup);
-    _mm_storeu_si128(to, _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(first), even_first));
-    _mm_storeu_si128(to + 1, _mm_shuffle_epi8(_mm512_cvtsepi32_epi8(last), even_first));
-  }
+  static Floats maximum_or_nan(Floats a, Floats b) { return a >= b ? a : (b == b && a == a ? b : a + b); }
 };
 
-// `Count` rows from `first` on times sixteen rows of each of `Tiles` tiles. With few rows, several tiles hide the
-// latency of dependent sums.
-template <typename Rows, int Count, int Tiles>
-void multiply(const Rows& x, int64_t first, const uint8_t* codes, const c10::BFloat16* scales,
-              typename Rows::Number* out, int64_t stride) {
-  const int64_t tile_codes = x.columns / kStep * 64, tile_scales = x.columns / kGroup * 2 * kLanes;
-  __m512 total[Tiles][Count];
-  for (auto& tile : total)
-    for (auto& sum : tile) sum = _mm512_setzero_ps();
+// `Count` rows from `first` on times `Strips` neighbouring strips; with few rows, several strips hide the latency of
+// dependent sums. Written to out [.., stride].
+template <typename Rows, int Count, int Strips>
+void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16* scales, int64_t strip, float* out,
+              int64_t stride) {
+  constexpr int64_t each = kTile / kStrip;  // strips of a tile
+  const int64_t tile_codes = x.columns / kStep * 64, tile_scales = x.columns / kGroup * 2 * kTile;
+  const uint8_t* from[Strips];
+  const BFloat16* scaled_by[Strips];
+  for (int s = 0; s < Strips; ++s) {
+    from[s] = codes + (strip + s) / each * tile_codes + (strip + s) % each * kStrip * 4;
+    scaled_by[s] = scales + (strip + s) / each * tile_scales + (strip + s) % each * kStrip;
+  }
+  const int64_t farther = kPrefetch + (Strips / each > 1 ? (Strips / each - 1) * tile_codes : 0);
+  Floats total[Strips][Count];
+  for (auto& of_strip : total)
+    for (auto& sum : of_strip) sum = Floats{};
   for (int64_t group = 0; group < x.columns / kGroup; ++group) {
-    typename Rows::Sum part[Tiles][Count];
-    for (auto& tile : part)
-      for (auto& sum : tile) sum = Rows::nothing();
+    typename Rows::Sum part[Strips][Count];
+    for (auto& of_strip : part)
+      for (auto& sum : of_strip) sum = typename Rows::Sum{};
 #pragma GCC unroll 4
     for (int64_t step = group * kGroup / kStep; step < (group + 1) * kGroup / kStep; ++step) {
-      __m512i packed[Tiles];
+      Ints packed[Strips];
 #pragma GCC unroll 4
-      for (int t = 0; t < Tiles; ++t) {
-        const uint8_t* from = codes + t * tile_codes + step * 64;
-        packed[t] = _mm512_loadu_si512(from);
-        _mm_prefetch(from + kPrefetch + (step * 64 + kPrefetch < tile_codes ? 0 : (Tiles - 1) * tile_codes),
-                     _MM_HINT_T1);
+      for (int s = 0; s < Strips; ++s) {
+        packed[s] = load_as<Ints>(from[s] + step * 64);
+        __builtin_prefetch(from[s] + step * 64 + (step * 64 + kPrefetch < tile_codes ? kPrefetch : farther), 0, 2);
       }
-      x.add(part, packed, first, step);
+      x.template add<Count, Strips>(part, packed, first, step);
     }
 #pragma GCC unroll 4
-    for (int t = 0; t < Tiles; ++t) {
-      const c10::BFloat16* of_group = scales + t * tile_scales + group * 2 * kLanes;
-      _mm_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, _MM_HINT_T1);
-      const __m512 scale = Word<c10::BFloat16>::load(of_group);
-      const __m512 zero = Rows::zero(scale, Word<c10::BFloat16>::load(of_group + kLanes));
+    for (int s = 0; s < Strips; ++s) {
+      const BFloat16* of_group = scaled_by[s] + group * 2 * kTile;
+      __builtin_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, 0, 2);
+      const Floats scale = Word<BFloat16>::load(of_group);
+      const Floats zero = Rows::zero(scale, Word<BFloat16>::load(of_group + kTile));
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row)
-        total[t][row] = x.scaled(total[t][row], part[t][row], first + row, group, scale, zero);
+        total[s][row] = x.scaled(total[s][row], part[s][row], first + row, group, scale, zero);
     }
   }
-  for (int t = 0; t < Tiles; ++t)
+  for (int s = 0; s < Strips; ++s)
     for (int row = 0; row < Count; ++row)
-      Word<typename Rows::Number>::store(out + (first + row) * stride + t * kLanes, total[t][row]);
+      Word<float>::store(out + (first + row) * stride + (strip + s) * kStrip, total[s][row]);
 }
 
+// Rows times the tiles from `begin` to `end`, to out [rows, stride], whose first column belongs to the first tile.
 template <typename Rows>
-struct Matrix {
-  const uint8_t* codes;
-  const c10::BFloat16* scales;
-  int64_t rows;
-  typename Rows::Number* out;
-
-  template <int Count>
-  void times(const Rows& x, int64_t first, int64_t begin, int64_t end) const {
-    constexpr int tiles = Count == 1 ? 2 : 1;
-    int64_t tile = begin;
-    for (; tile + tiles <= end; tile += tiles)
-      multiply<Rows, Count, tiles>(x, first, at(x, tile), scale(x, tile), out + tile * kLanes, rows);
-    for (; tile < end; ++tile)
-      multiply<Rows, Count, 1>(x, first, at(x, tile), scale(x, tile), out + tile * kLanes, rows);
-  }
-
- private:
-  const uint8_t* at(const Rows& x, int64_t tile) const { return codes + tile * (x.columns / kStep) * 64; }
-  const c10::BFloat16* scale(const Rows& x, int64_t tile) const {
-    return scales + tile * (x.columns / kGroup) * 2 * kLanes;
-  }
-};
-
-template <typename Rows, std::size_t... I>
-void times(const Matrix<Rows>& matrix, const Rows& x, int64_t rows, int64_t begin, int64_t end,
-           std::index_sequence<I...>) {
-  using Times = void (Matrix<Rows>::*)(const Rows&, int64_t, int64_t, int64_t) const;
-  static constexpr std::array<Times, sizeof...(I)> by_count = {&Matrix<Rows>::template times<I + 1>...};
+void times_tiles(const Rows& x, int64_t rows, const uint8_t* codes, const BFloat16* scales, int64_t begin, int64_t end,
+                 float* out, int64_t stride) {
+  using Times = void (*)(const Rows&, int64_t, const uint8_t*, const BFloat16*, int64_t, int64_t, float*, int64_t);
+  static constexpr auto by_count = []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array<Times, sizeof...(I)>{[](const Rows& x, int64_t first, const uint8_t* codes,
+                                              const BFloat16* scales, int64_t strip, int64_t last, float* out,
+                                              int64_t stride) {
+      constexpr int strips = I == 0 ? 2 : 1;
+      for (; strip + strips <= last; strip += strips)
+        multiply<Rows, I + 1, strips>(x, first, codes, scales, strip, out, stride);
+      for (; strip < last; ++strip) multiply<Rows, I + 1, 1>(x, first, codes, scales, strip, out, stride);
+    }...};
+  }(std::make_index_sequence<kMostRows>());
   const int64_t passes = (rows + kMostRows - 1) / kMostRows;
   for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
     const int64_t count = (rows - first) / (passes - pass);
-    (matrix.*by_count[count - 1])(x, first, begin, end);
+    by_count[count - 1](x, first, codes, scales, begin * kTile / kStrip, end * kTile / kStrip, out, stride);
     first += count;
   }
-}
-
-template <typename Rows>
-at::Tensor int4_matmul_of(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
-  const int64_t rows = x.size(0), tiles = codes.size(0);
-  at::Tensor out = at::empty({rows, tiles * kLanes}, x.options());
-  const Rows prepared(x.const_data_ptr<typename Rows::Number>(), rows, x.size(1));
-  const Matrix<Rows> matrix{codes.const_data_ptr<uint8_t>(), scales.const_data_ptr<c10::BFloat16>(), tiles * kLanes,
-                            out.mutable_data_ptr<typename Rows::Number>()};
-  at::parallel_for(0, tiles, 1, [&](int64_t begin, int64_t end) {
-    times(matrix, prepared, rows, begin, end, std::make_index_sequence<kMostRows>());
-  });
-  return out;
-}
-
-// x [n, columns] and a matrix of `rows` -> [n, rows]. codes [rows / 16, columns / 8, 64] uint8: of a tile's sixteen
-// rows, eight columns each; scales [rows / 16, columns / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code -
-// 8) + zero.
-inline at::Tensor int4_matmul(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
-  TORCH_CHECK(x.dim() == 2 && x.size(1) % kGroup == 0, "int4_matmul: x is [n, columns], by groups of 32");
-  TORCH_CHECK(codes.is_contiguous() && codes.dim() == 3 && codes.size(1) == x.size(1) / kStep && codes.size(2) == 64 &&
-                  codes.scalar_type() == at::kByte,
-              "int4_matmul: codes are uint8 [rows / 16, columns / 8, 64]");
-  TORCH_CHECK(scales.is_contiguous() && scales.numel() == codes.size(0) * (x.size(1) / kGroup) * 2 * kLanes &&
-                  scales.scalar_type() == at::kBFloat16,
-              "int4_matmul: scales are bfloat16 [rows / 16, columns / 32, 2, 16]");
-  const at::Tensor rows = x.contiguous();
-  if (x.scalar_type() == at::kBFloat16) return int4_matmul_of<Rounded>(rows, codes, scales);
-  TORCH_CHECK(x.scalar_type() == at::kFloat, "int4_matmul: x is bfloat16 or float32");
-  return int4_matmul_of<Exact>(rows, codes, scales);
 }
 
 }  // namespace specextend

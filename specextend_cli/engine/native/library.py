@@ -1,50 +1,77 @@
-"""The kernels as a library of operators, `torch.ops.specextend`, compiled on the user's machine and loaded into torch.
+"""The library of native code: compiled on the user's machine where no wheel brought it, and loaded by ctypes.
 
-Shipped compiled, they would need a wheel for every CPU, system and version of torch. They are a few headers, and a
-machine that can compile decoder layers (`cpu/layer_program.py`) can compile these for its own instructions.
+Its interface is plain C (`specextend.h`), so one file serves every version of Python and torch, and compiling it takes
+some ten seconds.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import platform
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import torch
-from torch import Tensor
 
 from specextend_cli.engine.native.compiler import CannotCompileError, compiler, first_line, processor
 from specextend_cli.engine.private_files import DamagedError, checked, is_good, make_private, publish
 
 _HERE = Path(__file__).parent
-SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "kernels.cpp")
-_NEEDED = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}
-# -fopenmp: threads are torch's. -fno-strict-aliasing: two numbers of 16 bits are read as one word. -ffp-contract=off:
-# the same arithmetic in two places must round alike.
-_FLAGS = (
-    *("-O3", "-march=native", "-std=c++20", "-fno-strict-aliasing", "-ffp-contract=off"),
-    *("-fPIC", "-shared", "-fopenmp"),
-)
+SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "specextend.cpp")
+VARIABLE = "SPECEXTEND_ISA"
+"""The environment variable that names an instruction set of `INSTRUCTIONS`."""
+_V3 = frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2"})
+_V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+INSTRUCTIONS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
+    "avx512-bf16": (_V4 | {"avx512_vnni", "avx512_bf16"}, ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")),
+    "avx512-vnni": (_V4 | {"avx512_vnni"}, ("-march=x86-64-v4", "-mavx512vnni")),
+    "avx512": (_V4, ("-march=x86-64-v4",)),
+    "avx2-vnni": (_V3 | {"avx_vnni"}, ("-march=x86-64-v3", "-mavxvnni")),
+    "avx2": (_V3, ("-march=x86-64-v3",)),
+    "neon-dotprod": (frozenset({"asimd", "asimddp"}), ("-march=armv8.2-a+dotprod",)),
+    "portable": (frozenset(), ()),
+}
+"""Instruction sets, best first: what /proc/cpuinfo calls them, and the compiler's flags."""
+# -ffp-contract=off: the same arithmetic in two places must round alike.
+_FLAGS = ("-O3", "-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
 _LONGEST = 300  # seconds
+
+
+def instructions() -> str:
+    """The instruction set in use: the best that the CPU has, or the one that `SPECEXTEND_ISA` names.
+
+    CannotCompileError where that is none of `INSTRUCTIONS`, or the CPU lacks it.
+    """
+    has, machine = frozenset(processor()[0].split()), platform.machine()
+    if machine in ("arm64", "aarch64") and not has:
+        has = frozenset({"asimd", "asimddp"})  # Apple's have both, and no /proc/cpuinfo
+    able = [name for name, (needed, _) in INSTRUCTIONS.items() if needed <= has]
+    chosen = os.environ.get(VARIABLE) or able[0]
+    if chosen not in able:
+        raise CannotCompileError(f"{VARIABLE}={chosen}: this CPU has {', '.join(able)}")
+    return chosen
 
 
 @dataclass(frozen=True)
 class Library:
-    """The file of this version's kernels for this machine, whether it exists or not."""
+    """The file of this version for an instruction set, whether it exists or not."""
 
     file: Path
+    flags: tuple[str, ...]
 
     @classmethod
     def within(cls, directory: Path) -> Library:
-        """CannotCompileError if the CPU lacks the instructions that the kernels use."""
-        if not set(processor()[0].split()) >= _NEEDED:
-            raise CannotCompileError("the CPU lacks AVX-512 with products in bfloat16 and eight bits")
-        facts = (torch.__version__, torch.compiled_with_cxx11_abi(), processor(), _FLAGS, version())
-        return cls(directory / f"kernels-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so")
+        """For `instructions`, from the package if it came compiled, else in `directory`. CannotCompileError."""
+        name = instructions()
+        flags = (*_FLAGS, *INSTRUCTIONS[name][1])
+        facts = (platform.system(), platform.machine(), flags, version())
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        shipped = _HERE / "lib" / f"{name}-{digest}.so"
+        return cls(shipped if shipped.exists() else directory / f"native-{name}-{digest}.so", flags)
 
     @property
     def is_made(self) -> bool:
@@ -52,16 +79,9 @@ class Library:
         return is_good(self.file)
 
     def make(self) -> None:
-        """Compile, about half a minute. CannotCompileError, with no file left."""
-        root = Path(torch.__file__).parent
-        include = (root / "include", root / "include" / "torch" / "csrc" / "api" / "include")
+        """Compile. CannotCompileError, with no file left."""
         made = self.file.with_name(f"{self.file.name}.{os.getpid()}")
-        command = [
-            *(compiler(), *_FLAGS, str(SOURCES[-1]), "-o", str(made)),
-            *(f"-I{folder}" for folder in include),
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-            *(f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu"),
-        ]
+        command = [compiler(), *self.flags, str(SOURCES[-1]), "-o", str(made)]
         try:
             make_private(self.file.parent)
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_LONGEST)
@@ -80,7 +100,8 @@ class Library:
 
         CannotCompileError if it is damaged, could have been written by others, or cannot be loaded.
         """
-        if is_loaded():
+        global _loaded
+        if _loaded is not None:
             return
         try:
             file = checked(self.file)
@@ -89,39 +110,102 @@ class Library:
         except OSError as error:
             raise CannotCompileError(str(error)) from error
         try:
-            torch.ops.load_library(str(file))
+            library = ctypes.CDLL(str(file))
         except OSError as error:
             # Not removed: where no library can be loaded, every run would compile it again.
-            raise CannotCompileError(f"{first_line(error.__cause__ or error)}; remove {self.file}") from error
-        torch.library.register_fake("specextend::int4_matmul", _int4_matmul)
-        torch.library.register_fake("specextend::attend", _attend)
-        torch.library.register_fake("specextend::attend_causal", _attend_causal)
+            raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
+        for function, arguments in _SIGNATURES.items():
+            getattr(library, function).argtypes = arguments
+            getattr(library, function).restype = None
+        library.sx_instructions.restype = ctypes.c_char_p
+        _loaded = library
+
+
+_loaded: ctypes.CDLL | None = None
+
+
+def is_loaded() -> bool:
+    """Whether `library` can be called."""
+    return _loaded is not None
+
+
+def library() -> ctypes.CDLL:
+    """The loaded library."""
+    assert _loaded is not None
+    return _loaded
 
 
 @cache
 def version() -> str:
-    """A digest of the kernels' sources, for programs that call them."""
+    """A digest of the sources."""
     return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
-
-
-def is_loaded() -> bool:
-    """Whether `torch.ops.specextend` can be called."""
-    return hasattr(torch.ops.specextend, "int4_matmul")
-
-
-def _int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
-    return x.new_empty(x.shape[0], codes.shape[0] * 16)
-
-
-def _attend(q: Tensor, *args: object) -> Tensor:
-    return torch.empty_like(q, memory_format=torch.contiguous_format)
-
-
-def _attend_causal(q: Tensor, *args: object) -> Tensor:
-    batch, heads, n, head_dim = q.shape
-    return q.new_empty(batch, n, heads, head_dim)
 
 
 def _first_error(output: str) -> str:
     lines = output.strip().splitlines() or ["it said nothing"]
     return next((line for line in lines if "error" in line), lines[-1])[:200]
+
+
+_INT, _FLOAT, _AT = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+
+
+class Matrix(ctypes.Structure):
+    """SxMatrix."""
+
+    _fields_ = (
+        *((name, _INT) for name in ("kind", "rows", "columns", "parts")),
+        *((name, _AT) for name in ("weights", "scales", "bias")),
+    )
+
+
+class Layer(ctypes.Structure):
+    """SxLayer."""
+
+    _fields_ = (
+        *((name, Matrix) for name in ("q", "k", "v", "o", "gate", "up", "down")),
+        *((name, _AT) for name in ("attention_norm", "mlp_norm", "q_norm", "k_norm", "state_norm")),
+        *((name, _INT) for name in ("residual_is_normed", "rotates")),
+        ("scale", _FLOAT),
+    )
+
+
+class Model(ctypes.Structure):
+    """SxModel."""
+
+    _fields_ = (
+        *((name, _INT) for name in ("bf16", "layers", "hidden", "heads", "kv_heads", "head_dim", "rotated")),
+        ("epsilon", _FLOAT),
+        *((name, _AT) for name in ("layer", "embedding")),
+        ("joined", Matrix),
+        ("final_norm", _AT),
+        ("feeds_normed", _INT),
+        ("head", Matrix),
+    )
+
+
+class Step(ctypes.Structure):
+    """SxStep."""
+
+    _fields_ = (
+        *((name, _INT) for name in ("rows", "sequences")),
+        *((name, _AT) for name in ("tokens", "positions", "cos", "sin", "states", "keys", "values")),
+        *((name, _INT) for name in ("by_layer", "by_sequence", "by_head")),
+        ("seen", _AT),
+        ("earlier", _INT),
+        ("tree", _AT),
+        ("keep", _INT),
+        *((name, _AT) for name in ("logits", "hidden", "after", "queries")),
+    )
+
+
+_SIGNATURES: Mapping[str, tuple[object, ...]] = {
+    "sx_instructions": (),
+    "sx_threads": (_INT,),
+    "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(Step)),
+    "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),
+    "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),
+    "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _AT),
+    "sx_add_norm": (_INT, _INT, _INT, _AT, _AT, _AT, _FLOAT, _AT),
+    "sx_rotate": (*([_INT] * 5), *([_AT] * 5), _FLOAT, *([_AT] * 3), _INT, _AT, _AT, _INT),
+    "sx_gate": (_INT, _INT, _AT, _AT),
+}

@@ -1,0 +1,134 @@
+"""An EAGLE head whose forward of few rows is one call of the native library.
+
+Prompts, training and other machines run the head's own modules.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.function import ForwardContext
+from specextend_cli.engine.attention.native import additive
+from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cpu.native_model import Rotation
+from specextend_cli.engine.cpu.native_weights import Weights
+from specextend_cli.engine.cpu.replacement import install
+from specextend_cli.engine.forward import ForwardInput, HeadOutput
+from specextend_cli.engine.four_bit import MOST_ROWS
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.kernels import FORMATS, use_threads
+from specextend_cli.engine.native.library import Layer, Model, Step, library
+
+
+def run_natively(head: EagleHead) -> None:
+    """Let `head`, on a CPU, run by the native library, which is loaded.
+
+    CannotCompileError where it cannot, or where it does not compute what the head does.
+    """
+    weight = head.fc.weight
+    if weight.device.type != "cpu" or weight.dtype not in FORMATS or head.config.head_dim % 32:
+        raise CannotCompileError(f"there is no native forward for {weight.device.type}, {weight.dtype} or its heads")
+    install(head, NativeHead(head), partial(_trial, head), weight.dtype)
+
+
+class NativeHead:
+    """A head's `ForwardBackend`."""
+
+    def __init__(self, head: EagleHead) -> None:
+        config, self._dtype = head.config, head.fc.weight.dtype
+        self._config, self._draft_vocabulary = config, head.lm_head.out_features
+        self._rotation = Rotation(head.rotary, self._dtype)
+        weights = Weights(self._dtype)
+        layers = (Layer * config.layers)()
+        for index, module in enumerate(head.layers):
+            layers[index] = weights.layer(
+                module,
+                hidden=config.hidden,
+                head_dim=config.head_dim,
+                epsilon=config.eps,
+                scale=config.head_dim**-0.5,
+            )
+            layers[index].residual_is_normed = int(config.norm_before_residual)
+        if head.embedding.weight.shape[1] != config.hidden:
+            raise CannotCompileError("its embedding has another width than its states")
+        self._layers, self._weights = layers, weights
+        self._model = Model(
+            bf16=int(self._dtype == torch.bfloat16),
+            layers=config.layers,
+            hidden=config.hidden,
+            heads=config.heads,
+            kv_heads=config.kv_heads,
+            head_dim=config.head_dim,
+            rotated=self._rotation.dimensions,
+            epsilon=config.eps,
+            layer=ctypes.addressof(layers),
+            embedding=weights.at(head.embedding.weight),
+            final_norm=weights.norm(head.norm, config.eps, config.hidden),
+            feeds_normed=int(config.feeds_normed),
+            head=weights.matrix(head.lm_head),
+        )
+        if config.generation == 1:
+            self._model.joined = weights.matrix(head.fc)
+
+    def run(self, inputs: ForwardInput) -> HeadOutput | None:
+        """See `ForwardBackend`. The rows are a tree's, over at least one committed row."""
+        cache, states, mask, n = inputs.cache, inputs.states, inputs.context.tree_mask, len(inputs.tokens)
+        if not isinstance(cache, KVCache) or not isinstance(inputs.context.backend, SplitKV) or states is None:
+            return None
+        rows = cache.end - cache.length  # of the tree so far, these included
+        if cache.length == 0 or n > MOST_ROWS or (rows != 1 if mask is None else mask.shape != (n, rows)):
+            return None
+        tokens, positions, states = inputs.tokens.contiguous(), inputs.positions.contiguous(), states.contiguous()
+        cos, sin = self._rotation.up_to(int(positions.max()))
+        added, seen = additive(mask), torch.tensor([cache.length])
+        keep = min(inputs.logits_to_keep or n, n)
+        logits, after = torch.empty(keep, self._draft_vocabulary), torch.empty_like(states)
+        keys, values = cache.buffer[0], cache.buffer[1]
+        step = Step(
+            rows=n,
+            sequences=1,
+            tokens=tokens.data_ptr(),
+            positions=positions.data_ptr(),
+            cos=cos.data_ptr(),
+            sin=sin.data_ptr(),
+            states=states.data_ptr(),
+            keys=keys.data_ptr(),
+            values=values.data_ptr(),
+            by_layer=keys.stride(0),
+            by_head=keys.stride(1),
+            seen=seen.data_ptr(),
+            earlier=rows - n,
+            tree=added.data_ptr(),
+            keep=keep,
+            logits=logits.data_ptr(),
+            after=after.data_ptr(),
+        )
+        use_threads()
+        library().sx_forward(ctypes.byref(self._model), ctypes.byref(step))
+        return HeadOutput(logits, after)
+
+
+@torch.inference_mode()
+def _trial(head: EagleHead) -> Tensor:
+    """Logits of one row after some committed ones, then of three rows of a tree beside it."""
+    config, dtype, rows = head.config, head.fc.weight.dtype, 40
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator).to(dtype)
+
+    tokens, states = torch.arange(4) % config.vocabulary, random(4, config.hidden)
+    cache, found = head.new_cache(rows + 4), []
+    cache.append(random(2, config.layers, config.kv_heads, rows, config.head_dim))
+    tree = torch.tensor([[True, True, False, False], [False, False, True, False], [True, False, False, True]])
+    for at, mask in ((torch.arange(1), None), (torch.arange(1, 4), tree)):
+        cache.reserve(len(at))
+        context = ForwardContext(SplitKV(), mask)
+        found.append(head(tokens[at], states[at], rows + at, cache, context).logits.float())
+    return torch.cat(found)

@@ -1,0 +1,260 @@
+"""A language model whose forward runs natively (`native/forward.h`): a token, a tree, a batch, or a prompt.
+
+For few rows the whole forward is one call, which reads packed weights once. Of a prompt, torch computes the matrix
+products and the library everything between them. What a model of another make would need is left to the model itself:
+its layers have to be attention and a gated MLP behind RMS norms (Llama, SmolLM, Qwen2, Qwen3, Mistral).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from specextend_cli.engine.attention.function import ForwardContext
+from specextend_cli.engine.attention.native import additive
+from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cpu.native_weights import Weights
+from specextend_cli.engine.cpu.replacement import install
+from specextend_cli.engine.forward import ForwardInput, ModelOutput
+from specextend_cli.engine.four_bit import MOST_ROWS
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
+from specextend_cli.engine.native.library import Layer, Model, Step, library
+from specextend_cli.engine.thread_governor import on_threads, probing_threads
+from specextend_cli.engine.tree import from_lists
+
+
+def run_natively(lm: LanguageModel) -> None:
+    """Let `lm`, a model on a CPU, run by the native library, which is loaded.
+
+    CannotCompileError where it cannot, or where it does not compute what the model does.
+    """
+    if lm.device.type != "cpu" or not isinstance(lm.backend, SplitKV) or lm.dtype not in FORMATS:
+        raise CannotCompileError(f"there is no native forward for {lm.device.type}, {lm.dtype} or this attention")
+    install(lm, NativeModel(lm), partial(_trial, lm), lm.dtype)
+    lm.exact_rows = MOST_ROWS
+
+
+class NativeModel:
+    """A language model's `ForwardBackend`."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        decoder: Any = lm.model.get_decoder()
+        if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
+            raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
+        scales = _scales(lm)
+        self._embedding: nn.Embedding = lm.model.get_input_embeddings()  # type: ignore[assignment]
+        self._head: nn.Module = lm.model.get_output_embeddings()
+        self._layers: list[Any] = list(decoder.layers)
+        self._rotation = Rotation(decoder.rotary_emb, self._embedding.weight.dtype)
+        _, _, self._kv_heads, _, self._head_dim = lm.new_cache(1).buffer.shape
+        self._width, self._vocabulary = self._embedding.weight.shape[1], lm.vocabulary
+        if self._head_dim % 32:
+            raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")
+        self._heads = self._layers[0].self_attn.q_proj.out_features // self._head_dim
+        weights = Weights(lm.dtype)
+        epsilon = float(getattr(decoder.layers[0].input_layernorm, "variance_epsilon", 0.0))
+        layers = (Layer * len(self._layers))()
+        for index, module in enumerate(self._layers):
+            layers[index] = weights.layer(
+                module, hidden=self._width, head_dim=self._head_dim, epsilon=epsilon, scale=scales[index]
+            )
+            layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
+        weights.kept.append(layers)
+        self._epsilon, self._scales = epsilon, scales
+        self._bf16 = int(lm.dtype == torch.bfloat16)
+        self._c_layers, self._weights = layers, weights
+        self._model = Model(
+            bf16=self._bf16,
+            layers=len(layers),
+            hidden=self._width,
+            heads=self._heads,
+            kv_heads=self._kv_heads,
+            head_dim=self._head_dim,
+            rotated=self._rotation.dimensions,
+            epsilon=epsilon,
+            layer=ctypes.addressof(layers),
+            embedding=weights.at(self._embedding.weight),
+            final_norm=weights.norm(decoder.norm, epsilon, self._width),
+            head=weights.matrix(self._head),
+        )
+
+    def run(self, inputs: ForwardInput) -> ModelOutput | None:
+        """See `ForwardBackend`."""
+        (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
+        if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
+            return self._few(inputs, cache, cache.lengths, 0, additive(None))
+        if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
+            return None
+        tree, earlier = context.tree_mask, cache.start - cache.length
+        if n > MOST_ROWS and tree is None:
+            return self._prompt(inputs, cache)
+        if n > MOST_ROWS:
+            return None
+        if tree is None:
+            mask = additive(torch.ones(n, earlier + n, dtype=torch.bool).tril_(earlier) if earlier + n > 1 else None)
+        else:
+            mask = additive(tree)
+        earlier = mask.shape[1] - n
+        return self._few(inputs, cache, torch.tensor([cache.start - earlier]), earlier, mask)
+
+    def _few(
+        self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, seen: Tensor, earlier: int, mask: Tensor
+    ) -> ModelOutput:
+        (b, n), context = inputs.tokens.shape, inputs.context
+        tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
+        cos, sin = self._rotation.up_to(int(positions.max()))
+        dtype, buffer = self._embedding.weight.dtype, cache.buffer
+        keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
+        logits = torch.empty(b, keep, self._vocabulary)
+        hidden = torch.empty(len(self._layers) + 1, b, n, self._width, dtype=dtype) if inputs.hidden_states else None
+        batched = context.backend if isinstance(context.backend, BatchedAttention) else None
+        wanted = range(len(self._layers)) if batched and batched.recorder else sorted(context.record)
+        asked = torch.empty(len(wanted), b, self._heads, n, self._head_dim, dtype=dtype)
+        queries = (ctypes.c_void_p * len(self._layers))()
+        for index, layer in enumerate(wanted):
+            queries[layer] = asked[index].data_ptr()
+        keys, values = buffer[0], buffer[1]
+        step = Step(
+            rows=n,
+            sequences=b,
+            tokens=tokens.data_ptr(),
+            positions=positions.data_ptr(),
+            cos=cos.data_ptr(),
+            sin=sin.data_ptr(),
+            keys=keys.data_ptr(),
+            values=values.data_ptr(),
+            by_layer=keys.stride(0),
+            by_sequence=keys.stride(1) if b > 1 or batched else 0,
+            by_head=keys.stride(-3),
+            seen=seen.data_ptr(),
+            earlier=earlier,
+            tree=mask.data_ptr(),
+            keep=keep,
+            logits=logits.data_ptr(),
+            hidden=None if hidden is None else hidden.data_ptr(),
+            queries=ctypes.addressof(queries),
+        )
+        use_threads()
+        library().sx_forward(ctypes.byref(self._model), ctypes.byref(step))
+        if batched is not None and batched.recorder:
+            for layer, (keys, _) in enumerate(cache.cached()):
+                batched.record(asked[layer], keys[:, :, : int(seen.max()) + 1], self._scales[layer])
+        elif batched is None:
+            for index, layer in enumerate(wanted):
+                kept = asked[index, 0, :, -1:] if context.record_last else asked[index, 0]
+                context.queries[layer] = (kept, self._scales[layer])
+        return ModelOutput(logits, () if hidden is None else hidden.unbind())
+
+    def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
+        """A chunk of a prompt: each token sees all before it."""
+        context, n = inputs.context, inputs.tokens.shape[1]
+        positions = inputs.positions.contiguous()
+        cos, sin = self._rotation.up_to(int(positions.max()))
+        lib, bf16 = library(), self._bf16
+        states = self._embedding(inputs.tokens[0])
+        normed, added, every = torch.empty_like(states), None, []
+        for index, (layer, module) in enumerate(zip(self._c_layers, self._layers, strict=True)):
+            attention, mlp = module.self_attn, module.mlp
+            use_threads()
+            self._add_norm(states, added, layer.attention_norm, normed)
+            if inputs.hidden_states:
+                every.append(states.clone()[None])
+            q, k, v = (_full(getattr(attention, name), normed) for name in ("q_proj", "k_proj", "v_proj"))
+            keys, values = cache.buffer[:, index]
+            lib.sx_rotate(
+                *(bf16, n, self._heads, self._kv_heads, self._head_dim, q.data_ptr(), k.data_ptr(), v.data_ptr()),
+                *(layer.q_norm, layer.k_norm, self._epsilon, positions.data_ptr(), cos.data_ptr(), sin.data_ptr()),
+                self._rotation.dimensions if layer.rotates else 0,
+                keys[:, cache.start :].data_ptr(),
+                values[:, cache.start :].data_ptr(),
+                keys.stride(0),
+            )
+            queries = q.view(1, n, self._heads, self._head_dim).transpose(1, 2)
+            seen = (keys[None, :, : cache.end], values[None, :, : cache.end])
+            out = attend_causal(queries, *seen, self._scales[index]).transpose(1, 2).reshape(n, -1)
+            if index in context.record:
+                kept = queries[0, :, -1:].clone() if context.record_last else queries[0]  # a clone frees the others
+                context.queries[index] = (kept, self._scales[index])
+            self._add_norm(states, _full(attention.o_proj, out), layer.mlp_norm, normed)
+            gate, up = _full(mlp.gate_proj, normed), _full(mlp.up_proj, normed)
+            lib.sx_gate(bf16, gate.numel(), gate.data_ptr(), up.data_ptr())
+            added = _full(mlp.down_proj, gate)
+        self._add_norm(states, added, self._model.final_norm, normed)
+        every.append(normed[None])
+        return ModelOutput(self._head(normed[None, -inputs.logits_to_keep :]), every)
+
+    def _add_norm(self, states: Tensor, added: Tensor | None, norm: int | None, normed: Tensor) -> None:
+        """`states` += `added`; `normed` is their norm."""
+        if norm is None:
+            raise AssertionError("a decoder layer of a language model has norms")
+        library().sx_add_norm(
+            *(self._bf16, *states.shape, states.data_ptr(), None if added is None else added.data_ptr()),
+            *(norm, self._epsilon, normed.data_ptr()),
+        )
+
+
+class Rotation:
+    """RoPE's cosines and sines, float32 tables [positions, dimensions], by the model's own module."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
+        self._module, self._dtype = module, dtype
+        self._cos = self._sin = torch.empty(0, 0)
+        self.up_to(1)
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers of a head that are rotated."""
+        return self._cos.shape[1]
+
+    @torch.inference_mode()
+    def up_to(self, last: int) -> tuple[Tensor, Tensor]:
+        """Tables that include position `last`. Their values are rounded as the model rounds them."""
+        if last >= len(self._cos):
+            every = torch.arange(1 << last.bit_length())
+            cos, sin = self._module(torch.empty(1, dtype=self._dtype), every[None])
+            self._cos, self._sin = cos[0].float().contiguous(), sin[0].float().contiguous()
+        return self._cos, self._sin
+
+
+def _full(module: nn.Linear, x: Tensor) -> Tensor:
+    """A product with the full weights."""
+    return linear(x, module.weight, module.bias)
+
+
+@torch.inference_mode()
+def _scales(lm: LanguageModel) -> tuple[float, ...]:
+    """The layers' attention scales, by one forward of the model itself."""
+    every = ForwardContext(lm.backend, record=frozenset(range(lm.layers)))
+    two = torch.arange(2, device=lm.device)
+    with on_threads(probing_threads(lm.model)):
+        lm.forward(two, two, lm.new_cache(2), context=every)
+    return tuple(every.queries[index][1] for index in range(lm.layers))
+
+
+def _trial(lm: LanguageModel) -> Tensor:
+    """Logits of a prompt in two chunks, then of one token and of a small tree after it.
+
+    Tokens come from the middle of the vocabulary: the first ones are special, and after them rounding to bfloat16 alone
+    changes logits by more than their size.
+    """
+    tokens = (torch.arange(3 * MOST_ROWS + 4) * 97 + lm.vocabulary // 3) % lm.vocabulary
+    prompt, tree = tokens[:-3], from_lists(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3, "cpu")
+    cache = lm.new_cache(len(prompt) + 3)
+    read = []
+    for chunk in torch.arange(len(prompt)).tensor_split(2):
+        read.append(lm.forward(prompt[chunk], chunk, cache, logits_to_keep=1).logits)
+        cache.commit()
+    one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits
+    cache.rollback()
+    context = ForwardContext(lm.backend, tree.mask)
+    several = lm.forward(tree.tokens, len(prompt) + tree.depths, cache, context=context).logits
+    return torch.cat((*read, one, several)).float()

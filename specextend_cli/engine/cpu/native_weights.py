@@ -1,0 +1,95 @@
+"""Modules of transformers as the native library reads them: matrices, norms and layers, by pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from specextend_cli.engine.four_bit import FourBitLinear, Packed, Tiles
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.library import Layer, Matrix
+
+_NONE, _FOUR_BIT, _BFLOAT16, _FLOAT32 = range(4)
+_COLUMNS = 32  # a multiple of which every matrix has
+_TILE = 16  # rows
+
+
+class Weights:
+    """Collects the tensors that structures point to, which have to live as long as they do. They must not move.
+
+    Every method raises CannotCompileError for what the library cannot compute.
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self.kept: list[object] = []
+
+    def at(self, tensor: Tensor | None) -> int | None:
+        """The address of a tensor in the model's format."""
+        if tensor is None:
+            return None
+        if type(tensor.data) is not Tensor or tensor.dtype != self.dtype or tensor.device.type != "cpu":
+            raise CannotCompileError("its weights are not plain tensors of one number format")
+        tensor = tensor.detach().contiguous()
+        self.kept.append(tensor)
+        return tensor.data_ptr()
+
+    def norm(self, module: nn.Module | None, epsilon: float, width: int) -> int | None:
+        """An RMS norm's weight; None for the identity."""
+        if module is None or isinstance(module, nn.Identity):
+            return None
+        weight, own = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
+        if not isinstance(weight, Tensor) or weight.shape != (width,) or own != epsilon:
+            raise CannotCompileError(f"{type(module).__name__} is no RMS norm of {width} numbers with epsilon {epsilon}")
+        return self.at(weight)
+
+    def matrix(self, module: Any) -> Matrix:
+        """A linear layer's weights: packed ones if it has them."""
+        if not isinstance(module, nn.Linear) or module.in_features % _COLUMNS:
+            raise CannotCompileError(f"{type(module).__name__} is no linear layer of a multiple of {_COLUMNS} columns")
+        rows, columns, bias = module.out_features, module.in_features, self.at(module.bias)
+        packed, first = _packed(module)
+        if packed is None:
+            kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
+            return Matrix(kind, rows, columns, 1, self.at(module.weight), None, bias)
+        self.kept.append(packed)
+        codes, scales = packed.codes, packed.scales
+        if rows % _TILE or first % _TILE:
+            raise CannotCompileError(f"{rows} rows of four bits are no multiple of {_TILE}")
+        tile = first // _TILE
+        parts = codes.shape[1] * 8 // columns
+        return Matrix(_FOUR_BIT, rows, columns, parts, codes[tile].data_ptr(), scales[tile].data_ptr(), bias)
+
+    def layer(self, module: Any, *, hidden: int, head_dim: int, epsilon: float, scale: float) -> Layer:
+        """A decoder layer: attention and a gated MLP, each behind an RMS norm."""
+        attention: Any = getattr(module, "self_attn", None)
+        mlp: Any = getattr(module, "mlp", None)
+        some = torch.linspace(-4, 4, 16)
+        if not hasattr(mlp, "act_fn") or not torch.allclose(mlp.act_fn(some), silu(some)):
+            raise CannotCompileError(f"{type(mlp).__name__} is no MLP with SiLU")
+        projections = [getattr(attention, f"{name}_proj", None) for name in "qkvo"]
+        projections += [getattr(mlp, f"{name}_proj", None) for name in ("gate", "up", "down")]
+        return Layer(
+            *map(self.matrix, projections),
+            self.norm(getattr(module, "input_layernorm", None), epsilon, hidden),
+            self.norm(getattr(module, "post_attention_layernorm", None), epsilon, hidden),
+            self.norm(getattr(attention, "q_norm", None), epsilon, head_dim),
+            self.norm(getattr(attention, "k_norm", None), epsilon, head_dim),
+            self.norm(getattr(module, "hidden_norm", None), epsilon, hidden),
+            0,
+            1,
+            scale,
+        )
+
+
+def _packed(module: nn.Linear) -> tuple[Packed | None, int]:
+    """A layer's packed weights, and its first row among them."""
+    if not isinstance(module, FourBitLinear):
+        return None, 0
+    found, first = module.packed, 0
+    if module.joined is not None:
+        found, first = module.joined.matrix, module.joined.first(module.place)
+    return (found, first) if isinstance(found, Tiles) else (None, 0)

@@ -1,0 +1,75 @@
+"""Single kernels of the native library, on torch's tensors in bfloat16 or float32."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.native.library import library
+
+FORMATS = (torch.bfloat16, torch.float32)
+"""Number formats of models that run natively."""
+
+
+def use_threads() -> None:
+    """Let the next calls compute with as many threads as torch has."""
+    library().sx_threads(torch.get_num_threads())
+
+
+def int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
+    """Rows x [n, columns] times a matrix in tiles (see `four_bit.Tiles`) -> [n, rows]."""
+    n, columns = x.shape
+    read = x.float().contiguous()
+    out = torch.empty(n, codes.shape[0] * 16)
+    use_threads()
+    parts, exact = codes.shape[1] * 8 // columns, int(x.dtype == torch.float32)
+    library().sx_int4_matmul(
+        read.data_ptr(), n, columns, parts, codes.data_ptr(), scales.data_ptr(), len(codes), exact, out.data_ptr()
+    )
+    return out.to(x.dtype)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    """Queries q [1, H, n, d] over keys and values k, v [1, H_kv, T, d] -> [1, H, n, d].
+
+    `mask` [n, m], float32, is added to the scores of the last m keys. The result is a view of [1, n, H, d].
+    """
+    _, heads, n, d = q.shape
+    kv_heads, total = k.shape[1:3]
+    q, out = q.contiguous(), q.new_empty(1, n, heads, d)
+    k, v, by_head, by_row = _cached(k, v)
+    use_threads()
+    library().sx_attend(
+        *(_bf16(q), q.data_ptr(), kv_heads, heads // kv_heads, n, d, k.data_ptr(), v.data_ptr(), by_head, by_row),
+        *(total, mask.shape[1], mask.data_ptr(), scale, out.data_ptr()),
+    )
+    return out.transpose(1, 2)
+
+
+def attend_causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Queries q [1, H, n, d], the last n of the keys and values k, v [1, H_kv, T, d], in causal order.
+
+    The result is a view of [1, n, H, d].
+    """
+    _, heads, n, d = q.shape
+    kv_heads, total = k.shape[1:3]
+    q = q if q.stride(3) == 1 else q.contiguous()
+    out = q.new_empty(1, n, heads, d)
+    k, v, by_head, by_row = _cached(k, v)
+    use_threads()
+    library().sx_attend_causal(
+        *(_bf16(q), q.data_ptr(), q.stride(1), q.stride(2), kv_heads, heads // kv_heads, n, d),
+        *(k.data_ptr(), v.data_ptr(), by_head, by_row, total, scale, out.data_ptr()),
+    )
+    return out.transpose(1, 2)
+
+
+def _cached(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int, int]:
+    """Keys and values with the strides of their heads and rows, which have to be the same."""
+    if k.stride(3) != 1 or k.stride() != v.stride():
+        k, v = k.contiguous(), v.contiguous()
+    return k, v, k.stride(1), k.stride(2)
+
+
+def _bf16(x: Tensor) -> int:
+    return int(x.dtype == torch.bfloat16)

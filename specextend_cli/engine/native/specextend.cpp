@@ -1,0 +1,178 @@
+// What `specextend.h` declares.
+#include "specextend.h"
+
+#include "forward.h"
+#include "prompt.h"
+
+namespace specextend {
+namespace {
+
+template <typename T>
+Cached<T> cache_of(const void* keys, const void* values, int64_t by_head, int64_t by_row) {
+  return {static_cast<const T*>(keys), static_cast<const T*>(values), 0, by_head, by_row};
+}
+
+template <typename T>
+void add_norm(int64_t n, int64_t width, T* states, const T* added, const T* weight, float epsilon, T* normed) {
+  in_parts(n, 4, [&](int64_t begin, int64_t end) {
+    static thread_local std::vector<float> wide;
+    wide.resize(width);
+    for (int64_t row = begin; row < end; ++row) {
+      T* const of_row = states + row * width;
+      for (int64_t i = 0; i < width; i += kLanes) {
+        Floats sum = Word<T>::load(of_row + i);
+        if (added != nullptr) {
+          Word<T>::store(of_row + i, sum + Word<T>::load(added + row * width + i));
+          sum = Word<T>::load(of_row + i);
+        }
+        Word<float>::store(&wide[i], sum);
+      }
+      rms_norm(wide.data(), width, weight, epsilon, wide.data());
+      narrow(wide.data(), width, normed + row * width);
+    }
+  });
+}
+
+template <typename T>
+void rotate_all(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, T* q, const T* k, const T* v, const T* q_norm,
+                const T* k_norm, float epsilon, const int64_t* positions, const float* cos, const float* sin,
+                int64_t rotated, T* keys, T* values, int64_t by_head) {
+  in_parts(n, 4, [&](int64_t begin, int64_t end) {
+    static thread_local std::vector<float> wide;
+    wide.resize(dim);
+    for (int64_t row = begin; row < end; ++row) {
+      const auto turned = [&](const T* from, const T* weight, T* to) {
+        widen(from, dim, wide.data());
+        if (weight != nullptr) rms_norm(wide.data(), dim, weight, epsilon, wide.data());
+        rotate(wide.data(), rotated, cos + positions[row] * rotated, sin + positions[row] * rotated);
+        narrow(wide.data(), dim, to);
+      };
+      for (int64_t head = 0; head < heads; ++head) {
+        T* const at = q + (row * heads + head) * dim;
+        turned(at, q_norm, at);
+      }
+      for (int64_t head = 0; head < kv_heads; ++head) {
+        turned(k + (row * kv_heads + head) * dim, k_norm, keys + head * by_head + row * dim);
+        std::copy_n(v + (row * kv_heads + head) * dim, dim, values + head * by_head + row * dim);
+      }
+    }
+  });
+}
+
+template <typename T>
+void gate_all(int64_t n, T* gate, const T* up) {
+  in_parts(n / kLanes, 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * kLanes; i < end * kLanes; i += kLanes)
+      Word<T>::store(gate + i, silu(Word<T>::load(gate + i)) * Word<T>::load(up + i));
+  });
+}
+
+template <typename Rows>
+void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,
+                 int64_t tiles, float* out) {
+  static thread_local Rows prepared;
+  prepared.prepare(x, rows, columns, parts);
+  const Rows& ready = prepared;  // the caller's, in other threads, too
+  in_parts(tiles, 1, [&](int64_t begin, int64_t end) {
+    times_tiles(ready, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin, end, out,
+                tiles * kTile);
+  });
+}
+
+}  // namespace
+}  // namespace specextend
+
+using specextend::BFloat16;
+
+extern "C" {
+
+const char* sx_instructions(void) {
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+  return "AVX-512 with VNNI and bfloat16";
+#elif defined(__AVX512VNNI__)
+  return "AVX-512 with VNNI";
+#elif defined(__AVX512F__)
+  return "AVX-512";
+#elif defined(__AVXVNNI__)
+  return "AVX2 with VNNI";
+#elif defined(__AVX2__)
+  return "AVX2";
+#elif defined(__ARM_FEATURE_DOTPROD)
+  return "NEON with dot products";
+#elif defined(__ARM_NEON)
+  return "NEON";
+#else
+  return "no vector instructions in particular";
+#endif
+}
+
+void sx_threads(int64_t threads) { specextend::Pool::shared().use(threads); }
+
+void sx_forward(const SxModel* model, const SxStep* step) {
+  if (model->bf16)
+    specextend::Forward<BFloat16>::of_thread().run(*model, *step);
+  else
+    specextend::Forward<float>::of_thread().run(*model, *step);
+}
+
+void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,
+                    int64_t tiles, int64_t exact, float* out) {
+  if (exact)
+    specextend::int4_matmul<specextend::Exact>(x, rows, columns, parts, codes, scales, tiles, out);
+  else
+    specextend::int4_matmul<specextend::Rounded>(x, rows, columns, parts, codes, scales, tiles, out);
+}
+
+void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim, const void* keys,
+               const void* values, int64_t by_head, int64_t by_row, int64_t total, int64_t own, const float* tree,
+               float scale, void* out) {
+  const specextend::Paths paths(tree, nodes, own);
+  const int64_t seen = total - own;
+  const auto run = [&]<typename T>(T*) {
+    specextend::attend(static_cast<const T*>(q), 1, heads, groups, nodes, dim,
+                       specextend::cache_of<T>(keys, values, by_head, by_row), &seen, own, tree, paths, scale,
+                       static_cast<T*>(out));
+  };
+  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
+}
+
+void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_by_node, int64_t heads, int64_t groups,
+                      int64_t n, int64_t dim, const void* keys, const void* values, int64_t by_head, int64_t by_row,
+                      int64_t total, float scale, void* out) {
+  const auto run = [&]<typename T>(T*) {
+    specextend::attend_causal(static_cast<const T*>(q), q_by_head, q_by_node, heads, groups, n, dim,
+                              specextend::cache_of<T>(keys, values, by_head, by_row), total, scale,
+                              static_cast<T*>(out));
+  };
+  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
+}
+
+void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
+                 float epsilon, void* normed) {
+  const auto run = [&]<typename T>(T*) {
+    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added),
+                         static_cast<const T*>(weight), epsilon, static_cast<T*>(normed));
+  };
+  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
+}
+
+void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
+               const void* v, const void* q_norm, const void* k_norm, float epsilon, const int64_t* positions,
+               const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head) {
+  const auto run = [&]<typename T>(T*) {
+    specextend::rotate_all(n, heads, kv_heads, dim, static_cast<T*>(q), static_cast<const T*>(k),
+                           static_cast<const T*>(v), static_cast<const T*>(q_norm), static_cast<const T*>(k_norm),
+                           epsilon, positions, cos, sin, rotated, static_cast<T*>(keys), static_cast<T*>(values),
+                           by_head);
+  };
+  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
+}
+
+void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up) {
+  const auto run = [&]<typename T>(T*) {
+    specextend::gate_all(n, static_cast<T*>(gate), static_cast<const T*>(up));
+  };
+  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
+}
+
+}  // extern "C"

@@ -1,0 +1,99 @@
+// The library's C interface; `library.py` mirrors it. Pointers are to memory of the caller, strides count numbers.
+//
+// `bf16` says of what format a model's numbers are: bfloat16 (1) or float32 (0). head_dim is a multiple of 32, the
+// columns of every matrix are, and so are the rows of every four-bit matrix of 16.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { kNone = 0, kFourBit = 1, kBFloat16 = 2, kFloat32 = 3 };
+
+// A linear layer [rows, columns]. Of four bits (see `int4_matmul.h`): the sum of `parts` matrices that lie side by side.
+typedef struct {
+  int64_t kind, rows, columns, parts;
+  const void *weights, *scales;
+  const void* bias;  // [rows] in the model's format, or null
+} SxMatrix;
+
+// A decoder layer: attention and a gated MLP (SiLU), each behind an RMS norm. Norms are null where there are none.
+typedef struct {
+  SxMatrix q, k, v, o, gate, up, down;
+  const void *attention_norm, *mlp_norm;  // [hidden]
+  const void *q_norm, *k_norm;            // [head_dim]
+  const void* state_norm;                 // [hidden]: an EAGLE-3 layer reads the normed embedding beside the normed state
+  int64_t residual_is_normed;             // of such a layer
+  int64_t rotates;                        // whether queries and keys are rotated (RoPE)
+  float scale;                            // of products of queries and keys
+} SxLayer;
+
+typedef struct {
+  int64_t bf16, layers, hidden, heads, kv_heads, head_dim, rotated;
+  float epsilon;  // of the norms
+  const SxLayer* layer;
+  const void* embedding;  // [vocabulary, hidden]
+  SxMatrix joined;        // EAGLE-1's: embedding and state to a state
+  const void* final_norm;
+  int64_t feeds_normed;  // of an EAGLE head: the states it gives are the normed ones
+  SxMatrix head;
+} SxModel;
+
+// One forward of few rows: of a tree's nodes (`sequences` 1), or of one token of each of several sequences (`rows` 1).
+typedef struct {
+  int64_t rows, sequences;
+  const int64_t *tokens, *positions;  // [sequences * rows]
+  const float *cos, *sin;             // [positions, rotated]
+  const void* states;                 // of an EAGLE head, [rows, hidden]
+  // The cache: keys and values of layer l, sequence b, head h and row r at l * by_layer + b * by_sequence + h * by_head
+  // + r * head_dim. The new rows are written behind `seen` committed ones and `earlier` ones of the same tree.
+  void *keys, *values;
+  int64_t by_layer, by_sequence, by_head;
+  const int64_t* seen;  // [sequences]
+  int64_t earlier;
+  const float* tree;  // [rows, earlier + rows], added to the scores of a tree's rows
+  int64_t keep;       // rows whose logits are wanted, the last ones; with several sequences, all
+  float* logits;      // [keep or sequences, rows of the head]
+  void* hidden;       // [layers + 1, sequences * rows, hidden]: inputs of the layers, and the final norm's output; or null
+  void* after;        // [rows, hidden]: what an EAGLE head's next step reads; or null
+  void* const* queries;  // [layers]: each [sequences, heads, rows, head_dim], or null
+} SxStep;
+
+const char* sx_instructions(void);
+void sx_threads(int64_t threads);
+void sx_forward(const SxModel* model, const SxStep* step);
+
+// x [rows, columns] times a four-bit matrix -> out [rows, tiles * 16], float32. `exact`: without rounding x.
+void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,
+                    int64_t tiles, int64_t exact, float* out);
+
+// q [heads * groups, nodes, dim] over cached [heads, total, dim], of which the last `own` rows are seen as `tree` [nodes,
+// own] says -> out [nodes, heads * groups, dim].
+void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim, const void* keys,
+               const void* values, int64_t by_head, int64_t by_row, int64_t total, int64_t own, const float* tree,
+               float scale, void* out);
+
+// q, of head h and node i at h * q_by_head + i * q_by_node, the last n of `total` cached rows, in causal order -> out
+// [n, heads * groups, dim].
+void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_by_node, int64_t heads, int64_t groups,
+                      int64_t n, int64_t dim, const void* keys, const void* values, int64_t by_head, int64_t by_row,
+                      int64_t total, float scale, void* out);
+
+// What a prompt's layer computes between its matrix products, all in the model's format, for n rows.
+//
+// states [n, width] += added (or null); normed = their RMS norm times `weight`.
+void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
+                 float epsilon, void* normed);
+// Norms (null: none) and rotates q [n, heads, dim] in place, and k [n, kv_heads, dim] into the cache, as v. Rows of cos
+// and sin [.., rotated] are those of `positions`; `rotated` 0: none.
+void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
+               const void* v, const void* q_norm, const void* k_norm, float epsilon, const int64_t* positions,
+               const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head);
+// gate [n] = silu(gate) * up
+void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up);
+
+#ifdef __cplusplus
+}
+#endif

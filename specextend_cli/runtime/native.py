@@ -1,0 +1,107 @@
+"""Native code on processors: the library, compiled once for this machine where no wheel brought it, and who runs by it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock
+
+from specextend_cli.engine.private_files import make_private
+from specextend_cli.models.checkpoint import weight_files
+from specextend_cli.models.store import cache_root
+from specextend_cli.runtime.loading_thread import Stage
+from specextend_cli.runtime.threads import are_chosen
+
+if TYPE_CHECKING:
+    import torch
+
+    from specextend_cli.engine.head import EagleHead
+    from specextend_cli.engine.lm import LanguageModel
+
+_WORTH = 20_000_000  # parameters; a smaller model has written its text before the compiler is done
+_COMPILING = "compiling native code, once for this machine"
+
+
+def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
+    """Load the native library, for models that are loaded from now on; `model` is the target's directory.
+
+    Only on processors; what takes long, and what went wrong, comes as stages. Once loaded, it serves every model of the
+    process.
+    """
+    from specextend_cli.engine.native import CannotCompileError, Library, is_loaded
+
+    if device.type != "cpu" or is_loaded() or sum(file.stat().st_size for file in weight_files(model)) < 2 * _WORTH:
+        return
+    try:
+        library = Library.within(_directory())
+        if not library.is_made:
+            yield Stage(_COMPILING)
+            with _locked():
+                if not library.is_made:
+                    library.make()
+        library.load()
+    except (CannotCompileError, OSError) as error:
+        yield Stage(f"without native code: {error}")
+
+
+def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, all_threads: bool = False) -> Iterator[Stage]:
+    """Let `lm` and the heads that draft for it run by the library, if it is loaded.
+
+    From then on torch has as many threads as decoding is quickest with (`fit_threads` gives it the others back), unless
+    it is to keep `all_threads`. What takes long, and what speaks against it, comes as stages.
+    """
+    from specextend_cli.engine.cpu import native_head, native_model
+    from specextend_cli.engine.native import CannotCompileError, is_loaded
+
+    if lm.device.type != "cpu" or lm.parts > 1 or not is_loaded():
+        return
+    try:
+        native_model.run_natively(lm)
+    except CannotCompileError as error:
+        yield Stage(f"the model runs without native layers: {error}")
+    if not all_threads:
+        yield from _fit_threads(lm)
+    for head in heads:
+        try:
+            native_head.run_natively(head)
+        except CannotCompileError as error:
+            yield Stage(f"the draft head runs without native layers: {error}")
+
+
+def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
+    """Decode with as many threads as that is quickest with, measured once for this machine; prefill with all."""
+    import torch
+
+    from specextend_cli.engine.cpu.decoding_threads import FEWEST, decoding_threads
+    from specextend_cli.engine.native import version
+    from specextend_cli.engine.native.library import instructions
+
+    most = torch.get_num_threads()
+    if most < 2 * FEWEST or are_chosen():
+        return
+    shape = f"{type(lm.model).__name__}-{lm.layers}x{lm.config.hidden_size}-{lm.dtype}".replace("torch.", "")
+    file = _directory() / f"threads-{shape}-{most}-{instructions()}-{version()[:8]}"
+    try:
+        known = int(file.read_text())
+    except (OSError, ValueError):
+        yield Stage("choosing how many threads decode, once for this machine")
+        known = decoding_threads(lm)
+        make_private(file.parent)
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        partial.write_text(f"{known}")
+        partial.replace(file)
+    lm.prefill_threads = most
+    torch.set_num_threads(min(max(known, FEWEST), most))
+
+
+def _directory() -> Path:
+    return cache_root() / "programs"
+
+
+def _locked() -> FileLock:
+    """A second process waits, and finds everything made."""
+    make_private(_directory())
+    return FileLock(_directory() / ".lock")
