@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,11 +41,10 @@ def _has_gpu() -> bool:
 @cache
 def _why_not_ours() -> str:
     """What this machine lacks to compile our kernels; else nothing. It imports torch, which most tests do not need."""
-    from specextend_cli.engine.native import CannotCompileError, Library
+    from specextend_cli.engine.native import CannotCompileError
     from specextend_cli.engine.native.compiler import compiler
 
     try:
-        Library.within(Path())
         compiler()
     except CannotCompileError as error:
         return str(error)
@@ -55,29 +53,43 @@ def _why_not_ours() -> str:
 
 @pytest.fixture(scope="session")
 def library(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """Our kernels, compiled. Skipped where nobody could: where one can, failing to is a failure."""
-    from specextend_cli.engine.native import Library
-
-    if why := _why_not_ours():
-        pytest.skip(why)
-    with compiled_files(pytestconfig, tmp_path_factory, "kernels") as directory:
-        library = Library.within(directory)
-        if not library.is_made:
-            library.make()
-    return library
+    """Our kernels for the best instructions. Skipped where no compiler is: where one is, failing is a failure."""
+    return compiled_library(pytestconfig, tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=["torch", "ours"])
-def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The kernels that a model made in the test will use."""
+def kernels(
+    request: pytest.FixtureRequest, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The kernels that a model made in the test will use: torch's, ours, or ours for an instruction set by its name."""
     from specextend_cli.engine import native
+    from specextend_cli.engine.native import library as module
 
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "ours":
-            request.getfixturevalue("library").load()
-        else:
+        if request.param == "torch":
             patch.setattr(native, "is_loaded", lambda: False)
+        else:
+            if request.param != "ours":
+                patch.setenv(module.VARIABLE, request.param)
+            patch.setattr(module, "_loaded", None)
+            compiled_library(pytestconfig, tmp_path_factory).load()
         yield request.param
+
+
+def compiled_library(config: pytest.Config, factory: pytest.TempPathFactory) -> Library:
+    """The library for the instructions in use, compiled once for all tests."""
+    from specextend_cli.engine.native import CannotCompileError, Library
+
+    if why := _why_not_ours():
+        pytest.skip(why)
+    with compiled_files(config, factory, "kernels") as directory:
+        try:
+            library = Library.within(directory)
+        except CannotCompileError as error:
+            pytest.skip(str(error))
+        if not library.is_made:
+            library.make()
+    return library
 
 
 @pytest.fixture(autouse=True)

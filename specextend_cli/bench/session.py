@@ -13,10 +13,10 @@ from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.loading import with_draft
+from specextend_cli.runtime.loading import is_exact, with_draft
 from specextend_cli.runtime.loading_thread import stages
+from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.events import Stage, Warned
@@ -175,7 +175,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
         yield from load_library(pair.target, device_of(options.device))
     models = Models(preset, pair, options, context=longest)
     if options.compile and layers:
-        yield from run_natively(models.lm, models.heads)
+        yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
     sampling, seed = _sampling(models, options), options.seed or 0
     asked = _asked(options, models, sampling)
     asked["compile"] = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"

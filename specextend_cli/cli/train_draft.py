@@ -85,9 +85,9 @@ def train_draft(
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.runtime.native import load_library, run_natively
     from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
     from specextend_cli.runtime.loading import end_tokens, sampling_of
+    from specextend_cli.runtime.native import load_library, run_natively
     from specextend_cli.runtime.options import EngineOptions
     from specextend_cli.runtime.threads import fit_threads
     from specextend_cli.summarize.prompt_builder import PromptBuilder

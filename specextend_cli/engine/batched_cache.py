@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -76,25 +75,11 @@ class BatchedKVCache(Cache):
         """Every sequence is one row longer."""
         self.lengths = self.lengths + 1
 
-    def cached(self) -> list[tuple[Tensor, Tensor]]:
-        """Every layer's keys and values in memory, [used, kv_heads, capacity, head_dim]."""
-        keys, values = self.buffer[:, :, : self.used]
-        return list(zip(keys.unbind(), values.unbind(), strict=True))
-
-    def write(self, own: Sequence[Tensor]) -> None:
-        """Append one row to each sequence: every layer's keys and values, [2, used, kv_heads, 1, head_dim] each."""
-        rows = torch.stack(tuple(own)).squeeze(4)
-        self.buffer[:, :, self.at, :, self.lengths] = rows.permute(2, 1, 0, 3, 4)
-
     def mask(self, dtype: torch.dtype) -> Tensor | None:
         """The additive mask [used, 1, 1, longest + 1] of rows after each sequence's new one; None if there are none."""
         if int(self.lengths.min()) == self.longest:
             return None
         return _hidden(torch.arange(self.longest + 1, device=self.lengths.device) > self.lengths[:, None], dtype)
-
-    def hidden(self, dtype: torch.dtype) -> Tensor:
-        """The additive mask [used, 1, 1, longest] of rows after each sequence's last one."""
-        return _hidden(torch.arange(self.longest, device=self.lengths.device) >= self.lengths[:, None], dtype)
 
     def _set(self, lengths: list[int]) -> None:
         self.used = len(lengths)

@@ -128,16 +128,6 @@ class KVCache(Cache):
         """A view [2, layers, kv_heads, end - start, head_dim]."""
         return self.buffer[..., start:end, :]
 
-    def cached(self) -> list[tuple[Tensor, Tensor]]:
-        """Every layer's keys and values in memory, [1, kv_heads, capacity, head_dim]."""
-        keys, values = self.buffer[:, :, None]
-        return list(zip(keys.unbind(), values.unbind(), strict=True))
-
-    def write(self, own: Sequence[Tensor], first: int = 0) -> None:
-        """Fill the reserved rows of layers from `first` on with keys and values, [2, 1, kv_heads, n, head_dim] each."""
-        rows = self.rows(self.start, self.end)[:, first : first + len(own)]
-        rows.copy_(torch.cat(tuple(own), 1))
-
     def gather(self, positions: Tensor) -> Tensor:
         """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""
         return self.buffer.index_select(3, positions)

@@ -189,6 +189,11 @@ def sampling_of(preset: Preset, options: EngineOptions) -> Sampling:
     return replace(own, temperature=temperature, seed=own.seed if options.seed is None else options.seed)
 
 
+def is_exact(preset: Preset, options: EngineOptions) -> bool:
+    """Whether the target is in float32 because somebody wants it, not because the machine has nothing faster."""
+    return (options.dtype if options.dtype != "auto" else preset.target.dtype) == "float32"
+
+
 def check_memory(
     preset: Preset, device: torch.device, options: EngineOptions, *, context: int | None = None, parts: int = 1
 ) -> None:

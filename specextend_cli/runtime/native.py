@@ -1,9 +1,10 @@
-"""Native code on processors: the library, compiled once for this machine where no wheel brought it, and who runs by it."""
+"""Native code on processors: the library, compiled once where no wheel brought it, and the models that run by it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,28 +48,34 @@ def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
         yield Stage(f"without native code: {error}")
 
 
-def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, all_threads: bool = False) -> Iterator[Stage]:
+def run_natively(
+    lm: LanguageModel, heads: Sequence[EagleHead] = (), *, exact: bool = True, all_threads: bool = False
+) -> Iterator[Stage]:
     """Let `lm` and the heads that draft for it run by the library, if it is loaded.
 
     From then on torch has as many threads as decoding is quickest with (`fit_threads` gives it the others back), unless
-    it is to keep `all_threads`. What takes long, and what speaks against it, comes as stages.
+    it is to keep `all_threads`. `exact`: see `native_model.run_natively`. What takes long, and what speaks against it,
+    comes as stages.
     """
     from specextend_cli.engine.cpu import native_head, native_model
-    from specextend_cli.engine.native import CannotCompileError, is_loaded
+    from specextend_cli.engine.native import is_loaded
 
     if lm.device.type != "cpu" or lm.parts > 1 or not is_loaded():
         return
-    try:
-        native_model.run_natively(lm)
-    except CannotCompileError as error:
-        yield Stage(f"the model runs without native layers: {error}")
+    yield from _or_why("the model", lambda: native_model.run_natively(lm, exact=exact))
     if not all_threads:
         yield from _fit_threads(lm)
     for head in heads:
-        try:
-            native_head.run_natively(head)
-        except CannotCompileError as error:
-            yield Stage(f"the draft head runs without native layers: {error}")
+        yield from _or_why("the draft head", partial(native_head.run_natively, head))
+
+
+def _or_why(what: str, use: Callable[[], None]) -> Iterator[Stage]:
+    from specextend_cli.engine.native import CannotCompileError
+
+    try:
+        use()
+    except CannotCompileError as error:
+        yield Stage(f"{what} runs without native layers: {error}")
 
 
 def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
@@ -90,9 +97,9 @@ def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
         yield Stage("choosing how many threads decode, once for this machine")
         known = decoding_threads(lm)
         make_private(file.parent)
-        partial = file.with_name(f"{file.name}.{os.getpid()}")
-        partial.write_text(f"{known}")
-        partial.replace(file)
+        made = file.with_name(f"{file.name}.{os.getpid()}")
+        made.write_text(f"{known}")
+        made.replace(file)
     lm.prefill_threads = most
     torch.set_num_threads(min(max(known, FEWEST), most))
 

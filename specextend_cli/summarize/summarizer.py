@@ -20,10 +20,10 @@ from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.loading import describe, heads_of, with_draft
+from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_draft
 from specextend_cli.runtime.loading_thread import result_of, stages
+from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads, share_cores
 from specextend_cli.summarize.cached_generator import CachedGenerator
@@ -361,7 +361,8 @@ class Summarizer:
 
             self._generator = load_generator(preset, pair, options.engine)
             if options.compile:
-                yield from run_natively(self._generator.target.lm, heads_of(self._generator.drafter))
+                heads = heads_of(self._generator.drafter)
+                yield from run_natively(self._generator.target.lm, heads, exact=is_exact(preset, options.engine))
             share_cores(self._generator.target.lm)
             self._generator.batch_size = min(self._generator.batch_size, self._batch)
             self._generator.keep_exact()

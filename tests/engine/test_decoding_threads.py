@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
 
 from specextend_cli.engine.cpu import decoding_threads as module
-from specextend_cli.engine.cpu.compiled_model import programs_for
 from specextend_cli.engine.cpu.decoding_threads import decoding_threads, on_threads, quickest
 from specextend_cli.engine.lm import LanguageModel
-from tests.engine.test_compiled_model import needs_a_compiler
-from tests.engine.test_four_bit import broad, four_bit
 from tests.engine.tiny_models import tiny
 
 
@@ -60,12 +56,3 @@ def test_steps_of_the_model_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     with on_threads(4):
         assert decoding_threads(lm) == 3
     assert read == [1, 8, 1, 8]
-
-
-@needs_a_compiler
-def test_programs_are_named_by_their_threads(kernels: str, tmp_path: Path) -> None:
-    lm = LanguageModel(four_bit(made=broad))
-    own = {"prompt"} if kernels == "ours" else set()
-    with on_threads(2):
-        same, other = (programs_for(lm, tmp_path, prefill_threads=count).files for count in (2, 4))
-    assert {kind for kind, file in other.items() if file != same[kind]} == own

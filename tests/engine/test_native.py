@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from torch import Tensor
 
 from specextend_cli.engine import native
 from specextend_cli.engine.attention import split_kv
-from specextend_cli.engine.attention.native import additive, attend, attend_causal, fits
+from specextend_cli.engine.attention.native import additive, fits
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.four_bit import Tiles, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.native import kernels as single
 from specextend_cli.engine.native import library as module
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.target import Target
@@ -31,7 +33,12 @@ from tests.helpers.grid import grid
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
 
-ours = pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module")
+ours = pytest.mark.parametrize(
+    "kernels",
+    ["ours", "avx2", pytest.param("portable", marks=pytest.mark.full)],
+    indirect=True,
+    scope="module",
+)
 
 
 def matrix(rows: int, columns: int, seed: int = 0) -> tuple[tuple[Tensor, Tensor], Tensor]:
@@ -52,6 +59,20 @@ def filled_with_nan() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def attend(q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale: float, mask: Tensor) -> Tensor:
+    """Over cached keys and values, and own ones behind them."""
+    return single.attend(q, *_joined(own, cached), scale, mask)
+
+
+def attend_causal(q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale: float) -> Tensor:
+    return single.attend_causal(q, *_joined(own, cached), scale)
+
+
+def _joined(own: tuple[Tensor, ...], cached: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    keys, values = (torch.cat(pair, 2) for pair in zip(cached, own, strict=True))
+    return keys, values
 
 
 def distance(ours: Tensor, expected: Tensor) -> float:
@@ -117,24 +138,19 @@ def test_layers_of_four_and_eight_bits_are_not_joined(kernels: str) -> None:
 
 @ours
 def test_products_of_other_shapes_are_refused(kernels: str) -> None:
-    (codes, scales) = Tiles.of([matrix(32, 64)[0]], torch.float32).buffers()
-    int4_matmul = torch.ops.specextend.int4_matmul
-    x = torch.randn(2, 64)
+    (codes, scales) = Tiles.of([matrix(32, 96)[0]], torch.float32).buffers()
+    x = torch.randn(2, 96)
+    single.int4_matmul(x, codes, scales)
     for wrong in (
-        (x[:, :32], codes, scales),
+        (x[:, :64], codes, scales),
         (x[:, :40], codes, scales),
-        (x[0], codes, scales),
-    ):
-        with pytest.raises(RuntimeError, match="int4_matmul"):
-            int4_matmul(*wrong)
-    for wrong in (
         (x.double(), codes, scales),
         (x, codes, scales.float()),
         (x, codes[:1], scales),
         (x, codes.int(), scales),
     ):
-        with pytest.raises(RuntimeError, match="int4_matmul"):
-            int4_matmul(*wrong)
+        with pytest.raises(ValueError, match=r"four.bit"):
+            single.int4_matmul(*wrong)
 
 
 @ours
@@ -145,19 +161,10 @@ def test_attention_equals_the_reference(
     kernels: str, seen: int, dim: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     torch.manual_seed(0)
-    for nodes, groups, batch in (
-        (1, 3, 1),
-        (1, 1, 3),
-        (2, 3, 1),
-        (1, 7, 1),
-        (2, 4, 1),
-        (5, 3, 2),
-        (12, 4, 1),
-        (40, 1, 1),
-    ):
-        q = torch.randn(batch, nodes, 3 * groups, dim).to(dtype).transpose(1, 2)
-        keys, values = torch.randn(2, batch, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
-        k, v = torch.randn(2, batch, nodes, 3, dim).to(dtype).transpose(2, 3)
+    for nodes, groups in ((1, 3), (1, 1), (2, 3), (1, 7), (2, 4), (5, 3), (12, 4), (40, 1)):
+        q = torch.randn(1, nodes, 3 * groups, dim).to(dtype).transpose(1, 2)
+        keys, values = torch.randn(2, 1, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
+        k, v = torch.randn(2, 1, nodes, 3, dim).to(dtype).transpose(2, 3)
         tree = from_lists(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes, "cpu")
         mask = tree.mask if nodes > 1 else None
         out = attend(q, (k, v), (keys, values), 0.2, additive(mask))
@@ -212,60 +219,6 @@ def test_nan_stays_nan(kernels: str, broken: float) -> None:
 
 
 @ours
-def test_a_prompt_s_attention_to_other_shapes_is_refused(kernels: str) -> None:
-    q, (k, v), (keys, values) = torch.randn(1, 9, 40, 64), torch.randn(2, 1, 3, 40, 64), torch.randn(2, 1, 3, 20, 64)
-    attend_causal(q, (k, v), (keys, values), 1.0)
-    for wrong in (
-        (q[..., :40], (k, v), (keys, values)),
-        (q[:, :8], (k, v), (keys, values)),
-        (q, (k[:, :, :30], v[:, :, :30]), (keys, values)),
-        (q, (k, v), (keys, values[:, :, :10])),
-        (q, (k, v), (keys.bfloat16(), values)),
-        (q.expand(2, -1, -1, -1), (k, v), (keys, values)),
-        (q.half(), (k.half(), v.half()), (keys.half(), values.half())),
-    ):
-        with pytest.raises(RuntimeError, match="attend_causal"):
-            attend_causal(*wrong, 1.0)
-
-
-@ours
-def test_hidden_keys_do_not_change_attention(kernels: str) -> None:
-    """Of sequences of unequal lengths; what lies behind their ends may be any finite number."""
-    torch.manual_seed(0)
-    lengths = torch.tensor([300, 200, 5, 128])
-    q, (k, v) = torch.randn(4, 9, 1, 64), torch.randn(2, 4, 3, 1, 64)
-    keys, values = torch.randn(2, 4, 3, 300, 64)
-    behind = torch.arange(300) >= lengths[:, None]
-    for cached in (keys, values):
-        cached.masked_fill_(behind[:, None, :, None], 1e9)
-    hidden = torch.zeros(4, 1, 1, 300).masked_fill_(behind[:, None, None], -torch.inf)
-    with filled_with_nan():
-        out = attend(q, (k, v), (keys, values), 0.2, additive(None), hidden)
-    for i, length in enumerate(lengths.tolist()):
-        one = slice(i, i + 1)
-        joined = (torch.cat((x[one, :, :length], y[one]), 2) for x, y in ((keys, k), (values, v)))
-        torch.testing.assert_close(out[one], reference(q[one], *joined, 0.2, None), rtol=1e-4, atol=1e-5)
-
-
-@ours
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("scale", [0.2, 3.0])
-def test_a_sequence_in_a_batch_equals_one_alone(kernels: str, scale: float, dtype: torch.dtype) -> None:
-    """To the bit, whoever shares the batch, whether what was gathered has to be rescaled or not."""
-    torch.manual_seed(0)
-    lengths = torch.tensor([520, 200, 0, 256, 70])
-    q, (k, v) = torch.randn(5, 9, 1, 64).to(dtype), torch.randn(2, 5, 3, 1, 64).to(dtype)
-    keys, values = torch.randn(2, 5, 3, 520, 64).to(dtype)
-    behind = torch.arange(520) >= lengths[:, None]
-    hidden = torch.zeros(5, 1, 1, 520, dtype=dtype).masked_fill_(behind[:, None, None], -torch.inf)
-    out = attend(q, (k, v), (keys, values), scale, additive(None), hidden)
-    for i, length in enumerate(lengths.tolist()):
-        one = slice(i, i + 1)
-        cached = keys[one, :, :length], values[one, :, :length]
-        assert torch.equal(out[one], attend(q[one], (k[one], v[one]), cached, scale, additive(None)))
-
-
-@ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_split_kv_uses_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """For tokens, trees, those that are wider than high among them, and prompts."""
@@ -279,7 +232,7 @@ def test_split_kv_uses_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch
 
         return called
 
-    for kernel in (attend, attend_causal):
+    for kernel in (single.attend, single.attend_causal):
         monkeypatch.setattr(split_kv, kernel.__name__, spied(kernel))
     backend = SplitKV()
     keys, values = torch.randn(2, 1, 3, 300, 32).to(dtype)
@@ -340,22 +293,24 @@ def test_scores_that_rise_and_fall(kernels: str, rise: float) -> None:
 
 @ours
 def test_attention_to_other_shapes_is_refused(kernels: str) -> None:
-    q, (k, v), (keys, values) = torch.randn(1, 9, 2, 64), torch.randn(2, 1, 3, 2, 64), torch.randn(2, 1, 3, 20, 64)
-    mask = torch.zeros(2, 2)
-    attend(q, (k, v), (keys, values), 1.0, mask)
+    q, (k, v), mask = torch.randn(1, 9, 2, 64), torch.randn(2, 1, 3, 22, 64), torch.zeros(2, 2)
+    single.attend(q, k, v, 1.0, mask)
     for wrong in (
-        (q[..., :40], (k, v), (keys, values), 1.0, mask),
-        (q[:, :8], (k, v), (keys, values), 1.0, mask),
-        (q, (k, v[:, :, :1]), (keys, values), 1.0, mask),
-        (q, (k, v), (keys, values[:, :, :10]), 1.0, mask),
-        (q, (k, v), (keys.bfloat16(), values), 1.0, mask),
-        (q, (k, v), (keys, values), 1.0, mask[:1]),
-        (q, (k, v), (keys, values), 1.0, mask.double()),
-        (q, (k, v), (keys, values), 1.0, mask, torch.zeros(1, 1, 1, 19)),
-        (q.half(), (k.half(), v.half()), (keys.half(), values.half()), 1.0, mask),
+        (q[..., :40], k[..., :40], v[..., :40]),
+        (q[:, :8], k, v),
+        (q, k, v[:, :, :1]),
+        (q, k.bfloat16(), v),
+        (q.half(), k.half(), v.half()),
+        (q.expand(2, -1, -1, -1), k, v),
     ):
-        with pytest.raises(RuntimeError, match="attend"):
-            attend(*wrong)
+        for call in (partial(single.attend, *wrong, 1.0, mask), partial(single.attend_causal, *wrong, 1.0)):
+            with pytest.raises(ValueError, match="attention over other"):
+                call()
+    for other in (mask[:1], mask.double(), torch.zeros(2, 23), torch.zeros(2, 4)[:, ::2]):
+        with pytest.raises(ValueError, match="mask"):
+            single.attend(q, k, v, 1.0, other)
+    with pytest.raises(ValueError, match="keys"):
+        single.attend_causal(torch.randn(1, 9, 23, 64), k, v, 1.0)
 
 
 @ours
@@ -428,10 +383,20 @@ def test_every_drafter_and_policy(kernels: str, drafter: str, policy: str) -> No
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == generate(judge, prompt(), NEW)
 
 
-def test_a_cpu_without_the_instructions_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "processor", lambda: ("flags : sse2 avx2 avx512f", "x86_64"))
-    with pytest.raises(CannotCompileError, match="AVX-512"):
-        Library.within(tmp_path)
+@pytest.mark.parametrize(
+    ("flags", "best"),
+    [("sse2 avx2", "portable"), ("avx2 fma f16c bmi1 bmi2", "avx2"), ("asimd asimddp", "neon-dotprod")],
+)
+def test_the_best_instructions_that_a_cpu_has(flags: str, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "processor", lambda: (f"flags : {flags}", "any"))
+    monkeypatch.delenv(module.VARIABLE, raising=False)
+    assert module.instructions() == best
+    monkeypatch.setenv(module.VARIABLE, "portable")
+    assert module.instructions() == "portable"
+    for other in ("avx512", "avx513"):
+        monkeypatch.setenv(module.VARIABLE, other)
+        with pytest.raises(CannotCompileError, match=f"{other}: this CPU has .*portable"):
+            module.instructions()
 
 
 def fake_compiler(directory: Path, script: str) -> str:
@@ -449,7 +414,7 @@ echo 'kernels.cpp:1: error: no such thing' >&2
 exit 1"""
     broken = fake_compiler(tmp_path, script)
     monkeypatch.setattr(module, "compiler", lambda: broken)
-    library = Library(tmp_path / "made" / "kernels.so")
+    library = Library(tmp_path / "made" / "kernels.so", ())
     with pytest.raises(CannotCompileError, match="no such thing"):
         library.make()
     assert not list(library.file.parent.iterdir())
@@ -459,14 +424,14 @@ def test_a_compiler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "compiler", lambda: fake_compiler(tmp_path, "exec sleep 60"))
     monkeypatch.setattr(module, "_LONGEST", 0.2)
     with pytest.raises(CannotCompileError, match="longer than"):
-        Library(tmp_path / "made" / "kernels.so").make()
+        Library(tmp_path / "made" / "kernels.so", ()).make()
 
 
 def test_a_damaged_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    library = Library(tmp_path / "kernels.so")
+    library = Library(tmp_path / "kernels.so", ())
     (tmp_path / "made").write_bytes(b"no library")
     publish(tmp_path / "made", library.file)
-    monkeypatch.setattr(module, "is_loaded", lambda: False)
+    monkeypatch.setattr(module, "_loaded", None)
     with pytest.raises(CannotCompileError, match=r"remove .*kernels\.so"):
         library.load()
 

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -16,9 +15,6 @@ import pytest
 import torch
 
 from specextend_cli.engine import native, private_files
-from specextend_cli.engine.cpu import programs as programs_module
-from specextend_cli.engine.cpu.compiled_model import CompiledLayers
-from specextend_cli.engine.cpu.programs import load_program
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import library as library_module
 from specextend_cli.engine.private_files import (
@@ -31,7 +27,7 @@ from specextend_cli.engine.private_files import (
     publish,
 )
 from specextend_cli.models import store
-from specextend_cli.runtime import compiling
+from specextend_cli.runtime import native as runtime
 from specextend_cli.summarize.generation_cache import GenerationCache
 
 NOBODY = 65534
@@ -198,13 +194,11 @@ def test_a_foreign_library_in_a_shared_cache_does_not_run(
     mark = tmp_path / "ran"
     file = written(place, library_that_leaves_a_mark(tmp_path, mark).read_bytes())
     place.parent.chmod(0o777)
-    monkeypatch.setattr(library_module, "is_loaded", lambda: False)
-    library = Library(file)
+    monkeypatch.setattr(library_module, "_loaded", None)
+    library = Library(file, ())
     with pytest.raises(CannotCompileError, match="can be written by other users"):
         library.load()
     assert not mark.exists()
-    with pytest.raises(CannotCompileError, match="can be written by other users"):
-        load_program(file)
     place.parent.chmod(0o700)
     with suppress(CannotCompileError, AttributeError, RuntimeError):  # it has no kernels; others may be loaded already
         library.load()
@@ -222,14 +216,14 @@ def test_a_library_that_was_cut_off_is_made_again(place: Path, monkeypatch: pyte
     file = written(place)
     os.truncate(file, 4)
     monkeypatch.setattr(native, "is_loaded", lambda: False)
-    monkeypatch.setattr(compiling, "cache_root", lambda: place.parent)
-    monkeypatch.setattr(compiling, "weight_files", lambda model: [Path(torch._C.__file__)] * 3)
-    monkeypatch.setattr(compiling, "_WORTH", 0)
-    monkeypatch.setattr(Library, "within", lambda directory: Library(file))
+    monkeypatch.setattr(runtime, "cache_root", lambda: place.parent)
+    monkeypatch.setattr(runtime, "weight_files", lambda model: [Path(torch._C.__file__)] * 3)
+    monkeypatch.setattr(runtime, "_WORTH", 0)
+    monkeypatch.setattr(Library, "within", lambda directory: Library(file, ()))
     monkeypatch.setattr(Library, "make", make)
     monkeypatch.setattr(Library, "load", lambda self: made.append("loaded"))
-    list(compiling.kernels(place, torch.device("cpu")))
-    list(compiling.kernels(place, torch.device("cpu")))
+    list(runtime.load_library(place, torch.device("cpu")))
+    list(runtime.load_library(place, torch.device("cpu")))
     assert made == ["made", "loaded", "loaded"]
 
 
@@ -237,28 +231,18 @@ def test_a_shared_cache_is_said_with_what_to_do(place: Path, monkeypatch: pytest
     file = written(place)
     place.parent.chmod(0o777)
     monkeypatch.setattr(native, "is_loaded", lambda: False)
-    monkeypatch.setattr(library_module, "is_loaded", lambda: False)
-    monkeypatch.setattr(compiling, "cache_root", lambda: place.parent)
-    monkeypatch.setattr(compiling, "weight_files", lambda model: [Path(torch._C.__file__)] * 3)
-    monkeypatch.setattr(compiling, "_WORTH", 0)
-    monkeypatch.setattr(Library, "within", lambda directory: Library(file))
-    *_, last = compiling.kernels(place, torch.device("cpu"))
+    monkeypatch.setattr(library_module, "_loaded", None)
+    monkeypatch.setattr(runtime, "cache_root", lambda: place.parent)
+    monkeypatch.setattr(runtime, "weight_files", lambda model: [Path(torch._C.__file__)] * 3)
+    monkeypatch.setattr(runtime, "_WORTH", 0)
+    monkeypatch.setattr(Library, "within", lambda directory: Library(file, ()))
+    *_, last = runtime.load_library(place, torch.device("cpu"))
     assert "can be written by other users" in last.name
     assert "XDG_CACHE_HOME" in last.name
     discard(file)
     monkeypatch.setattr(Library, "make", lambda self: pytest.fail("compiled into it"))
-    *_, last = compiling.kernels(place, torch.device("cpu"))
+    *_, last = runtime.load_library(place, torch.device("cpu"))
     assert "can be written by other users" in last.name
-
-
-def test_a_program_that_was_exchanged_is_made_again(place: Path) -> None:
-    files = {kind: written(place, name=f"{kind}.pt2") for kind in ("token", "tree")}
-    programs = CompiledLayers(files, (), (), 1, 1)  # type: ignore[arg-type]
-    assert programs.missing == []
-    files["tree"].write_bytes(b"machine cope")
-    assert programs.missing == ["tree"]
-    with pytest.raises(CannotCompileError, match="damaged"):
-        load_program(files["tree"])
 
 
 def test_one_that_stops_while_it_writes_leaves_nothing_that_is_loaded(place: Path) -> None:
@@ -278,27 +262,6 @@ private_files.publish(made, made.with_name("kernels.so"))
         assert done.returncode == -signal.SIGKILL
         assert is_good(file)
         assert file.read_bytes() == (b"machine code" if survives else b"newer")
-
-
-def test_directories_that_torch_left_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    programs_module._sweep.cache_clear()
-    hours_ago = time.time() - 7200
-    for name, inside, when in (
-        ("aotinductor_ours", "token-0123456789abcdef", hours_ago),
-        ("aotinductor_head", "head-rows-0123456789abcdef", hours_ago),
-        ("aotinductor_new", "tree-0123456789abcdef", time.time()),
-        ("aotinductor_other", "somebody", hours_ago),
-        ("others", "token-0123456789abcdef", hours_ago),
-    ):
-        (tmp_path / name / inside).mkdir(parents=True)
-        os.utime(tmp_path / name, (when, when))
-    (tmp_path / "elsewhere" / "token-0123456789abcdef").mkdir(parents=True)
-    (tmp_path / "aotinductor_link").symlink_to(tmp_path / "elsewhere")
-    programs_module.remove_unpacked()
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["aotinductor_link", "aotinductor_new", "aotinductor_other", "elsewhere", "others"]
-    assert (tmp_path / "elsewhere" / "token-0123456789abcdef").is_dir()
 
 
 def test_the_cache_is_for_its_user_alone(home: Path) -> None:

@@ -26,24 +26,25 @@ from specextend_cli.engine.native.kernels import FORMATS, use_threads
 from specextend_cli.engine.native.library import Layer, Model, Step, library
 
 
-def run_natively(head: EagleHead) -> None:
-    """Let `head`, on a CPU, run by the native library, which is loaded.
+def run_natively(head: EagleHead, *, exact: bool = False) -> None:
+    """Let `head`, on a CPU, run by the native library, which is loaded. `exact`: see `native_model.run_natively`.
 
     CannotCompileError where it cannot, or where it does not compute what the head does.
     """
     weight = head.fc.weight
     if weight.device.type != "cpu" or weight.dtype not in FORMATS or head.config.head_dim % 32:
         raise CannotCompileError(f"there is no native forward for {weight.device.type}, {weight.dtype} or its heads")
-    install(head, NativeHead(head), partial(_trial, head), weight.dtype)
+    exact = exact and weight.dtype == torch.float32
+    install(head, NativeHead(head, exact=exact), partial(_trial, head), rounds=not exact)
 
 
 class NativeHead:
     """A head's `ForwardBackend`."""
 
-    def __init__(self, head: EagleHead) -> None:
+    def __init__(self, head: EagleHead, *, exact: bool) -> None:
         config, self._dtype = head.config, head.fc.weight.dtype
-        self._config, self._draft_vocabulary = config, head.lm_head.out_features
-        self._rotation = Rotation(head.rotary, self._dtype)
+        self._draft_vocabulary = head.lm_head.out_features
+        self._rotation = Rotation(lambda: head.rotary, self._dtype)
         weights = Weights(self._dtype)
         layers = (Layer * config.layers)()
         for index, module in enumerate(head.layers):
@@ -60,6 +61,7 @@ class NativeHead:
         self._layers, self._weights = layers, weights
         self._model = Model(
             bf16=int(self._dtype == torch.bfloat16),
+            exact=int(exact),
             layers=config.layers,
             hidden=config.hidden,
             heads=config.heads,

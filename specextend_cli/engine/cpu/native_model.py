@@ -8,6 +8,7 @@ its layers have to be attention and a gated MLP behind RMS norms (Llama, SmolLM,
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -32,29 +33,31 @@ from specextend_cli.engine.thread_governor import on_threads, probing_threads
 from specextend_cli.engine.tree import from_lists
 
 
-def run_natively(lm: LanguageModel) -> None:
+def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     """Let `lm`, a model on a CPU, run by the native library, which is loaded.
 
+    In float32, `exact` says that what meets four-bit weights is not rounded to eight bits, as it is in bfloat16.
     CannotCompileError where it cannot, or where it does not compute what the model does.
     """
     if lm.device.type != "cpu" or not isinstance(lm.backend, SplitKV) or lm.dtype not in FORMATS:
         raise CannotCompileError(f"there is no native forward for {lm.device.type}, {lm.dtype} or this attention")
-    install(lm, NativeModel(lm), partial(_trial, lm), lm.dtype)
+    exact = exact and lm.dtype == torch.float32
+    install(lm, NativeModel(lm, exact=exact), partial(_trial, lm), rounds=not exact)
     lm.exact_rows = MOST_ROWS
 
 
 class NativeModel:
     """A language model's `ForwardBackend`."""
 
-    def __init__(self, lm: LanguageModel) -> None:
+    def __init__(self, lm: LanguageModel, *, exact: bool) -> None:
         decoder: Any = lm.model.get_decoder()
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         scales = _scales(lm)
-        self._embedding: nn.Embedding = lm.model.get_input_embeddings()  # type: ignore[assignment]
+        self._embedding: nn.Embedding = lm.model.get_input_embeddings()
         self._head: nn.Module = lm.model.get_output_embeddings()
         self._layers: list[Any] = list(decoder.layers)
-        self._rotation = Rotation(decoder.rotary_emb, self._embedding.weight.dtype)
+        self._rotation = Rotation(lambda: decoder.rotary_emb, self._embedding.weight.dtype)
         _, _, self._kv_heads, _, self._head_dim = lm.new_cache(1).buffer.shape
         self._width, self._vocabulary = self._embedding.weight.shape[1], lm.vocabulary
         if self._head_dim % 32:
@@ -68,12 +71,13 @@ class NativeModel:
                 module, hidden=self._width, head_dim=self._head_dim, epsilon=epsilon, scale=scales[index]
             )
             layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
-        weights.kept.append(layers)
+
         self._epsilon, self._scales = epsilon, scales
         self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
         self._model = Model(
             bf16=self._bf16,
+            exact=int(exact),
             layers=len(layers),
             hidden=self._width,
             heads=self._heads,
@@ -146,8 +150,8 @@ class NativeModel:
         use_threads()
         library().sx_forward(ctypes.byref(self._model), ctypes.byref(step))
         if batched is not None and batched.recorder:
-            for layer, (keys, _) in enumerate(cache.cached()):
-                batched.record(asked[layer], keys[:, :, : int(seen.max()) + 1], self._scales[layer])
+            for layer in wanted:
+                batched.record(asked[layer], keys[layer, :b, :, : int(seen.max()) + 1], self._scales[layer])
         elif batched is None:
             for index, layer in enumerate(wanted):
                 kept = asked[index, 0, :, -1:] if context.record_last else asked[index, 0]
@@ -205,8 +209,10 @@ class NativeModel:
 class Rotation:
     """RoPE's cosines and sines, float32 tables [positions, dimensions], by the model's own module."""
 
-    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
-        self._module, self._dtype = module, dtype
+    def __init__(self, module: Callable[[], nn.Module], dtype: torch.dtype) -> None:
+        """`module` gives the present one: the benchmark exchanges it for prompts past the trained window."""
+        self._present, self._dtype = module, dtype
+        self._module: nn.Module | None = None
         self._cos = self._sin = torch.empty(0, 0)
         self.up_to(1)
 
@@ -218,10 +224,12 @@ class Rotation:
     @torch.inference_mode()
     def up_to(self, last: int) -> tuple[Tensor, Tensor]:
         """Tables that include position `last`. Their values are rounded as the model rounds them."""
-        if last >= len(self._cos):
+        module = self._present()
+        if module is not self._module or last >= len(self._cos):
             every = torch.arange(1 << last.bit_length())
-            cos, sin = self._module(torch.empty(1, dtype=self._dtype), every[None])
+            cos, sin = module(torch.empty(1, dtype=self._dtype), every[None])
             self._cos, self._sin = cos[0].float().contiguous(), sin[0].float().contiguous()
+            self._module = module
         return self._cos, self._sin
 
 

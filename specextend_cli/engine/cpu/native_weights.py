@@ -43,7 +43,9 @@ class Weights:
             return None
         weight, own = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
         if not isinstance(weight, Tensor) or weight.shape != (width,) or own != epsilon:
-            raise CannotCompileError(f"{type(module).__name__} is no RMS norm of {width} numbers with epsilon {epsilon}")
+            raise CannotCompileError(
+                f"{type(module).__name__} is no RMS norm of {width} numbers with epsilon {epsilon}"
+            )
         return self.at(weight)
 
     def matrix(self, module: Any) -> Matrix:

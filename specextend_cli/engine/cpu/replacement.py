@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from specextend_cli.engine.forward import ForwardBackend
 from specextend_cli.engine.native import CannotCompileError
 
-TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
-"""Relative distance up to which logits count as the model's own."""
+_ROUNDED, _EXACT = 0.1, 1e-3  # relative distance up to which logits count as the model's own
 
 
-def install(model: Any, backend: ForwardBackend[Any], trial: Callable[[], Tensor], dtype: torch.dtype) -> None:
-    """Let `model` run by `backend`. CannotCompileError unless the logits of a `trial` stay the same up to rounding."""
+def install(model: Any, backend: ForwardBackend[Any], trial: Callable[[], Tensor], *, rounds: bool) -> None:
+    """Let `model` run by `backend`. CannotCompileError unless the logits of a `trial` stay the same up to rounding.
+
+    `rounds`: to less than float32.
+    """
     before = trial()
     model.forward_backend = backend
     try:
-        same = float((trial() - before).norm() / before.norm()) <= TOLERANCE[dtype]
+        same = float((trial() - before).norm() / before.norm()) <= (_ROUNDED if rounds else _EXACT)
     except BaseException:
         model.forward_backend = None
         raise

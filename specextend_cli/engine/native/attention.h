@@ -31,8 +31,8 @@ struct Cached {
   }
 };
 
-// Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all of
-// them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `out` takes
+// Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all
+// of them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `out` takes
 // [sequences, nodes, heads * groups, dim]. dim is a multiple of 32. Every query sees at least one key.
 template <typename T, typename Out>
 void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -12,13 +14,12 @@ class CannotCompileError(Exception):
 
 
 def compiler() -> str:
-    """The command of a C++ compiler. CannotCompileError where there is none."""
-    from torch._inductor.cpp_builder import get_cpp_compiler
-
-    try:
-        return str(get_cpp_compiler())
-    except RuntimeError as error:
-        raise CannotCompileError("there is no C++ compiler (g++ or clang++)") from error
+    """The command of a C++ compiler: `$CXX`, g++ or clang++. CannotCompileError where there is none."""
+    chosen = os.environ.get("CXX")
+    for name in (chosen,) if chosen else ("g++", "clang++"):
+        if found := shutil.which(name):
+            return found
+    raise CannotCompileError(f"there is no C++ compiler ({chosen or 'g++ or clang++'})")
 
 
 @cache

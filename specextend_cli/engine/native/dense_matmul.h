@@ -40,8 +40,7 @@ void multiply_dense(const Plain<T>& x, int64_t first, const T* weights, int64_t 
     for (int o = 0; o < Outputs; ++o) {
       const Ints weight = load_as<Ints>(weights + (output + o) * x.columns + at);
 #pragma GCC unroll 4
-      for (int row = 0; row < Count; ++row)
-        sums[o][row] = Word<T>::multiply_add(sums[o][row], weight, numbers[row]);
+      for (int row = 0; row < Count; ++row) sums[o][row] = Word<T>::multiply_add(sums[o][row], weight, numbers[row]);
     }
   }
   for (int o = 0; o < Outputs; ++o)

@@ -15,7 +15,7 @@ namespace specextend {
 
 constexpr int64_t kBlock = 64;  // keys
 constexpr int64_t kRows = 6;    // multiplied at a time: their sums fit the registers
-constexpr float kSlack = 8;  // by which scores may exceed the subtracted maximum: e^8 does not overflow
+constexpr float kSlack = 8;     // by which scores may exceed the subtracted maximum: e^8 does not overflow
 
 // Interleaves `kLanes` numbers of two rows, or of one row and zeros, to pairs.
 inline Ints interleave(const BFloat16* even, const BFloat16* odd) {

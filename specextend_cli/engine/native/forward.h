@@ -81,7 +81,8 @@ void narrow(const float* from, int64_t count, T* to) {
 template <typename T>
 void rms_norm(const float* x, int64_t width, const T* weight, float epsilon, float* to) {
   Floats sum = {};
-  for (int64_t i = 0; i < width; i += kLanes) sum = multiply_add(Word<float>::load(x + i), Word<float>::load(x + i), sum);
+  for (int64_t i = 0; i < width; i += kLanes)
+    sum = multiply_add(Word<float>::load(x + i), Word<float>::load(x + i), sum);
   const float by = 1 / std::sqrt(sum_of(sum) / static_cast<float>(width) + epsilon);
   for (int64_t i = 0; i < width; i += kLanes)
     Word<float>::store(to + i, Word<float>::load(x + i) * by * Word<T>::load(weight + i));
@@ -182,9 +183,7 @@ class Forward {
     });
   }
 
-  void take(const std::vector<float>& x, int64_t columns) {
-    input_.set(x.data(), rows_, columns, std::is_same_v<T, float>);
-  }
+  void take(const std::vector<float>& x, int64_t columns) { input_.set(x.data(), rows_, columns, model_->exact); }
 
   // The matrix's rows from `begin` to `end`, with their bias, to out [rows, stride].
   void project(const SxMatrix& matrix, int64_t begin, int64_t end, float* out, int64_t stride) const {
@@ -245,7 +244,8 @@ class Forward {
       int64_t first = 0;
       for (const auto& [matrix, out] : all) {
         const int64_t tiles = matrix.rows / kTile;
-        const int64_t from = std::clamp<int64_t>(begin - first, 0, tiles), to = std::clamp<int64_t>(end - first, 0, tiles);
+        const int64_t from = std::clamp<int64_t>(begin - first, 0, tiles),
+                      to = std::clamp<int64_t>(end - first, 0, tiles);
         if (from < to) project(matrix, from * kTile, to * kTile, out, matrix.rows);
         first += tiles;
       }
@@ -300,7 +300,7 @@ class Forward {
     if (step_->after != nullptr)
       narrow((m.feeds_normed ? normed_ : states_).data(), rows_ * m.hidden, static_cast<T*>(step_->after));
     const int64_t kept = step_->sequences > 1 ? rows_ : step_->keep;
-    input_.set(&normed_[(rows_ - kept) * m.hidden], kept, m.hidden, std::is_same_v<T, float>);
+    input_.set(&normed_[(rows_ - kept) * m.hidden], kept, m.hidden, m.exact);
     input_.prepare(m.head);
     in_parts((m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
       input_.times(m.head, begin * kTile, std::min(end * kTile, m.head.rows), step_->logits, m.head.rows);

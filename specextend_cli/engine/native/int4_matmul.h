@@ -22,11 +22,11 @@
 
 namespace specextend {
 
-constexpr int64_t kGroup = 32;       // columns that share a scale and a zero
-constexpr int64_t kStep = 8;         // columns whose codes, for sixteen rows, are 64 bytes
-constexpr int64_t kTile = 16;        // rows
-constexpr int64_t kPrefetch = 4096;  // distance in bytes at which codes and scales are prefetched
-constexpr int64_t kStrip = kLanes;   // rows of a tile that are computed together
+constexpr int64_t kGroup = 32;                            // columns that share a scale and a zero
+constexpr int64_t kStep = 8;                              // columns whose codes, for sixteen rows, are 64 bytes
+constexpr int64_t kTile = 16;                             // rows
+constexpr int64_t kPrefetch = 4096;                       // distance in bytes at which codes and scales are prefetched
+constexpr int64_t kStrip = kLanes;                        // rows of a tile that are computed together
 constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 5;  // whose sums fit the registers
 
 // Rows in float32, and the sums of their groups.
@@ -59,7 +59,8 @@ class Exact {
         codes[s] = bits_of<Ints>(bits_of<Words>(codes[s]) >> 4);
 #pragma GCC unroll 12
         for (int row = 0; row < Count; ++row)
-          sums[s][row] = multiply_add(weights, every(numbers_[(first + row) * columns + step * kStep + i]), sums[s][row]);
+          sums[s][row] =
+              multiply_add(weights, every(numbers_[(first + row) * columns + step * kStep + i]), sums[s][row]);
       }
     }
   }
@@ -126,7 +127,8 @@ class Rounded {
 
   void round(const float* x, int64_t group) {
     Floats largest = magnitude(Word<float>::load(x));
-    for (int64_t i = kLanes; i < kGroup; i += kLanes) largest = maximum_or_nan(largest, magnitude(Word<float>::load(x + i)));
+    for (int64_t i = kLanes; i < kGroup; i += kLanes)
+      largest = maximum_or_nan(largest, magnitude(Word<float>::load(x + i)));
     const float most = largest_of(largest), by = most > 0 ? 127 / most : 0;  // NaN stays NaN, in the scale
     Ints total = {};
     int32_t whole[kGroup];

@@ -19,12 +19,17 @@ def use_threads() -> None:
 def int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
     """Rows x [n, columns] times a matrix in tiles (see `four_bit.Tiles`) -> [n, rows]."""
     n, columns = x.shape
+    tiles, steps = codes.shape[:2]
+    if codes.dtype != torch.uint8 or scales.dtype != torch.bfloat16 or x.dtype not in FORMATS:
+        raise ValueError("a four-bit product reads codes of 8 bits, scales in bfloat16, rows in bfloat16 or float32")
+    if columns % 32 or steps * 8 % columns or scales.shape != (tiles, steps // 4, 2, 16):
+        raise ValueError(f"a matrix of {tiles * 16} x {steps * 8} four-bit weights does not fit rows of {columns}")
     read = x.float().contiguous()
-    out = torch.empty(n, codes.shape[0] * 16)
+    out = torch.empty(n, tiles * 16)
     use_threads()
-    parts, exact = codes.shape[1] * 8 // columns, int(x.dtype == torch.float32)
+    parts, exact = steps * 8 // columns, int(x.dtype == torch.float32)
     library().sx_int4_matmul(
-        read.data_ptr(), n, columns, parts, codes.data_ptr(), scales.data_ptr(), len(codes), exact, out.data_ptr()
+        read.data_ptr(), n, columns, parts, codes.data_ptr(), scales.data_ptr(), tiles, exact, out.data_ptr()
     )
     return out.to(x.dtype)
 
@@ -34,8 +39,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tenso
 
     `mask` [n, m], float32, is added to the scores of the last m keys. The result is a view of [1, n, H, d].
     """
-    _, heads, n, d = q.shape
-    kv_heads, total = k.shape[1:3]
+    heads, kv_heads, n, total, d = _sizes(q, k, v)
+    if mask.dtype != torch.float32 or len(mask) != n or mask.shape[1] > total or not mask.is_contiguous():
+        raise ValueError(f"a tree's mask is float32 [{n}, at most {total}], not {mask.dtype} {list(mask.shape)}")
     q, out = q.contiguous(), q.new_empty(1, n, heads, d)
     k, v, by_head, by_row = _cached(k, v)
     use_threads()
@@ -51,8 +57,9 @@ def attend_causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 
     The result is a view of [1, n, H, d].
     """
-    _, heads, n, d = q.shape
-    kv_heads, total = k.shape[1:3]
+    heads, kv_heads, n, total, d = _sizes(q, k, v)
+    if n > total:
+        raise ValueError(f"{n} queries, and {total} keys")
     q = q if q.stride(3) == 1 else q.contiguous()
     out = q.new_empty(1, n, heads, d)
     k, v, by_head, by_row = _cached(k, v)
@@ -62,6 +69,17 @@ def attend_causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
         *(k.data_ptr(), v.data_ptr(), by_head, by_row, total, scale, out.data_ptr()),
     )
     return out.transpose(1, 2)
+
+
+def _sizes(q: Tensor, k: Tensor, v: Tensor) -> tuple[int, int, int, int, int]:
+    """Heads, key heads, queries, keys and dimensions. ValueError where they do not fit."""
+    one, heads, n, d = q.shape
+    kv_heads, total = k.shape[1:3]
+    fits = k.shape == v.shape == (1, kv_heads, total, d) and one == 1 and d % 32 == 0 and heads % kv_heads == 0
+    if not fits or not q.dtype == k.dtype == v.dtype or q.dtype not in FORMATS:
+        shapes = ", ".join(f"{x.dtype} {list(x.shape)}" for x in (q, k, v))
+        raise ValueError(f"attention over other shapes or formats than [1, heads, n, 32 m]: {shapes}")
+    return heads, kv_heads, n, total, d
 
 
 def _cached(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int, int]:

@@ -36,8 +36,9 @@ INSTRUCTIONS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
     "portable": (frozenset(), ()),
 }
 """Instruction sets, best first: what /proc/cpuinfo calls them, and the compiler's flags."""
-# -ffp-contract=off: the same arithmetic in two places must round alike.
-_FLAGS = ("-O3", "-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
+# -ffp-contract=off: the same arithmetic in two places must round alike. Of several libraries in one process, each has
+# its own symbols.
+_FLAGS = ("-O3", "-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
 _LONGEST = 300  # seconds
 
 
@@ -173,7 +174,7 @@ class Model(ctypes.Structure):
     """SxModel."""
 
     _fields_ = (
-        *((name, _INT) for name in ("bf16", "layers", "hidden", "heads", "kv_heads", "head_dim", "rotated")),
+        *((name, _INT) for name in ("bf16", "exact", "layers", "hidden", "heads", "kv_heads", "head_dim", "rotated")),
         ("epsilon", _FLOAT),
         *((name, _AT) for name in ("layer", "embedding")),
         ("joined", Matrix),

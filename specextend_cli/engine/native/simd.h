@@ -160,15 +160,15 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
   const __m512i half = _mm512_dpbusd_epi32((__m512i)sum, (__m512i)even, (__m512i)a);
   return (Ints)_mm512_dpbusd_epi32(half, (__m512i)odd, (__m512i)b);
 #elif defined(__AVX512BW__)
-  const __m512i pairs = _mm512_add_epi16(_mm512_maddubs_epi16((__m512i)even, (__m512i)a),
-                                         _mm512_maddubs_epi16((__m512i)odd, (__m512i)b));
+  const __m512i pairs =
+      _mm512_add_epi16(_mm512_maddubs_epi16((__m512i)even, (__m512i)a), _mm512_maddubs_epi16((__m512i)odd, (__m512i)b));
   return sum + (Ints)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
 #elif defined(__AVXVNNI__)
   const __m256i half = _mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)even, (__m256i)a);
   return (Ints)_mm256_dpbusd_avx_epi32(half, (__m256i)odd, (__m256i)b);
 #elif defined(__AVX2__)
-  const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16((__m256i)even, (__m256i)a),
-                                         _mm256_maddubs_epi16((__m256i)odd, (__m256i)b));
+  const __m256i pairs =
+      _mm256_add_epi16(_mm256_maddubs_epi16((__m256i)even, (__m256i)a), _mm256_maddubs_epi16((__m256i)odd, (__m256i)b));
   return sum + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #elif defined(__ARM_FEATURE_DOTPROD)
   return (Ints)vdotq_s32(vdotq_s32((int32x4_t)sum, (int8x16_t)even, (int8x16_t)a), (int8x16_t)odd, (int8x16_t)b);

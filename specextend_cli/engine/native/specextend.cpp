@@ -150,8 +150,8 @@ void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_
 void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
                  float epsilon, void* normed) {
   const auto run = [&]<typename T>(T*) {
-    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added),
-                         static_cast<const T*>(weight), epsilon, static_cast<T*>(normed));
+    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added), static_cast<const T*>(weight),
+                         epsilon, static_cast<T*>(normed));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
@@ -169,9 +169,7 @@ void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t
 }
 
 void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up) {
-  const auto run = [&]<typename T>(T*) {
-    specextend::gate_all(n, static_cast<T*>(gate), static_cast<const T*>(up));
-  };
+  const auto run = [&]<typename T>(T*) { specextend::gate_all(n, static_cast<T*>(gate), static_cast<const T*>(up)); };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 

@@ -6,13 +6,16 @@
 
 #include <stdint.h>
 
+#define SX_API __attribute__((visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { kNone = 0, kFourBit = 1, kBFloat16 = 2, kFloat32 = 3 };
+enum { kNone, kFourBit, kBFloat16, kFloat32 };
 
-// A linear layer [rows, columns]. Of four bits (see `int4_matmul.h`): the sum of `parts` matrices that lie side by side.
+// A linear layer [rows, columns]. Of four bits (see `int4_matmul.h`): the sum of `parts` matrices that lie side by
+// side.
 typedef struct {
   int64_t kind, rows, columns, parts;
   const void *weights, *scales;
@@ -24,14 +27,15 @@ typedef struct {
   SxMatrix q, k, v, o, gate, up, down;
   const void *attention_norm, *mlp_norm;  // [hidden]
   const void *q_norm, *k_norm;            // [head_dim]
-  const void* state_norm;                 // [hidden]: an EAGLE-3 layer reads the normed embedding beside the normed state
-  int64_t residual_is_normed;             // of such a layer
-  int64_t rotates;                        // whether queries and keys are rotated (RoPE)
-  float scale;                            // of products of queries and keys
+  const void* state_norm;      // [hidden]: an EAGLE-3 layer reads the normed embedding beside the normed state
+  int64_t residual_is_normed;  // of such a layer
+  int64_t rotates;             // whether queries and keys are rotated (RoPE)
+  float scale;                 // of products of queries and keys
 } SxLayer;
 
+// `exact`: rows that meet four-bit weights are not rounded to eight bits.
 typedef struct {
-  int64_t bf16, layers, hidden, heads, kv_heads, head_dim, rotated;
+  int64_t bf16, exact, layers, hidden, heads, kv_heads, head_dim, rotated;
   float epsilon;  // of the norms
   const SxLayer* layer;
   const void* embedding;  // [vocabulary, hidden]
@@ -56,43 +60,43 @@ typedef struct {
   const float* tree;  // [rows, earlier + rows], added to the scores of a tree's rows
   int64_t keep;       // rows whose logits are wanted, the last ones; with several sequences, all
   float* logits;      // [keep or sequences, rows of the head]
-  void* hidden;       // [layers + 1, sequences * rows, hidden]: inputs of the layers, and the final norm's output; or null
-  void* after;        // [rows, hidden]: what an EAGLE head's next step reads; or null
+  void* hidden;  // [layers + 1, sequences * rows, hidden]: inputs of the layers, and the final norm's output; or null
+  void* after;   // [rows, hidden]: what an EAGLE head's next step reads; or null
   void* const* queries;  // [layers]: each [sequences, heads, rows, head_dim], or null
 } SxStep;
 
-const char* sx_instructions(void);
-void sx_threads(int64_t threads);
-void sx_forward(const SxModel* model, const SxStep* step);
+SX_API const char* sx_instructions(void);
+SX_API void sx_threads(int64_t threads);
+SX_API void sx_forward(const SxModel* model, const SxStep* step);
 
 // x [rows, columns] times a four-bit matrix -> out [rows, tiles * 16], float32. `exact`: without rounding x.
-void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,
-                    int64_t tiles, int64_t exact, float* out);
+SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes,
+                           const void* scales, int64_t tiles, int64_t exact, float* out);
 
-// q [heads * groups, nodes, dim] over cached [heads, total, dim], of which the last `own` rows are seen as `tree` [nodes,
-// own] says -> out [nodes, heads * groups, dim].
-void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim, const void* keys,
-               const void* values, int64_t by_head, int64_t by_row, int64_t total, int64_t own, const float* tree,
-               float scale, void* out);
+// q [heads * groups, nodes, dim] over cached [heads, total, dim], of which the last `own` rows are seen as `tree`
+// [nodes, own] says -> out [nodes, heads * groups, dim].
+SX_API void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
+                      const void* keys, const void* values, int64_t by_head, int64_t by_row, int64_t total, int64_t own,
+                      const float* tree, float scale, void* out);
 
 // q, of head h and node i at h * q_by_head + i * q_by_node, the last n of `total` cached rows, in causal order -> out
 // [n, heads * groups, dim].
-void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_by_node, int64_t heads, int64_t groups,
-                      int64_t n, int64_t dim, const void* keys, const void* values, int64_t by_head, int64_t by_row,
-                      int64_t total, float scale, void* out);
+SX_API void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_by_node, int64_t heads,
+                             int64_t groups, int64_t n, int64_t dim, const void* keys, const void* values,
+                             int64_t by_head, int64_t by_row, int64_t total, float scale, void* out);
 
 // What a prompt's layer computes between its matrix products, all in the model's format, for n rows.
 //
 // states [n, width] += added (or null); normed = their RMS norm times `weight`.
-void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
-                 float epsilon, void* normed);
+SX_API void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
+                        float epsilon, void* normed);
 // Norms (null: none) and rotates q [n, heads, dim] in place, and k [n, kv_heads, dim] into the cache, as v. Rows of cos
 // and sin [.., rotated] are those of `positions`; `rotated` 0: none.
-void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
-               const void* v, const void* q_norm, const void* k_norm, float epsilon, const int64_t* positions,
-               const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head);
+SX_API void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
+                      const void* v, const void* q_norm, const void* k_norm, float epsilon, const int64_t* positions,
+                      const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head);
 // gate [n] = silu(gate) * up
-void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up);
+SX_API void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@ import torch
 from specextend_cli.engine import native
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.private_files import publish
-from specextend_cli.runtime import compiling
+from specextend_cli.runtime import native as runtime
 
 CPU = torch.device("cpu")
 
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with as many bytes of weights as are worth a compiler's time."""
     monkeypatch.setattr(native, "is_loaded", lambda: False)
-    monkeypatch.setattr(compiling, "cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(runtime, "cache_root", lambda: tmp_path / "cache")
     (tmp_path / "model").mkdir()
     weights = tmp_path / "model" / "model.safetensors"
     weights.touch()
@@ -39,22 +39,24 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.touch()
         publish(made, self.file)
 
-    monkeypatch.setattr(Library, "within", lambda directory: Library(directory / "kernels.so"))
+    monkeypatch.setattr(Library, "within", lambda directory: Library(directory / "kernels.so", ()))
     monkeypatch.setattr(Library, "make", make)
     monkeypatch.setattr(Library, "load", lambda self: done.append("load"))
     return done
 
 
 def test_made_once_and_loaded_every_time(model: Path, library: list[str]) -> None:
-    assert [stage.name for stage in compiling.kernels(model, CPU)] == ["compiling kernels, once for this machine"]
-    assert not list(compiling.kernels(model, CPU))
+    assert [stage.name for stage in runtime.load_library(model, CPU)] == [
+        "compiling native code, once for this machine"
+    ]
+    assert not list(runtime.load_library(model, CPU))
     assert library == ["make", "load", "load"]
 
 
 def test_not_for_small_models_nor_for_gpus(model: Path, library: list[str]) -> None:
-    assert not list(compiling.kernels(model, torch.device("cuda")))
+    assert not list(runtime.load_library(model, torch.device("cuda")))
     os.truncate(model / "model.safetensors", 30_000_000)
-    assert not list(compiling.kernels(model, CPU))
+    assert not list(runtime.load_library(model, CPU))
     assert not library
 
 
@@ -63,17 +65,15 @@ def test_what_speaks_against_it_is_said(model: Path, library: list[str], monkeyp
         raise CannotCompileError("there is no C++ compiler (g++ or clang++)")
 
     monkeypatch.setattr(Library, "make", fail)
-    *_, last = compiling.kernels(model, CPU)
+    *_, last = runtime.load_library(model, CPU)
     assert "there is no C++ compiler" in last.name
     assert not library
 
 
-def test_other_processors_go_without_a_word(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(directory: Path) -> Library:
-        raise CannotCompileError("the processor lacks AVX-512 with bfloat16 products")
-
-    monkeypatch.setattr(Library, "within", other)
-    assert not list(compiling.kernels(model, CPU))
+def test_instructions_that_the_processor_lacks(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECEXTEND_ISA", "avx1024")
+    (stage,) = runtime.load_library(model, CPU)
+    assert "SPECEXTEND_ISA=avx1024: this CPU has" in stage.name
 
 
 def test_a_full_disk_is_survived(model: Path, library: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,5 +81,5 @@ def test_a_full_disk_is_survived(model: Path, library: list[str], monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Library, "make", full)
-    *_, last = compiling.kernels(model, CPU)
+    *_, last = runtime.load_library(model, CPU)
     assert "No space left" in last.name

@@ -1,0 +1,136 @@
+"""Heads that run natively: the stock head's logits, states and keys, and plain decoding's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cpu.native_head import run_natively
+from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.forward import ForwardInput, HeadOutput
+from specextend_cli.engine.four_bit import round_to_four_bit
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.target import Target
+from tests.engine.test_identity import NEW, POLICIES, run, small
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import by_generate, prompt, tiny
+
+LONG = prompt(200)
+SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
+
+pytestmark = pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
+
+
+def four_bit(name: str = "eagle3-2-layers") -> EagleHead:
+    """A tiny head of four bits a weight, in float32."""
+    head = tiny_head(name, head_dim=32)
+    round_to_four_bit(head)
+    return head
+
+
+@pytest.fixture
+def head(kernels: str) -> Iterator[EagleHead]:
+    """A head that runs natively; a call of its own modules fails the test."""
+    made = four_bit()
+    run_natively(made, exact=True)
+    return made
+
+
+@pytest.fixture
+def asked(head: EagleHead) -> list[int]:
+    """The rows of every forward that the head's own modules ran."""
+    rows: list[int] = []
+    stock = head.run_model
+
+    def counting(inputs: ForwardInput) -> HeadOutput:
+        rows.append(len(inputs.tokens))
+        return stock(inputs)
+
+    head.run_model = counting  # type: ignore[method-assign]
+    return rows
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1", "eagle3-residual", "eagle3-whole-vocabulary"],
+)
+def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
+    """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
+    torch.manual_seed(0)
+    head = four_bit(name)
+    run_natively(head, exact=True)
+    config = head.config
+    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.vocabulary, (9,))
+    own = torch.eye(3, dtype=torch.bool)
+    masks = [None, torch.ones(5, 5, dtype=torch.bool).tril(), torch.cat((torch.rand(3, 6) < 0.5, own), 1)]
+
+    @torch.inference_mode()
+    def found() -> list[Tensor]:
+        cache, out = head.new_cache(60), []
+        cache.append(cached)
+        for at, mask, keep in ((slice(0, 1), masks[0], 0), (slice(1, 6), masks[1], 1), (slice(6, 9), masks[2], 0)):
+            if at.start == 1:  # a chain begins where rows are committed
+                cache.rollback()
+            elif at.start == 6:
+                cache.reserve(1)
+            n = at.stop - at.start
+            cache.reserve(n)
+            positions = torch.arange(40, 40 + n)
+            context = ForwardContext(SplitKV(), mask)
+            forward = head(tokens[at], states[at], positions, cache, context, logits_to_keep=keep)
+            out += [*forward, cache.rows(cache.start, cache.end).clone()]
+            if at.start == 1:
+                cache.buffer[..., cache.end, :] = 0.5
+        return out
+
+    ours = found()
+    head.forward_backend = None
+    for mine, stock in zip(ours, found(), strict=True):
+        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_native_head_is_lossless(head: EagleHead, asked: list[int], policy: str, kernels: str) -> None:
+    target, retrieval = Target(LanguageModel(tiny())), small(policy)
+    drafter = EagleDrafter(head, target, retrieval)
+    assert run(target, drafter, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW, 200)
+    assert not asked
+
+
+def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], kernels: str) -> None:
+    cache = head.new_cache(60)
+    for n, backend in ((1, SplitKV()), (33, SplitKV()), (3, SplitKV()), (1, None)):
+        cache.rollback()
+        cache.reserve(n)
+        states = torch.randn(n, head.config.hidden)
+        context = ForwardContext(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
+        with torch.inference_mode():
+            head(torch.arange(n), states, torch.arange(n), cache, context)
+        if n == 1:
+            cache.commit()
+    assert asked == [1, 33, 3, 1]  # nothing is seen; too many; a prompt's; another back end
+
+
+def test_rounding_to_eight_bits_changes_little(kernels: str) -> None:
+    head = four_bit()
+    run_natively(head)
+    assert head.forward_backend is not None
+
+
+def test_what_cannot_run_natively_is_refused(kernels: str) -> None:
+    with pytest.raises(CannotCompileError, match="heads"):
+        run_natively(tiny_head("eagle3"))
+    other = four_bit()
+    other.layers[0].mlp.act_fn = torch.nn.GELU()
+    with pytest.raises(CannotCompileError, match="SiLU"):
+        run_natively(other)
+    assert other.forward_backend is None

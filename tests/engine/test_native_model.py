@@ -1,0 +1,316 @@
+"""Models that run natively: the stock model's logits, states, queries and keys, and plain decoding's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from specextend_cli.bench.models import stretched
+from specextend_cli.engine.attention import NAME, ForwardContext
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cpu.native_model import run_natively
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.forward import ForwardInput
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import from_lists, root
+from tests.engine.test_four_bit import broad, four_bit
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.tiny_models import COMMON, generate, make, prompt
+from tests.helpers.grid import grid
+
+LONG = prompt(200)
+SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
+
+ours = pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
+pytestmark = ours
+
+
+@dataclass
+class Native:
+    """A model that runs natively; `asked` holds the rows of every call that went to a stock layer nevertheless."""
+
+    lm: LanguageModel
+    asked: list[int]
+
+    def stop(self) -> None:
+        """From now on the model runs itself."""
+        self.lm.forward_backend = None
+
+
+def native(lm: LanguageModel) -> Native:
+    asked: list[int] = []
+
+    def counting(stock: Callable[..., Tensor], states: Tensor, **given: Any) -> Tensor:
+        asked.append(states.shape[0] * states.shape[1])
+        return stock(states, **given)
+
+    for layer in lm.model.get_decoder().layers:
+        layer.forward = partial(counting, layer.forward)
+    run_natively(lm)
+    asked.clear()
+    return Native(lm, asked)
+
+
+@pytest.fixture
+def made(kernels: str) -> Native:
+    """A tiny model of four bits a weight, in float32."""
+    return native(LanguageModel(four_bit(made=broad)))
+
+
+SIZES = {**COMMON, "hidden_size": 96, "intermediate_size": 160, "num_attention_heads": 3, "num_key_value_heads": 1}
+ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
+    "llama": lambda: transformers.LlamaConfig(**SIZES),
+    "llama-mha": lambda: transformers.LlamaConfig(**{**SIZES, "num_key_value_heads": 3}),
+    "llama-biases": lambda: transformers.LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True),
+    "qwen2": lambda: transformers.Qwen2Config(**SIZES),
+    "qwen3": lambda: transformers.Qwen3Config(**SIZES, head_dim=64),
+    "mistral": lambda: transformers.MistralConfig(**SIZES, head_dim=32, sliding_window=None),
+    "smollm3": lambda: transformers.SmolLM3Config(**SIZES, no_rope_layer_interval=2),
+}
+
+
+def of(name: str) -> PreTrainedModel:
+    """A tiny model of an architecture that runs natively, in float32; biases are not 0."""
+    model = make(ARCHITECTURES[name]())
+    generator = torch.Generator().manual_seed(1)
+    for key, parameter in model.named_parameters():
+        if key.endswith("bias") or "norm" in key:
+            parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+@grid(drafter=DRAFTERS, policy=POLICIES)
+def test_every_drafter_and_policy(made: Native, drafter: str, policy: str) -> None:
+    expected = generate(four_bit(made=broad), LONG, NEW)
+    target = Target(made.lm)
+    retrieval = small(policy)
+    assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == expected
+    if drafter in ("none", "ngram", "random"):  # others ask the target, or a head of its own, for drafts
+        assert not made.asked
+
+
+def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
+    tree = from_lists([3, 4, 5, 6], [0, 0, 1, 1], [1.0] * 4, "cpu")
+
+    def verified() -> list[Tensor]:
+        target = Target(made.lm, score_layers=(0, 2))
+        target.begin(300)
+        read = target.prefill(torch.tensor(LONG), features=(0, 1, 3))
+        looked = target.attention_from([-1])
+        out = target.verify(tree, features=(0, 1, 3), record=True)
+        target.keep([0, 1, 3])
+        assert read.features is not None
+        assert out.features is not None
+        kept = target.cache.rows(0, target.length)
+        return [read.logits, read.features, looked, out.logits, out.features, target.attention_from([3]), kept]
+
+    ours = verified()
+    assert not made.asked
+    made.stop()
+    for mine, stock in zip(ours, verified(), strict=True):
+        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=5e-5)
+
+
+def test_a_batch_of_unequal_lengths(made: Native) -> None:
+    prompts = [LONG[: 150 + 13 * i] for i in range(3)]
+
+    def written() -> tuple[list[list[int]], list[Tensor]]:
+        requests = [
+            BatchRequest(tokens, Stop(12 + 4 * i), segment_starts=(0, 50, 150)) for i, tokens in enumerate(prompts)
+        ]
+        texts: list[list[int]] = [[] for _ in requests]
+        attention = []
+        for number, event in decode_batch(
+            made.lm, requests, slots=3, attribution_layers=(1, 2), attribution_interval=1
+        ):
+            if isinstance(event, Step):
+                texts[number].extend(event.tokens)
+                if event.attribution is not None:
+                    attention.append(event.attribution)
+        return texts, attention
+
+    texts, attention = written()
+    assert not made.asked
+    made.stop()
+    expected, expected_attention = written()
+    assert texts == expected
+    torch.testing.assert_close(torch.cat(attention), torch.cat(expected_attention), rtol=1e-4, atol=1e-5)
+
+
+def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
+    lm, layers = made.lm, made.lm.layers
+    cache = lm.new_cache(300)
+    tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
+    for start, end in ((0, 100), (100, 101), (101, 150), (150, 160)):
+        lm.forward(tokens[start:end], positions[start:end], cache)
+        cache.commit()
+    lm.forward(tokens[160:161], positions[160:161], cache)
+    lm.forward(tokens[161:162], positions[161:162], cache)  # over a row that is not committed
+    assert not made.asked
+    cache.rollback()
+    lm.forward(tokens[160:161], positions[160:161], cache, context=ForwardContext(reference))  # another back end
+    cache.rollback()
+    wide = torch.ones(40, 40, dtype=torch.bool).tril()
+    lm.forward(tokens[160:200], positions[160:200], cache, context=ForwardContext(lm.backend, wide))  # a tree of many
+    assert made.asked == [1] * layers + [40] * layers
+
+
+def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
+    """A model that drafts grows its tree level by level."""
+    tokens, tree = torch.tensor(LONG[:6]), from_lists(range(6), [0, 0, 0, 1, 2, 4], [1.0] * 6, "cpu")
+
+    def grown() -> Tensor:
+        cache, found = made.lm.new_cache(100), []
+        made.lm.forward(torch.tensor(LONG[:50]), torch.arange(50), cache)
+        cache.commit()
+        for start, end in ((0, 1), (1, 3), (3, 6)):
+            context = ForwardContext(made.lm.backend, tree.mask[start:end, :end])
+            positions = 50 + tree.depths[start:end]
+            found.append(made.lm.forward(tokens[start:end], positions, cache, context=context).logits)
+        return torch.cat(found)
+
+    ours = grown()
+    made.stop()
+    torch.testing.assert_close(ours, grown(), rtol=1e-4, atol=5e-5)
+
+
+@pytest.mark.parametrize("bits", ["four", "sixteen"])
+def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -> None:
+    """To the bit: the nodes of a tree, and the sequences of a batch, get what a token alone gets."""
+    model = four_bit(made=broad).to(torch.bfloat16) if bits == "four" else broad().to(torch.bfloat16)
+    made = native(LanguageModel(model))
+    target, lm, tokens = Target(made.lm), made.lm, prompt(300)
+    steps = []
+    target.begin(300)
+    target.prefill(torch.tensor(tokens[:250]))
+    for token in tokens[250:266]:
+        steps.append(target.verify(root(token)).logits)
+        target.keep([0])
+    alone = torch.cat(steps)
+    target.cache.rollback(250)
+    chain = from_lists(tokens[250:266], [0, *range(15)], [1.0] * 16, "cpu")
+    assert torch.equal(target.verify(chain).logits, alone)
+    target.cache.rollback(250)
+    slots = BatchedKVCache(lm.config, target.cache, 3, 300)
+    for length in (250, 250, 250):
+        target.cache.rollback(length)
+        slots.add(target.cache)
+    slots._set([250, 250, 250])
+    for step in range(5):
+        asked = torch.tensor([[tokens[250 + step]], [7 + step], [tokens[250 + step]]])
+        context = ForwardContext(BatchedAttention(None, None))
+        out = lm.run(ForwardInput(asked, slots.lengths[:, None], slots, context))
+        slots.grow()
+        assert torch.equal(out.logits[0], alone[step : step + 1])
+        assert torch.equal(out.logits[2], alone[step : step + 1])
+    assert not made.asked
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture(name: str, kernels: str) -> None:
+    expected = generate(of(name), LONG, NEW)
+    made = native(LanguageModel(of(name)))
+    target = Target(made.lm)
+    for drafter in ("none", "ngram", "random"):
+        assert run(target, DRAFTERS[drafter](target, small("retrieval")), LONG, small("retrieval"))[0] == expected
+    assert not made.asked
+
+
+def test_prefill_has_its_own_number_of_threads(made: Native) -> None:
+    lm, used, before = made.lm, set[tuple[bool, int]](), torch.get_num_threads()
+    lm.prefill_threads = before + 3
+    stock = lm.run
+
+    def watched(inputs: ForwardInput) -> Any:
+        used.add((inputs.tokens.numel() > 20, torch.get_num_threads()))
+        return stock(inputs)
+
+    lm.run = watched  # type: ignore[method-assign]
+    target = Target(lm)
+    whole = LONG[: 3 * 64]  # in pieces of 64
+    run(target, DRAFTERS["ngram"](target, small("full")), whole, small("full"), shape=SHAPE)
+    for _ in decode_batch(lm, [BatchRequest(LONG, Stop(4)), BatchRequest(LONG[:150], Stop(4))], slots=2):
+        pass
+    assert used == {(True, before + 3), (False, before)}
+
+
+def test_an_exchanged_rope_replaces_the_table(made: Native) -> None:
+    """The benchmark stretches it for prompts past the trained window."""
+
+    def logits() -> Tensor:
+        target = Target(made.lm)
+        target.begin(300)
+        target.prefill(torch.tensor(LONG))
+        return target.verify(from_lists([5], [0], [1.0], "cpu")).logits
+
+    plain = logits()
+    with stretched(made.lm.model, 100, 300):
+        ours = logits()
+    torch.testing.assert_close(logits(), plain)
+    made.stop()
+    with stretched(made.lm.model, 100, 300):
+        torch.testing.assert_close(ours, logits(), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours, plain, rtol=1e-2)
+
+
+def test_generate_runs_the_model_itself(made: Native) -> None:
+    expected = generate(four_bit(made=broad), LONG, NEW)
+    model = made.lm.model
+    model.set_attn_implementation("sdpa")
+    try:
+        assert generate(model, LONG, NEW) == expected
+    finally:
+        model.set_attn_implementation(NAME)
+    assert made.asked
+
+
+def broken(what: str) -> LanguageModel:
+    """A model that cannot run natively."""
+    lm = LanguageModel(broad(), backend="reference" if what == "attention" else "auto")
+    decoder: Any = lm.model.get_decoder()
+    layer = decoder.layers[1]
+    if what == "parts":
+        del decoder.norm
+    elif what == "SiLU":
+        layer.mlp.act_fn = torch.nn.GELU()
+    elif what == "epsilon":
+        layer.post_attention_layernorm.variance_epsilon = 1e-3
+    elif what == "plain tensors":
+
+        class Packed(torch.Tensor):
+            pass
+
+        weight = layer.mlp.up_proj.weight.detach().as_subclass(Packed)
+        layer.mlp.up_proj.weight = torch.nn.Parameter(weight, requires_grad=False)
+    return lm
+
+
+@pytest.mark.parametrize("what", ["attention", "parts", "SiLU", "epsilon", "plain tensors"])
+def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
+    lm = broken(what)
+    with pytest.raises(CannotCompileError, match=what):
+        run_natively(lm)
+    assert lm.forward_backend is None
+
+
+def test_other_results_are_refused(kernels: str) -> None:
+    """A model that scales what passes between its parts."""
+    sizes = {**COMMON, "hidden_size": 96, "head_dim": 32}
+    lm = LanguageModel(make(transformers.GraniteConfig(**sizes, embedding_multiplier=12.0, logits_scaling=8.0)))
+    with pytest.raises(CannotCompileError, match="something else"):
+        run_natively(lm)
+    assert lm.forward_backend is None
