@@ -94,7 +94,7 @@ def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
 def profile(options: Options, directory: Path | None = None) -> Iterator[Event]:
     """Profile steps, with traces in `directory`. The last event is `Explored`. Otherwise as `run`.
 
-    Layers are not compiled: a profiler sees operations, and a compiled layer is a single one.
+    Layers do not run natively: a profiler sees operations, and the native forward is a single one.
     """
     setting, key = yield from _prepared(options, layers=False)
 
@@ -153,7 +153,7 @@ def _explored(parts: Sequence[Setting], found: Sequence[Experiment], preset: Pre
 def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None, tuple[Setting, str]]:
     """Load everything; returns the setting and the key of its finished runs.
 
-    `layers`: whether they may be compiled; without, `compile` means our kernels alone.
+    `layers`: whether they may run natively; without, `compile` means our kernels alone.
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))

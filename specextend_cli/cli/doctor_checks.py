@@ -20,8 +20,11 @@ NEED_DISK = 1 << 30
 NEED_MEMORY = 2 << 30
 FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
 """PyTorch's CPU build, a tenth of the size of the CUDA build on PyPI."""
-_PROGRAM = "#include <cmath>\n#include <omp.h>\nint main() { return omp_get_max_threads() < 0; }\n"
-_INSTRUCTIONS = {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni"}  # as engine/native/library.py
+_SLOW = "decoding takes several times as long"
+_COSTS = dict.fromkeys(
+    ("avx512-vnni", "avx512", "avx2-vnni", "avx2"),
+    "without bfloat16 products, reading takes about twice as long",
+)
 _OFFLINE, _NO = ("SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"), ("", "0", "false", "no", "off")
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
@@ -104,12 +107,18 @@ def _gpu_check(gpu: str | None) -> Check:
 
 def _processor() -> Iterator[Check]:
     """What makes decoding fast without a GPU."""
-    lacks = "the native kernels do not run; decoding takes more than twice as long"
-    if platform.machine() in ("x86_64", "AMD64"):
-        has = _instructions() >= _INSTRUCTIONS
-        yield (
-            Check("AVX-512", "with bfloat16 and VNNI") if has else Check("AVX-512", "not all of it", "poor", "", lacks)
-        )
+    from specextend_cli.engine.native import CannotCompileError
+    from specextend_cli.engine.native.library import VARIABLE, instructions
+
+    try:
+        name = instructions()
+    except CannotCompileError as error:
+        yield Check("instructions", str(error), "poor", f"unset {VARIABLE}", f"no native code runs; {_SLOW}")
+    else:
+        if name == "portable":
+            yield Check("instructions", "no AVX2, no NEON with dot products", "poor", "", _SLOW)
+        else:
+            yield Check("instructions", name, cost=_COSTS.get(name, ""))
     yield _compiler()
     if (check := _compiled_code()) is not None:
         yield check
@@ -126,41 +135,34 @@ def _compiled_code() -> Check | None:
             make_private(programs)
     except UntrustedError as error:
         why, _, fix = str(error).rpartition("; ")
-        return Check("compiled code", why, "poor", fix, "decoding takes more than twice as long")
+        return Check("compiled code", why, "poor", fix, _SLOW)
     except OSError:  # the check of the cache reports it
         return None
     return None
 
 
-def _instructions() -> set[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return set()
-    return set(next((line for line in lines if line.startswith("flags")), "").split())
-
-
 def _compiler() -> Check:
-    """The C++ compiler that torch would use, tried on a small program."""
-    fix = "sudo apt install g++ (macOS: xcode-select --install)"
-    cost = "nothing is compiled for this machine; decoding takes more than twice as long"
-    name = os.environ.get("CXX") or ("clang++" if platform.system() == "Darwin" else "g++")
-    if shutil.which(name) is None:
-        fix = "export CXX=clang++" if shutil.which("clang++") else fix
-        return Check("compiler", f"there is no {name}", "poor", fix, cost)
+    """The C++ compiler of the native code, tried on a small program."""
+    from specextend_cli.engine.native import CannotCompileError
+    from specextend_cli.engine.native.compiler import compiler
+
+    cost = f"native code is not compiled for this machine; {_SLOW}"
+    try:
+        name = compiler()
+    except CannotCompileError as error:
+        fix = "sudo apt install g++ (macOS: xcode-select --install)"
+        return Check("compiler", str(error), "poor", fix, cost)
     if (why := _why_not(name)) is not None:
-        return Check("compiler", f"{name} fails ({why})", "poor", fix, cost)
+        return Check("compiler", f"{name} fails ({why})", "poor", "sudo apt install g++", cost)
     return Check("compiler", name)
 
 
 def _why_not(compiler: str) -> str | None:
     """The first line of the compiler's error; None if the program compiles."""
-    flags = ["-std=c++20", "-fsyntax-only", *(["-fopenmp"] if platform.system() == "Linux" else [])]
-    program = _PROGRAM if platform.system() == "Linux" else "#include <cmath>\nint main() { return 0; }\n"
     try:
         done = subprocess.run(
-            [compiler, *flags, "-x", "c++", "-"],
-            input=program,
+            [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"],
+            input="#include <atomic>\nint main() { return 0; }\n",
             capture_output=True,
             text=True,
             errors="replace",

@@ -1,6 +1,6 @@
 """One forward of a model, and the interface of whatever computes it in place of the model.
 
-Compiled programs (`cpu/compiled_model.py`, `cpu/compiled_head.py`) and CUDA graphs (`cuda/graphs.py`) are
+The native forward (`cpu/native_model.py`, `cpu/native_head.py`) and CUDA graphs (`cuda/graphs.py`) are
 `ForwardBackend`s. A `LanguageModel` and an `EagleHead` hold at most one each and run themselves where it declines.
 """
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.lm import LanguageModel
 
 
@@ -32,15 +31,9 @@ class Reader:
         for start in range(0, len(tokens), chunk):
             piece = torch.tensor(tokens[start : start + chunk], device=lm.device)
             positions = torch.arange(start, start + len(piece), device=lm.device)
-            cache.reserve(len(piece))
             with lm.governor.prefilling(lm.prefill_threads):
-                out = lm.model.get_decoder()(
-                    input_ids=piece[None],
-                    position_ids=positions[None],
-                    past_key_values=cache,
-                    use_cache=True,
-                    context=ForwardContext(lm.backend),
-                )
+                read = lm.forward(piece, positions, cache, logits_to_keep=1, features=(lm.layers,)).features
+            assert read is not None
             cache.commit()
-            states.append(out.last_hidden_state[0])
+            states.append(read)
         return torch.cat(states)

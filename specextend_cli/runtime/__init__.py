@@ -1,1 +1,1 @@
-"""Loading and joining models: target, drafter, device, threads, compiled code."""
+"""Loading and joining models: target, drafter, device, threads, native code."""

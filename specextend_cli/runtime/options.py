@@ -13,8 +13,8 @@ class EngineOptions:
     """What the user may ask for instead of the preset's own settings; None keeps them.
 
     `draft_head`: the directory of an EAGLE head (see `with_head`). `draft_attention`: full, streaming or retrieval.
-    `compile`: on processors, decoding runs compiled layers (see `compiling`) over our own kernels. Kernels that are
-    loaded already, by other options in the same process, are used in any case: they cannot be unloaded.
+    `compile`: on processors, the models run by native code (see `runtime/native.py`), which is compiled if it has to
+    be. What is loaded already, by other options in the same process, is used in any case: it cannot be unloaded.
     """
 
     draft: str | None = None

@@ -330,7 +330,7 @@ class Summarizer:
             )
 
     def _load_reader(self, layers: int) -> Generator[Event, None, Reader]:
-        """Load the target's first layers, if they are not loaded yet. Nothing is compiled for decoding."""
+        """Load the target's first layers, if they are not loaded yet."""
         if self._reader is None:
             options, preset = self.options, self.preset
             yield Stage(f"loading {preset.title.partition(',')[0]}")
@@ -342,6 +342,9 @@ class Summarizer:
             from specextend_cli.runtime.loading import load_reader
 
             self._reader = load_reader(preset, ModelDirectories(directory, None), options.engine, layers)
+            if options.compile:
+                exact = is_exact(preset, options.engine)
+                yield from run_natively(self._reader.lm, exact=exact, all_threads=True)
             share_cores(self._reader.lm)
         return self._reader
 

@@ -72,7 +72,7 @@ def test_no_pip_costs_little(findings, lacking):
 @pytest.mark.parametrize(
     ("compiler", "value"),
     [
-        (None, "there is no nothing++"),
+        (None, "there is no C++ compiler (nothing++)"),
         ("echo a.h is missing >&2; exit 1", "fails (a.h is missing)"),
         ("exit 3", "code 3"),
     ],
@@ -82,15 +82,20 @@ def test_no_compiler_or_a_broken_one(findings, tmp_path, monkeypatch, compiler, 
     code, found = findings()
     assert (code, found["compiler"]["state"]) == (0, "poor")
     assert value in found["compiler"]["value"]
-    assert "twice as long" in found["compiler"]["cost"]
+    assert "several times as long" in found["compiler"]["cost"]
 
 
-def test_no_avx_512(findings, monkeypatch):
-    monkeypatch.setattr(doctor_checks.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(doctor_checks, "_instructions", lambda: {"avx2", "avx512f"})
+@pytest.mark.parametrize(
+    ("chosen", "state", "told"),
+    [("avx2", "good", "twice as long"), ("portable", "poor", "several times"), ("avx9", "poor", "no native code runs")],
+)
+def test_instructions_and_what_they_cost(findings, monkeypatch, chosen, state, told):
+    flags = "flags : avx2 fma f16c bmi1 bmi2"
+    monkeypatch.setattr("specextend_cli.engine.native.library.processor", lambda: (flags, "x86_64"))
+    monkeypatch.setenv("SPECEXTEND_ISA", chosen)
     code, found = findings()
-    assert (code, found["AVX-512"]["state"]) == (0, "poor")
-    assert "twice as long" in found["AVX-512"]["cost"]
+    assert (code, found["instructions"]["state"]) == (0, state)
+    assert told in found["instructions"]["cost"]
 
 
 def test_a_torch_for_cuda_without_a_gpu(findings, monkeypatch):

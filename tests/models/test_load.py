@@ -11,6 +11,7 @@ from specextend_cli.engine import native
 from specextend_cli.engine.four_bit import Blocks, FourBitLinear
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
+from specextend_cli.engine.native import library as native_library
 from specextend_cli.errors import ModelError
 from specextend_cli.models import skip_init
 from specextend_cli.models.chat_template import render_chat
@@ -45,7 +46,7 @@ def test_dtype_and_attention(model: Path) -> None:
 def test_kernels_of_another_test_are_not_used(library: Library) -> None:
     """Models read packed weights by the kernels that are loaded, and a process cannot unload them."""
     library.load()
-    assert hasattr(torch.ops.specextend, "int4_matmul")
+    assert native_library.is_loaded()
     assert not native.is_loaded()
     layer = four_bit().get_submodule("model.layers.0.mlp.down_proj")
     assert isinstance(layer, FourBitLinear)

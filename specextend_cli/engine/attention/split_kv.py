@@ -5,8 +5,8 @@ make enough tasks; the parts' softmaxes merge by their log-sum-exps. The tree's 
 few hundred kilobytes at 8K tokens, and cheaper here than hybrid tree attention's second softmax over the tree, whose
 many small operations cost more to call than to compute.
 
-Our own kernels do the same in one operation where they are loaded (`native.py`). Without them a prompt's attention in
-bfloat16 is matrix products (`tiled.py`).
+Our own kernels do the same in one operation where they are loaded (`native/attention.h`). Without them a prompt's
+attention in bfloat16 is matrix products (`tiled.py`).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ void add_norm(int64_t n, int64_t width, T* states, const T* added, const T* weig
         }
         Word<float>::store(&wide[i], sum);
       }
-      rms_norm(wide.data(), width, weight, epsilon, wide.data());
+      if (weight != nullptr) rms_norm(wide.data(), width, weight, epsilon, wide.data());
       narrow(wide.data(), width, normed + row * width);
     }
   });

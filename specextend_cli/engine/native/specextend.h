@@ -87,7 +87,7 @@ SX_API void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int
 
 // What a prompt's layer computes between its matrix products, all in the model's format, for n rows.
 //
-// states [n, width] += added (or null); normed = their RMS norm times `weight`.
+// states [n, width] += added (or null); normed = their RMS norm times `weight`, or the states if that is null.
 SX_API void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
                         float epsilon, void* normed);
 // Norms (null: none) and rotates q [n, heads, dim] in place, and k [n, kv_heads, dim] into the cache, as v. Rows of cos
