@@ -87,7 +87,7 @@ def test_no_compiler_or_a_broken_one(findings, tmp_path, monkeypatch, compiler, 
 
 @pytest.mark.parametrize(
     ("chosen", "state", "told"),
-    [("avx2", "good", "twice as long"), ("portable", "poor", "several times"), ("avx9", "poor", "no native code runs")],
+    [("avx2", "ok", "twice as long"), ("portable", "poor", "several times"), ("avx9", "poor", "no native code runs")],
 )
 def test_instructions_and_what_they_cost(findings, monkeypatch, chosen, state, told):
     flags = "flags : avx2 fma f16c bmi1 bmi2"
