@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui import Format
     from specextend_cli.ui.destination import Destination
+    from specextend_cli.ui.progress import View
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import View
     from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"

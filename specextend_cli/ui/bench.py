@@ -1,8 +1,12 @@
-"""A benchmark on a terminal: one table that fits its width, and what qualifies it."""
+"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments.
+
+Plots are for the HTML report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -13,7 +17,8 @@ from specextend_cli.bench.caveats import caveats, provenance
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
-from specextend_cli.bench.tables import MISSING, one_line
+from specextend_cli.bench.tables import MISSING, Experiment, format_cell, is_number_column, one_line
+from specextend_cli.bench.tables import Table as Results
 from specextend_cli.humanize import format_bytes, format_percent, format_seconds, is_slower
 from specextend_cli.ui import tables
 from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
@@ -21,6 +26,7 @@ from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 WIDE = 120
 NARROW = 64
 """Columns of a terminal from which more is shown."""
+_INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 
 
 def table(benchmark: Benchmark, width: int = WIDE) -> Table:
@@ -97,3 +103,29 @@ _COLUMNS: tuple[tuple[str, int, Callable[[Row], Text]], ...] = (
     ("repeated", WIDE, lambda row: Text(format_percent(row.repeated))),
     ("equal", 0, _equal),
 )
+
+
+def experiments_report(
+    experiments: Sequence[Experiment], facts: Mapping[str, str], skipped: Mapping[str, str], width: int = WIDE
+) -> RenderableType:
+    """Every table under its experiment's question; without intervals where `width` is small."""
+    parts: list[RenderableType] = []
+    for experiment in experiments:
+        parts.append(Text.assemble((experiment.name, "bold"), "  ", experiment.question))
+        for made in experiment.tables:
+            parts += [Text(), Text(sanitize(made.title), "bold"), _rich(made, width)]
+            if made.note:
+                parts.append(Text(sanitize(made.note), QUIET))
+        parts.append(Text())
+    parts += [Text(sanitize(f"Left out: {name}: {why}"), AMBER) for name, why in skipped.items()]
+    parts += [Text(sanitize(f"{name}: {value}"), QUIET) for name, value in facts.items()]
+    return Group(*parts)
+
+
+def _rich(made: Results, width: int) -> Table:
+    numbers = [name for column, name in enumerate(made.header) if is_number_column(made, column)]
+    shown = tables.table(*made.header, numbers=numbers)
+    for row in made.rows:
+        texts = map(format_cell, row)
+        shown.add_row(*(tables.cell(text if width >= WIDE else _INTERVAL.sub("", text)) for text in texts))
+    return shown

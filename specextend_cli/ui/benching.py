@@ -8,7 +8,6 @@ with open_bench(output) as view:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -81,10 +80,9 @@ class BenchView:
 class _Lines(BenchView):
     """A line for every run and stage."""
 
-    def __init__(self, output: Output, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, output: Output) -> None:
         super().__init__(output)
-        self._clock = clock
-        self._spoke = clock()
+        self._spoke = time.monotonic()
         self._stage = ""
 
     def show(self, event: Event) -> None:
@@ -97,13 +95,13 @@ class _Lines(BenchView):
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
-            case Reading() | WarmingUp() | Decoding() | Stage() if self._clock() - self._spoke >= EVERY:
+            case Reading() | WarmingUp() | Decoding() | Stage() if time.monotonic() - self._spoke >= EVERY:
                 self._say(format_status(event))
             case _:
                 pass
 
     def _say(self, line: str) -> None:
-        self._spoke = self._clock()
+        self._spoke = time.monotonic()
         self.output.note(line)
 
 

@@ -1,4 +1,4 @@
-"""The state of a run, accumulated from its events; all views read it."""
+"""The state of a run, accumulated from its events, and the base of the views that show it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
@@ -41,7 +42,8 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.annotations import warn_unsupported
+from specextend_cli.ui.streams import Output, sanitize
 
 RECENT = 64
 _SHORT = 2048  # tokens of a prompt below which reading is not counted
@@ -156,6 +158,34 @@ class Progress:
         if self.stage is None or not self.stage.total:
             return None
         return min(self.stage.done / self.stage.total, 1.0)
+
+
+class View:
+    """Takes the events of a document and the text for stdout; this one shows only warnings, for `--quiet`."""
+
+    def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.output = output
+        self.progress = Progress(document, clock)
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        self.progress.add(event)
+        if isinstance(event, Warned):
+            self.output.warn(event.message)
+
+    def write(self, text: str) -> None:
+        """Write text of the result to stdout without disturbing what the terminal shows."""
+        self.output.write(text)
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Warn of facts that the source lacks."""
+        if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)
 
 
 def format_stage(stage: Stage) -> str:
