@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
-
-import typer
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from specextend_cli.cli import options
 from specextend_cli.cli.help import Rare
+from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 
 INSTEAD, WORKLOAD = "Instead of a comparison", "Workload"
@@ -20,108 +19,84 @@ DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
 WorkloadName: TypeAlias = Literal["summary", "reasoning"]
 
 
-def _option(*names: str, help: str, panel: str | None = None, **settings: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, **settings)
-
-
-Lengths: TypeAlias = Annotated[
-    str, _option("--len", help="Prompt lengths in target tokens; k is 1,024.", metavar="512,1k,16k")
-]
-Docs: TypeAlias = Annotated[int, _option("--docs", help="Documents of each length.", metavar="N", min=1)]
+Lengths: TypeAlias = Annotated[str, option("--len", "Prompt lengths in target tokens; k is 1,024.", "512,1k,16k")]
+Docs: TypeAlias = Annotated[int, option("--docs", "Documents of each length.", "N", min=1)]
 Inputs: TypeAlias = Annotated[
-    list[Path] | None, _option("--input", help="Measure on this document; may be repeated.", metavar="FILE")
+    list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")
 ]
 Dataset: TypeAlias = Annotated[
     str | None,
-    _option(
-        "--dataset",
-        help="A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.",
-        metavar="FILE|NAME",
-    ),
+    option("--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"),
 ]
 Methods: TypeAlias = Annotated[
-    str | None, _option("--methods", help="Methods besides plain; --list describes them.", metavar="A,B,…")
+    str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
 ]
-List: TypeAlias = Annotated[bool, _option("--list", help="Describe the methods and exit.")]
+List: TypeAlias = Annotated[bool, option("--list", "Describe the methods and exit.")]
 Report: TypeAlias = Annotated[
-    Path | None, _option("--report", help="Write an HTML page and its plots into this directory.", metavar="DIR")
+    Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
 ]
 Compare: TypeAlias = Annotated[
     Path | None,
-    _option("--compare", help="Exit with 1 if anything is worse than in this earlier result.", metavar="OLD.json"),
+    option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
 ]
-OutputPath: TypeAlias = Annotated[
-    Path | None, _option("--output", "-o", help="Write the result to this file.", metavar="PATH")
-]
+OutputPath: TypeAlias = Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")]
 FormatOption: TypeAlias = Annotated[
     Format | None,
-    _option("--format", "-f", help="md, csv, json, jsonl. Default: a table, or by the output's name.", metavar="NAME"),
+    option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
 ]
-Json: TypeAlias = Annotated[bool, _option("--json", help="Print the whole result as one line of JSON.")]
+Json: TypeAlias = Annotated[bool, option("--json", "Print the whole result as one line of JSON.")]
 Experiments: TypeAlias = Annotated[
     str | None,
-    _option(
+    option(
         "--experiment",
-        help="lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
-        metavar="A,…",
+        "lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
+        "A,…",
         panel=INSTEAD,
     ),
 ]
 Profile: TypeAlias = Annotated[
-    bool, _option("--profile", help="Time of a step by operation; traces with --report.", panel=INSTEAD)
+    bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)
 ]
 Suite: TypeAlias = Annotated[
     Literal["gpu", "quality"] | None,
-    _option(
+    option(
         "--suite",
-        help="gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
-        metavar="gpu|quality",
+        "gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
+        "gpu|quality",
         panel=INSTEAD,
     ),
 ]
 Words: TypeAlias = Annotated[
     Literal["document", "reference"] | None,
-    _option(
+    option(
         "--words",
-        help="With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
-        metavar="document|reference",
+        "With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
+        "document|reference",
         panel=Rare(INSTEAD),
     ),
 ]
 Tune: TypeAlias = Annotated[
     Path | None,
-    _option("--tune", help="Look for better settings; write them as a preset.", metavar="NAME.toml", panel=INSTEAD),
+    option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
 ]
-Explain: TypeAlias = Annotated[
-    bool, _option("--explain", help="With --tune: what each change gains.", panel=Rare(INSTEAD))
-]
+Explain: TypeAlias = Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))]
 Repeats: TypeAlias = Annotated[
-    int, _option("--repeats", help="Runs of each method on each prompt.", metavar="R", min=1, panel=WORKLOAD)
+    int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)
 ]
 Tokens: TypeAlias = Annotated[
     int | None,
-    _option("--tokens", help="Limit on new tokens: 256, or 2,048 for reasoning.", metavar="N", min=2, panel=WORKLOAD),
+    option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
 ]
 Decoding: TypeAlias = Annotated[
     DecodingName,
-    _option(
-        "--decoding",
-        help="preset, greedy (without penalties) or sample.",
-        metavar="NAME",
-        panel=WORKLOAD,
-    ),
+    option("--decoding", "preset, greedy (without penalties) or sample.", "NAME", panel=WORKLOAD),
 ]
 Workload: TypeAlias = Annotated[
     WorkloadName,
-    _option(
-        "--workload",
-        help="summary, or reasoning: short problems with long answers.",
-        metavar="NAME",
-        panel=WORKLOAD,
-    ),
+    option("--workload", "summary, or reasoning: short problems with long answers.", "NAME", panel=WORKLOAD),
 ]
 Fresh: TypeAlias = Annotated[
-    bool, _option("--fresh", help="Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
+    bool, option("--fresh", "Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
 ]
 
 

@@ -282,6 +282,11 @@ class Preset(_Table):
     prompts: Prompts = Prompts()
     ranker: Ranker | None = None
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where the target comes from, and the draft, if it is a model."""
+        return (self.target.source, *(() if self.draft.source is None else (self.draft.source,)))
+
     @model_validator(mode="after")
     def _drafts(self) -> Preset:
         if self.retrieval.top_k < 1 or self.tree.depth < 1:

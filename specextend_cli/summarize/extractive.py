@@ -121,7 +121,9 @@ class Extractive:
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""
         if self._size <= self._words:
-            yield from self._verbatim()
+            self.method = "verbatim"
+            yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
+            yield from verbatim(self.document, self.evidence, self.settings.request.style, self._size)
             return
         scores = self.scored.scores
         if self.guide is None:
@@ -193,9 +195,11 @@ class Extractive:
 
     def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, str, Choice]]:
         """What each choice adds to a text in the style that is asked for: a heading or "", and the sentence."""
-        form, since, before = QuoteLayout(self.settings.request.style), 0, -1
+        style = self.settings.request.style
+        form, since, before = QuoteLayout(style), 0, -1
+        least = 1 if style == "outline" else _PARAGRAPH
         for choice in chosen:
-            other = before < 0 or (since >= self._least and self._apart(before, choice.sentence))
+            other = before < 0 or (since >= least and self._apart(before, choice.sentence))
             heading = form.head(self._heading(choice)) if other and self._heading(choice) else ""
             yield heading, form.place(choice.text, topic=other and not heading), choice
             since, before = 1 if other else since + 1, choice.sentence
@@ -221,10 +225,6 @@ class Extractive:
             return None
         return gain(relevance(focus, self.sentences, self.scored.bags), self.scored.selector.usable)
 
-    @property
-    def _least(self) -> int:
-        return 1 if self.settings.request.style == "outline" else _PARAGRAPH
-
     def _apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""
         found = self.sentences
@@ -233,11 +233,6 @@ class Extractive:
         if found[-1].section > 1:
             return found[one].section != found[other].section
         return other - one > _FAR * len(found)
-
-    def _verbatim(self) -> Iterator[Event]:
-        self.method = "verbatim"
-        yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
-        yield from verbatim(self.document, self.evidence, self.settings.request.style, self._size)
 
     def _part(self, i: int, sentences: range, parts: int, tokens: int) -> Part:
         found, document = self.sentences, self.document

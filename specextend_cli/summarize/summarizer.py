@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read
@@ -83,28 +83,20 @@ class Options(EngineOptions, SummaryRequest):
     @property
     def request(self) -> SummaryRequest:
         """What they ask of the summary."""
-        return SummaryRequest(
-            length=self.length,
-            style=self.style,
-            focus=self.focus,
-            language=self.language,
-            template=self.template,
-            mode=self.mode,
-        )
+        return _part(self, SummaryRequest)
 
     @property
     def engine(self) -> EngineOptions:
         """What they ask of the engine."""
-        return EngineOptions(
-            draft=self.draft,
-            draft_head=self.draft_head,
-            draft_attention=self.draft_attention,
-            temperature=self.temperature,
-            seed=self.seed,
-            device=self.device,
-            dtype=self.dtype,
-            compile=self.compile,
-        )
+        return _part(self, EngineOptions)
+
+
+_Kind = TypeVar("_Kind", SummaryRequest, EngineOptions)
+
+
+def _part(options: Options, kind: type[_Kind]) -> _Kind:
+    """The fields of `options` that it has from `kind`."""
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
 
 
 class Summarizer:
