@@ -2,43 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import typer
 
-from specextend_cli.cli import bench_options as own
 from specextend_cli.cli import options
+from specextend_cli.cli.help import Rare
+from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
+INSTEAD, WORKLOAD = "Instead of a comparison", "Workload"
+"""Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
+
+Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
+DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
+WorkloadName: TypeAlias = Literal["summary", "reasoning"]
+
+
+Lengths: TypeAlias = Annotated[str, option("--len", "Prompt lengths in target tokens; k is 1,024.", "512,1k,16k")]
+Docs: TypeAlias = Annotated[int, option("--docs", "Documents of each length.", "N", min=1)]
+Inputs: TypeAlias = Annotated[
+    list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")
+]
+Dataset: TypeAlias = Annotated[
+    str | None,
+    option("--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"),
+]
+Methods: TypeAlias = Annotated[
+    str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
+]
+List: TypeAlias = Annotated[bool, option("--list", "Describe the methods and exit.")]
+Report: TypeAlias = Annotated[
+    Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
+]
+Compare: TypeAlias = Annotated[
+    Path | None,
+    option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
+]
+OutputPath: TypeAlias = Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")]
+FormatOption: TypeAlias = Annotated[
+    Format | None,
+    option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
+]
+Json: TypeAlias = Annotated[bool, option("--json", "Print the whole result as one line of JSON.")]
+Experiments: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--experiment",
+        "lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
+        "A,…",
+        panel=INSTEAD,
+    ),
+]
+Profile: TypeAlias = Annotated[
+    bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)
+]
+Suite: TypeAlias = Annotated[
+    Literal["gpu", "quality"] | None,
+    option(
+        "--suite",
+        "gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
+        "gpu|quality",
+        panel=INSTEAD,
+    ),
+]
+Words: TypeAlias = Annotated[
+    Literal["document", "reference"] | None,
+    option(
+        "--words",
+        "With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
+        "document|reference",
+        panel=Rare(INSTEAD),
+    ),
+]
+Tune: TypeAlias = Annotated[
+    Path | None,
+    option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
+]
+Explain: TypeAlias = Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))]
+Repeats: TypeAlias = Annotated[
+    int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)
+]
+Tokens: TypeAlias = Annotated[
+    int | None,
+    option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
+]
+Decoding: TypeAlias = Annotated[
+    DecodingName,
+    option("--decoding", "preset, greedy (without penalties) or sample.", "NAME", panel=WORKLOAD),
+]
+Workload: TypeAlias = Annotated[
+    WorkloadName,
+    option("--workload", "summary, or reasoning: short problems with long answers.", "NAME", panel=WORKLOAD),
+]
+Fresh: TypeAlias = Annotated[
+    bool, option("--fresh", "Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
+]
+
+
+def format_name(format: Format | None, json: bool, output: Path | None) -> str | None:
+    """The format: `--format`, else by the output's name; None is the table."""
+    if json and format is not None and format != "json":
+        raise UsageError("--json and --format contradict each other", fix="leave one of them out")
+    if json or format is not None or output is None:
+        return "json" if json else format
+    suffix = output.suffix.removeprefix(".")
+    if suffix not in get_args(Format):
+        raise UsageError(
+            f"--output {output}: its name does not say which format it is", fix="add -f md, csv, json or jsonl"
+        )
+    return suffix
+
+
+def refuse_together(ones: Mapping[str, object], others: Mapping[str, object]) -> None:
+    """UsageError for options that ask for different things: two of `ones`, or one of each."""
+    given = [name for name, value in ones.items() if value]
+    given += [name for name, value in others.items() if value and given]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} contradict each other", fix="leave one of them out")
+
 
 def bench(
     context: typer.Context,
-    length: own.Lengths = "1k",
-    docs: own.Docs = 2,
-    input: own.Inputs = None,
-    dataset: own.Dataset = None,
-    methods: own.Methods = None,
-    list_methods: own.List = False,
-    report: own.Report = None,
-    compare: own.Compare = None,
-    output: own.OutputPath = None,
-    format: own.FormatOption = None,
-    json: own.Json = False,
-    experiment: own.Experiments = None,
-    profile: own.Profile = False,
-    suite: own.Suite = None,
-    words: own.Words = None,
-    tune: own.Tune = None,
-    explain: own.Explain = False,
-    tokens: own.Tokens = None,
-    repeats: own.Repeats = 1,
-    decoding: own.Decoding = "preset",
-    workload: own.Workload = "summary",
+    length: Lengths = "1k",
+    docs: Docs = 2,
+    input: Inputs = None,
+    dataset: Dataset = None,
+    methods: Methods = None,
+    list_methods: List = False,
+    report: Report = None,
+    compare: Compare = None,
+    output: OutputPath = None,
+    format: FormatOption = None,
+    json: Json = False,
+    experiment: Experiments = None,
+    profile: Profile = False,
+    suite: Suite = None,
+    words: Words = None,
+    tune: Tune = None,
+    explain: Explain = False,
+    tokens: Tokens = None,
+    repeats: Repeats = 1,
+    decoding: Decoding = "preset",
+    workload: Workload = "summary",
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -50,7 +161,7 @@ def bench(
     head: options.DraftHead = None,
     timeout: options.Timeout = None,
     force: options.Force = False,
-    fresh: own.Fresh = False,
+    fresh: Fresh = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -70,10 +181,10 @@ def bench(
         _list(terminal)
         return
     is_quality = suite == "quality"
-    kind = own.format_name(format, json, None if is_quality else output)
+    kind = format_name(format, json, None if is_quality else output)
     if output is None or is_quality:
         terminal.require_stdout()
-    own.refuse_together(
+    refuse_together(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
         {"--compare": compare, **({"--report": report, "--input": input} if is_quality else {"--methods": methods})},
     )
@@ -138,7 +249,7 @@ def bench(
     from specextend_cli.bench import methods as registry
     from specextend_cli.bench.records import parse_lengths
     from specextend_cli.cli import bench_result
-    from specextend_cli.models.preset_file import check_name
+    from specextend_cli.models.presets import check_name
 
     wanted = None if experiment is None else experiments.parse(experiment)
     if explain and tune is None:

@@ -14,7 +14,7 @@ from specextend_cli.bench.storage import from_json
 from specextend_cli.cli import signals
 from specextend_cli.cli.bench_suite import write
 from specextend_cli.errors import Exit, InputError, SpecextendError
-from specextend_cli.models.preset_file import to_toml
+from specextend_cli.models.presets import to_toml
 from specextend_cli.ui import bench
 from specextend_cli.ui.benching import open_bench
 from specextend_cli.ui.destination import atomic

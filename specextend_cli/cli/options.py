@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -17,7 +17,8 @@ import typer
 from specextend_cli.cli.help import Rare
 from specextend_cli.engine.config import Policy
 from specextend_cli.errors import UsageError
-from specextend_cli.models.prompt_templates import Style
+from specextend_cli.humanize import format_or
+from specextend_cli.models.prompt_templates import Mode, Style
 from specextend_cli.ui import Format
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
@@ -35,7 +36,6 @@ MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
 # Commands are declared without importing pydantic, which owns the originals of these (`models/preset.py`).
-Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Draft: TypeAlias = Literal["none", "ngram", "lm", "eagle", "self", "blend"]
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -43,12 +43,6 @@ Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 def renamed(token: str) -> str:
     """The present name of an option or a value that was renamed; the parser asks for every one."""
     return RENAMED.get(token, token)
-
-
-def one_of(kind: Any) -> str:
-    """The values of a Literal: "none, ngram or lm"."""
-    *most, last = get_args(kind)
-    return f"{', '.join(most)} or {last}"
 
 
 def finite(value: float | None) -> float | None:
@@ -130,7 +124,7 @@ Strict: TypeAlias = Annotated[
 Length: TypeAlias = Annotated[
     str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
-StyleOption: TypeAlias = Annotated[Style, option("--style", f"{one_of(Style)}.", "NAME")]
+StyleOption: TypeAlias = Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")]
 ModeOption: TypeAlias = Annotated[
     Mode | None,
     option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),
@@ -172,7 +166,8 @@ Device: TypeAlias = Annotated[
     option("--device", "auto, cpu, cuda, cuda:1 or mps.", "NAME", MODEL, envvar="SPECEXTEND_DEVICE", callback=_device),
 ]
 DtypeOption: TypeAlias = Annotated[
-    Dtype, option("--dtype", f"Number format: {one_of(Dtype)}.", "NAME", Rare(MODEL), envvar="SPECEXTEND_DTYPE")
+    Dtype,
+    option("--dtype", f"Number format: {format_or(get_args(Dtype))}.", "NAME", Rare(MODEL), envvar="SPECEXTEND_DTYPE"),
 ]
 Offline: TypeAlias = Annotated[
     bool,
@@ -184,12 +179,15 @@ Offline: TypeAlias = Annotated[
         show_envvar=False,
     ),
 ]
-DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {one_of(Draft)}.", "NAME", SPEED)]
+DraftOption: TypeAlias = Annotated[
+    Draft | None, option("--draft", f"Drafter: {format_or(get_args(Draft))}.", "NAME", SPEED)
+]
 DraftHead: TypeAlias = Annotated[
     Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
 DraftAttention: TypeAlias = Annotated[
-    Policy | None, option("--draft-attention", f"What the drafter attends to: {one_of(Policy)}.", "NAME", Rare(SPEED))
+    Policy | None,
+    option("--draft-attention", f"What the drafter attends to: {format_or(get_args(Policy))}.", "NAME", Rare(SPEED)),
 ]
 NoSpec: TypeAlias = Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)]
 Compile: TypeAlias = Annotated[
@@ -237,7 +235,8 @@ OutputPath: TypeAlias = Annotated[
     option("--output -o", "Write to this file, or for several inputs to this directory.", "PATH", callback=_not_empty),
 ]
 FormatOption: TypeAlias = Annotated[
-    Format | None, option("--format -f", f"{one_of(Format)}. Default: by the output's name, else text.", "NAME")
+    Format | None,
+    option("--format -f", f"{format_or(get_args(Format))}. Default: by the output's name, else text.", "NAME"),
 ]
 Json: TypeAlias = Annotated[bool, option("--json", "Print JSON.")]
 Force: TypeAlias = Annotated[bool, option("--force", "Overwrite existing results.")]
@@ -285,17 +284,7 @@ class ModelOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments for the library's `Options`."""
-        return {
-            "temperature": self.temperature,
-            "seed": self.seed,
-            "device": self.device,
-            "dtype": self.dtype,
-            "offline": self.offline,
-            "draft": self.draft,
-            "draft_head": None if self.draft_head is None else str(self.draft_head.absolute()),
-            "draft_attention": self.draft_attention,
-            "compile": self.compile,
-        }
+        return asdict(self) | {"draft_head": None if self.draft_head is None else str(self.draft_head.absolute())}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -47,8 +47,7 @@ def show(preset: Name, json: options.Json = False, debug: options.Debug = False)
       specextend presets show smollm2-135m > mine.toml
       specextend summarize report.pdf --model ./mine.toml
     """
-    from specextend_cli.models.preset_file import to_record, to_toml
-    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.presets import load_preset, to_record, to_toml
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 

@@ -18,7 +18,8 @@ from specextend_cli.documents.layout import Outline
 from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
 from specextend_cli.documents.names import argument, page_label, places
-from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize_pdf
+from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
+from specextend_cli.documents.ocr_engine import find_engine
 from specextend_cli.documents.read_errors import nothing_recognized, with_ocr
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox
@@ -141,7 +142,9 @@ def _recognize(request: ReadRequest, found: PdfLines) -> Recognition:
     if request.ocr is None:
         return Recognition()
     pages = pages_needing_ocr(found.pages, found.requested, found.failed)
-    recognized = recognize_pdf(request, pages)
+    if not pages:
+        return Recognition()
+    recognized = recognize(request, request.ocr, pages, find_engine(request.ocr.languages, request.name))
     found.pages.update(recognized.pages)
     found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
     return recognized

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import glob
 import shutil
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +107,7 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             names = wanted(list(sizes))
             total = sum(sizes[file] for file in names)
             _check_space(source, total - size_on_disk(source))
-            with _watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
+            with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
                 patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
                 directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
     except (http_error, OSError) as error:
@@ -121,25 +118,6 @@ def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress)
             why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
         )
     return directory
-
-
-@contextmanager
-def _watching(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
-    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.3):
-            progress(step, min(measure(), total), total)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-    progress(step, total, total)
 
 
 def _check_space(source: HubSource, need: int) -> None:

@@ -23,6 +23,7 @@ from specextend_cli.models.names import (
     RepositoryName,
 )
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
+from specextend_cli.models.prompt_templates import Mode as Mode
 from specextend_cli.models.prompt_templates import check_names, check_prompt
 from specextend_cli.models.shape import HeadShape, Shape
 
@@ -30,7 +31,6 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

@@ -28,19 +28,57 @@ from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.provenance import DocumentSentence
-from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.candidates import Candidate, candidates
+from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.focus import gain, relevance
-from specextend_cli.summarize.ranking.ranker import Array, StateWeights
+from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
-from specextend_cli.summarize.ranking.scored import ScoredSentences
-from specextend_cli.summarize.ranking.selection import Choice
-from specextend_cli.summarize.ranking.topics import Topics
-from specextend_cli.summarize.settings import SummarySettings
+from specextend_cli.summarize.ranking.selection import Choice, Selector
+from specextend_cli.summarize.ranking.topics import Topics, topics
+from specextend_cli.summarize.request import SummarySettings
 from specextend_cli.summarize.word_count import count_words, words
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
     from specextend_cli.models.tokens import TextEncoder
+
+
+@dataclass
+class ScoredSentences:
+    """What an extract by the trees alone and a guided summary share."""
+
+    document: Document
+    trees: Trees
+
+    @cached_property
+    def sentences(self) -> list[Candidate]:
+        """All sentences of the document."""
+        return candidates(self.document)
+
+    @cached_property
+    def scores(self) -> Array:
+        """The trees' score of each, [sentences]. ModelError where the trees were fitted to other features."""
+        return self.trees.predict(self._features[0])
+
+    @cached_property
+    def selector(self) -> Selector:
+        """What chooses among them."""
+        return Selector(self.document.text, self.sentences, self.bags)
+
+    @cached_property
+    def bags(self) -> list[set[str]]:
+        """Each one's terms."""
+        return self._features[1]
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The document's headings above them, as an outline prints these."""
+        return topics(self.document.text, self.sentences)
+
+    @cached_property
+    def _features(self) -> tuple[Array, list[set[str]]]:
+        return features(self.document.text, self.sentences, self.document.title)
+
 
 _HEADED = 60  # words from which on an outline has room for the document's headings
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph

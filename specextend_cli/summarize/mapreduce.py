@@ -21,9 +21,8 @@ from specextend_cli.summarize.formatting import QuoteLayout, formatter
 from specextend_cli.summarize.planning import Work, pack
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import Provenance, join_texts, provenance_of
-from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN
+from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummarySettings
 from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words
 
 _OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them

@@ -43,17 +43,15 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.evidence import EvidenceTracker
-from specextend_cli.summarize.extractive import Extractive, Guide
+from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
 from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
-from specextend_cli.summarize.ranking.scored import ScoredSentences
-from specextend_cli.summarize.request import SummaryRequest
+from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.runs import RunStore
-from specextend_cli.summarize.settings import SummarySettings
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader

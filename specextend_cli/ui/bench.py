@@ -29,23 +29,15 @@ NARROW = 64
 _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 
 
-def table(benchmark: Benchmark, width: int = WIDE) -> Table:
-    """A row a method, grouped by length; fewer columns where `width` is small.
-
-    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
-    """
-    return _table(summarize(benchmark), width)
-
-
 def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
     """The table, with the notes below it."""
     rows = summarize(benchmark)
-    return Group(_table(rows, width), Text(), notes(benchmark, rows))
+    return Group(table(rows, width), Text(), _notes(benchmark, rows))
 
 
-def notes(benchmark: Benchmark, rows: Sequence[Row] | None = None) -> Text:
+def _notes(benchmark: Benchmark, rows: Sequence[Row]) -> Text:
     """What must be known to believe the table, and what it belongs to."""
-    found = caveats(benchmark, summarize(benchmark) if rows is None else rows)
+    found = caveats(benchmark, rows)
     facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
     legend = Text(
         "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.",
@@ -54,7 +46,11 @@ def notes(benchmark: Benchmark, rows: Sequence[Row] | None = None) -> Text:
     return Text("\n").join([legend, *(Text(sanitize(sentence), AMBER) for sentence in found), *facts])
 
 
-def _table(rows: Sequence[Row], width: int) -> Table:
+def table(rows: Sequence[Row], width: int = WIDE) -> Table:
+    """A row a method, grouped by length; fewer columns where `width` is small.
+
+    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
+    """
     columns = [column for column in _COLUMNS if width >= column[1]]
     names = [name for name, _, _ in columns]
     made = tables.table("method", *names, numbers=names)

@@ -18,7 +18,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
 from rich.control import Control
@@ -83,9 +82,7 @@ class Panel(View):
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
@@ -96,7 +93,7 @@ class Panel(View):
             self.output.console.print()
         for message in self._warnings:
             self.output.note(message)
-        super().__exit__(kind, error, traceback)
+        super().__exit__(*exception)
         if self.progress.summary is not None:
             self.output.console.print(collapsed(self.progress))
 

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
@@ -22,7 +21,6 @@ from specextend_cli.humanize import (
     format_seconds,
     format_speedup,
 )
-from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import (
     ChunkRead,
@@ -180,9 +178,7 @@ class View:
     def __enter__(self) -> View:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Warn of facts that the source lacks."""
         if self.progress.summary is not None:
             warn_unsupported(self.output, self.progress.summary)
@@ -248,11 +244,6 @@ def format_level(level: Level) -> str:
     if level.reused:
         return f"{level.reused:,} of {level.prompts:,} {name} summaries reused"
     return f"{level.prompts:,} {name} summaries to write"
-
-
-def format_flaw(flaw: Flaw) -> str:
-    """The flaw of an answer in words."""
-    return {"no answer": "there was no answer in it", "in circles": "it went in circles"}[flaw]
 
 
 def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:

@@ -69,10 +69,8 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
         lines += [Text(), Text("no passage of the document supports this")]
     for citation in sentence.citations:
         quote = run.quotes.get(citation.start)
-        lines += [
-            Text(),
-            Text(f"{run.unit} {_place(citation)}{' by OCR' * citation.ocr} · {_scores(citation)}", style=QUIET),
-        ]
+        page = _line(format_page(citation.page, citation.label)) + " by OCR" * citation.ocr
+        lines += [Text(), Text(f"{run.unit} {page} · {_scores(citation)}", style=QUIET)]
         if quote is not None:
             before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
             around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())
@@ -100,10 +98,6 @@ def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
         quote = run.quotes.get(citation["start"])
         citation["passage"] = None if quote is None else quote.passage
     return record
-
-
-def _place(citation: Citation) -> str:
-    return _line(format_page(citation.page, citation.label))
 
 
 def _scores(citation: Citation) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
@@ -42,9 +41,7 @@ class TrainingView:
             self._task = self._bar.add_task("starting", total=1.0, figures="")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
     def add(self, event: TrainEvent) -> None:

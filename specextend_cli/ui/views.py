@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 
 from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.humanize import format_many, format_percent
@@ -15,7 +14,6 @@ from specextend_cli.ui.progress import (
     View,
     format_doing,
     format_done,
-    format_flaw,
     format_left,
     format_level,
     format_speed,
@@ -53,7 +51,8 @@ class Plain(View):
                 left = format_left(self.progress) if event.reused < event.prompts else ""
                 self._write_line(" · ".join(filter(None, (format_level(event), left))))
             case Retried():
-                self._write_line(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
+                why = {"no answer": "there was no answer in it", "in circles": "it went in circles"}[event.flaw]
+                self._write_line(f"part {event.number}/{event.parts} is written again: {why}")
             case Stage() | Prefilling() | Step() | ChunkRead() if (
                 self._clock() - self._last_line >= EVERY and not self._text_shown
             ):
@@ -66,10 +65,8 @@ class Plain(View):
         self._text_shown = self.output.shared
         super().write(text)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, traceback)
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
         if self.progress.summary is not None:
             self._write_line(f"done · {format_done(self.progress.summary, self.progress.read)}")
 

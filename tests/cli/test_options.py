@@ -17,8 +17,7 @@ from specextend_cli.cli import options
 from specextend_cli.cli.main import app
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.models.preset import Draft, Dtype, Mode
-from specextend_cli.models.preset_file import read_preset, to_toml
-from specextend_cli.models.presets import list_presets
+from specextend_cli.models.presets import list_presets, read_preset, to_toml
 from specextend_cli.summarize import request
 from tests.cli.shell import FAKE, environment
 from tests.cli.test_bad_input import said

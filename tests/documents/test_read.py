@@ -12,8 +12,7 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from specextend_cli.documents import pdf, read, read_bytes, structured
-from specextend_cli.documents.pages import parse_pages
-from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.request import ReadRequest, parse_pages
 from specextend_cli.errors import Exit, InputError
 from tests.documents import faulty_workers
 from tests.documents.made_files import zipped

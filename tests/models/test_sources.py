@@ -206,13 +206,8 @@ def test_a_disk_too_small_is_said_before_anything_is_written(
 
 
 def test_pip_out_of_space(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pip(SimpleNamespace):
-        def __init__(self, command: list[str], *, stdout: object, **options: object) -> None:
-            stdout.write(b"ERROR: Could not install: [Errno 28] No space left on device\n")
-            stdout.flush()
-            super().__init__(returncode=1, poll=lambda: 1, kill=lambda: None, wait=lambda: 1)
-
-    monkeypatch.setattr(subprocess, "Popen", Pip)
+    said = b"ERROR: Could not install: [Errno 28] No space left on device\n"
+    monkeypatch.setattr(subprocess, "run", lambda *command, **options: SimpleNamespace(returncode=1, stdout=said))
     with pytest.raises(FitError, match="disk is too full"):
         fetch(source)
 
