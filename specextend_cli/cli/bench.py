@@ -20,89 +20,6 @@ INSTEAD, WORKLOAD = "Instead of a comparison", "Workload"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
 
 Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
-DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
-WorkloadName: TypeAlias = Literal["summary", "reasoning"]
-
-
-Lengths: TypeAlias = Annotated[str, option("--len", "Prompt lengths in target tokens; k is 1,024.", "512,1k,16k")]
-Docs: TypeAlias = Annotated[int, option("--docs", "Documents of each length.", "N", min=1)]
-Inputs: TypeAlias = Annotated[
-    list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")
-]
-Dataset: TypeAlias = Annotated[
-    str | None,
-    option("--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"),
-]
-Methods: TypeAlias = Annotated[
-    str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
-]
-List: TypeAlias = Annotated[bool, option("--list", "Describe the methods and exit.")]
-Report: TypeAlias = Annotated[
-    Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
-]
-Compare: TypeAlias = Annotated[
-    Path | None,
-    option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
-]
-OutputPath: TypeAlias = Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")]
-FormatOption: TypeAlias = Annotated[
-    Format | None,
-    option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
-]
-Json: TypeAlias = Annotated[bool, option("--json", "Print the whole result as one line of JSON.")]
-Experiments: TypeAlias = Annotated[
-    str | None,
-    option(
-        "--experiment",
-        "lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
-        "A,…",
-        panel=INSTEAD,
-    ),
-]
-Profile: TypeAlias = Annotated[
-    bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)
-]
-Suite: TypeAlias = Annotated[
-    Literal["gpu", "quality"] | None,
-    option(
-        "--suite",
-        "gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
-        "gpu|quality",
-        panel=INSTEAD,
-    ),
-]
-Words: TypeAlias = Annotated[
-    Literal["document", "reference"] | None,
-    option(
-        "--words",
-        "With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
-        "document|reference",
-        panel=Rare(INSTEAD),
-    ),
-]
-Tune: TypeAlias = Annotated[
-    Path | None,
-    option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
-]
-Explain: TypeAlias = Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))]
-Repeats: TypeAlias = Annotated[
-    int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)
-]
-Tokens: TypeAlias = Annotated[
-    int | None,
-    option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
-]
-Decoding: TypeAlias = Annotated[
-    DecodingName,
-    option("--decoding", "preset, greedy (without penalties) or sample.", "NAME", panel=WORKLOAD),
-]
-Workload: TypeAlias = Annotated[
-    WorkloadName,
-    option("--workload", "summary, or reasoning: short problems with long answers.", "NAME", panel=WORKLOAD),
-]
-Fresh: TypeAlias = Annotated[
-    bool, option("--fresh", "Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
-]
 
 
 def format_name(format: Format | None, json: bool, output: Path | None) -> str | None:
@@ -129,27 +46,80 @@ def refuse_together(ones: Mapping[str, object], others: Mapping[str, object]) ->
 
 def bench(
     context: typer.Context,
-    length: Lengths = "1k",
-    docs: Docs = 2,
-    input: Inputs = None,
-    dataset: Dataset = None,
-    methods: Methods = None,
-    list_methods: List = False,
-    report: Report = None,
-    compare: Compare = None,
-    output: OutputPath = None,
-    format: FormatOption = None,
-    json: Json = False,
-    experiment: Experiments = None,
-    profile: Profile = False,
-    suite: Suite = None,
-    words: Words = None,
-    tune: Tune = None,
-    explain: Explain = False,
-    tokens: Tokens = None,
-    repeats: Repeats = 1,
-    decoding: Decoding = "preset",
-    workload: Workload = "summary",
+    length: Annotated[str, option("--len", "Prompt lengths in target tokens; k is 1,024.", "512,1k,16k")] = "1k",
+    docs: Annotated[int, option("--docs", "Documents of each length.", "N", min=1)] = 2,
+    input: Annotated[list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")] = None,
+    dataset: Annotated[
+        str | None,
+        option(
+            "--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
+    ] = None,
+    list_methods: Annotated[bool, option("--list", "Describe the methods and exit.")] = False,
+    report: Annotated[
+        Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
+    ] = None,
+    output: Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")] = None,
+    format: Annotated[
+        Format | None,
+        option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
+    ] = None,
+    json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
+    experiment: Annotated[
+        str | None,
+        option(
+            "--experiment",
+            "lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
+            "A,…",
+            panel=INSTEAD,
+        ),
+    ] = None,
+    profile: Annotated[
+        bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)
+    ] = False,
+    suite: Annotated[
+        Literal["gpu", "quality"] | None,
+        option(
+            "--suite",
+            "gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
+            "gpu|quality",
+            panel=INSTEAD,
+        ),
+    ] = None,
+    words: Annotated[
+        Literal["document", "reference"] | None,
+        option(
+            "--words",
+            "With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
+            "document|reference",
+            panel=Rare(INSTEAD),
+        ),
+    ] = None,
+    tune: Annotated[
+        Path | None,
+        option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
+    ] = None,
+    explain: Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))] = False,
+    tokens: Annotated[
+        int | None,
+        option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
+    ] = None,
+    repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)] = 1,
+    decoding: Annotated[
+        Literal["greedy", "preset", "sample"],
+        option("--decoding", "preset, greedy (without penalties) or sample.", "NAME", panel=WORKLOAD),
+    ] = "preset",
+    workload: Annotated[
+        Literal["summary", "reasoning"],
+        option("--workload", "summary, or reasoning: short problems with long answers.", "NAME", panel=WORKLOAD),
+    ] = "summary",
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -161,7 +131,9 @@ def bench(
     head: options.DraftHead = None,
     timeout: options.Timeout = None,
     force: options.Force = False,
-    fresh: Fresh = False,
+    fresh: Annotated[
+        bool, option("--fresh", "Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
+    ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:

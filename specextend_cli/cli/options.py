@@ -18,8 +18,7 @@ from specextend_cli.cli.help import Rare
 from specextend_cli.engine.config import Policy
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.prompt_templates import Mode, Style
-from specextend_cli.ui import Format
+from specextend_cli.models.prompt_templates import Style
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
@@ -92,32 +91,8 @@ File: TypeAlias = Annotated[
 ]
 
 # Documents
-Pages: TypeAlias = Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20", INPUT)]
-PasswordFile: TypeAlias = Annotated[
-    Path | None,
-    option(
-        "--password-file",
-        "File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
-        "PATH",
-        Rare(INPUT),
-    ),
-]
-Ocr: TypeAlias = Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).", panel=INPUT)]
-OcrLanguages: TypeAlias = Annotated[
-    str | None, option("--ocr-lang", "Languages of the scans: eng, deu, eng+fra. Implies --ocr.", "NAMES", Rare(INPUT))
-]
-FullPage: TypeAlias = Annotated[
-    bool, option("--full-page", "Read a whole web page, not only its article.", panel=Rare(INPUT))
-]
-AllowUrl: TypeAlias = Annotated[bool, option("--allow-url", "Fetch documents given as http(s) addresses.", panel=INPUT)]
 FilesFrom: TypeAlias = Annotated[
     str | None, option("--files-from", "Also read the files listed in this file, one a line.", "PATH", Rare(INPUT))
-]
-ShardOption: TypeAlias = Annotated[
-    str | None, option("--shard", "Only this share of the inputs, 1/N to N/N.", "i/N", Rare(INPUT))
-]
-Strict: TypeAlias = Annotated[
-    bool, option("--strict", "Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT))
 ]
 
 # Summary
@@ -125,21 +100,6 @@ Length: TypeAlias = Annotated[
     str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
 StyleOption: TypeAlias = Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")]
-ModeOption: TypeAlias = Annotated[
-    Mode | None,
-    option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),
-]
-Focus: TypeAlias = Annotated[
-    str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
-]
-Language: TypeAlias = Annotated[
-    str | None,
-    option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME", STYLE),
-]
-Template: TypeAlias = Annotated[
-    Path | None,
-    option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
-]
 MaxTokens: TypeAlias = Annotated[
     int | None, option("--max-tokens", "Limit on the tokens of each text.", "N", Rare(STYLE), min=1)
 ]
@@ -185,11 +145,6 @@ DraftOption: TypeAlias = Annotated[
 DraftHead: TypeAlias = Annotated[
     Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
-DraftAttention: TypeAlias = Annotated[
-    Policy | None,
-    option("--draft-attention", f"What the drafter attends to: {format_or(get_args(Policy))}.", "NAME", Rare(SPEED)),
-]
-NoSpec: TypeAlias = Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)]
 Compile: TypeAlias = Annotated[
     bool,
     option(
@@ -199,50 +154,19 @@ Compile: TypeAlias = Annotated[
         envvar="SPECEXTEND_COMPILE",
     ),
 ]
-Batch: TypeAlias = Annotated[
-    int | None,
-    option(
-        "--batch",
-        "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
-        "N",
-        Rare(SPEED),
-        min=1,
-    ),
-]
-RayOption: TypeAlias = Annotated[
-    str | None,
-    option("--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS", Rare(SPEED)),
-]
-Workers: TypeAlias = Annotated[
-    int | None,
-    option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", Rare(SPEED), min=1),
-]
 Timeout: TypeAlias = Annotated[
     float | None,
     option("--timeout", "Stop after this time (exit code 124).", "SECONDS", SPEED, min=0.001, callback=_not_nan),
 ]
-NoCache: TypeAlias = Annotated[
-    bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
-]
 
 # Output
-Cite: TypeAlias = Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")]
-FlagUnsupported: TypeAlias = Annotated[
-    bool, option("--flag-unsupported", "Mark numbers, dates and names that the source lacks: [?].")
-]
 OutputPath: TypeAlias = Annotated[
     str | None,
     option("--output -o", "Write to this file, or for several inputs to this directory.", "PATH", callback=_not_empty),
 ]
-FormatOption: TypeAlias = Annotated[
-    Format | None,
-    option("--format -f", f"{format_or(get_args(Format))}. Default: by the output's name, else text.", "NAME"),
-]
 Json: TypeAlias = Annotated[bool, option("--json", "Print JSON.")]
 Force: TypeAlias = Annotated[bool, option("--force", "Overwrite existing results.")]
-DryRun: TypeAlias = Annotated[bool, option("--dry-run -n", "Show the plan without loading a model.")]
 Quiet: TypeAlias = Annotated[bool, option("--quiet -q", "Show no progress and no statistics.")]
-Verbose: TypeAlias = Annotated[bool, option("--verbose -v", "Show more statistics at the end.")]
 Debug: TypeAlias = Annotated[
     bool, option("--debug", "Show tracebacks instead of short errors.", panel=Rare(DIAGNOSTICS))
 ]
@@ -252,12 +176,27 @@ Debug: TypeAlias = Annotated[
 class ReadOptions:
     """How documents are read; the same for every input of a command."""
 
-    pages: Pages = None
-    password_file: PasswordFile = None
-    ocr: Ocr = False
-    ocr_lang: OcrLanguages = None
-    full_page: FullPage = False
-    allow_url: AllowUrl = False
+    pages: Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20", INPUT)] = None
+    password_file: Annotated[
+        Path | None,
+        option(
+            "--password-file",
+            "File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
+            "PATH",
+            Rare(INPUT),
+        ),
+    ] = None
+    ocr: Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).", panel=INPUT)] = False
+    ocr_lang: Annotated[
+        str | None,
+        option("--ocr-lang", "Languages of the scans: eng, deu, eng+fra. Implies --ocr.", "NAMES", Rare(INPUT)),
+    ] = None
+    full_page: Annotated[
+        bool, option("--full-page", "Read a whole web page, not only its article.", panel=Rare(INPUT))
+    ] = False
+    allow_url: Annotated[bool, option("--allow-url", "Fetch documents given as http(s) addresses.", panel=INPUT)] = (
+        False
+    )
 
     @property
     def languages(self) -> str | None:
@@ -278,7 +217,12 @@ class ModelOptions:
     offline: Offline = False
     draft: DraftOption = None
     draft_head: DraftHead = None
-    draft_attention: DraftAttention = None
+    draft_attention: Annotated[
+        Policy | None,
+        option(
+            "--draft-attention", f"What the drafter attends to: {format_or(get_args(Policy))}.", "NAME", Rare(SPEED)
+        ),
+    ] = None
     compile: Compile = True
 
     @property
