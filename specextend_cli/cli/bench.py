@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
@@ -146,6 +146,8 @@ def bench(
       specextend bench --tune fast.toml --docs 8
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
+    from specextend_cli.ui.destination import check_writable
+    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
     terminal = Output()
@@ -202,11 +204,13 @@ def bench(
         from specextend_cli.bench import plots
 
         plots.require()
-    _check_outputs(
-        outputs=(output, tune, *(() if report is None else (report / name for name in _PAGE))),
-        inputs=(*(input or ()), dataset, compare, model),
-        force=force,
-    )
+    # Before anything is measured: no result may replace an input or a file, and each can be written.
+    outputs = (output, tune, *(() if report is None else (report / name for name in _PAGE)))
+    wanted = [path for path in outputs if path is not None]
+    refuse_inputs(wanted, options.files(*(input or ()), dataset, compare, model))
+    refuse_existing(wanted, force=force)
+    for path in wanted:
+        check_writable(path)
     if suite is not None:
         from specextend_cli.cli import bench_suite
 
@@ -223,7 +227,7 @@ def bench(
     from specextend_cli.cli import bench_result
     from specextend_cli.models.presets import check_name
 
-    wanted = None if experiment is None else experiments.parse(experiment)
+    chosen_experiments = None if experiment is None else experiments.parse(experiment)
     if explain and tune is None:
         raise UsageError("--explain belongs to --tune", fix="add --tune NAME.toml")
     if tune is not None:
@@ -260,7 +264,7 @@ def bench(
     elif profile:
         events = session.profile(settings, report)
     else:
-        events = session.explore(settings, wanted) if wanted else session.run(settings)
+        events = session.explore(settings, chosen_experiments) if chosen_experiments else session.run(settings)
     result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)
     bench_result.show(terminal, result, kind, output, one_line=json, force=force)
     if report is not None:
@@ -277,18 +281,6 @@ def bench(
 
 _PAGE = ("index.html", "benchmark.json", "experiments.json")
 """Files of a report, besides its plots."""
-
-
-def _check_outputs(*, outputs: Sequence[Path | None], inputs: Sequence[Path | str | None], force: bool) -> None:
-    """UsageError, before anything is measured, if a result would replace an input or a file, or cannot be written."""
-    from specextend_cli.ui.destination import check_writable
-    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
-
-    wanted = [path for path in outputs if path is not None]
-    refuse_inputs(wanted, options.files(*inputs))
-    refuse_existing(wanted, force=force)
-    for path in wanted:
-        check_writable(path)
 
 
 def _list(terminal: Output) -> None:

@@ -117,7 +117,8 @@ def summarize(
     share = parse_shard(shard)
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
-    kind = _format(format, json, output)
+    by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
+    kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
     options.go_offline(engine.offline)
 
@@ -294,9 +295,3 @@ def _without_frames(error: SpecextendError) -> SpecextendError:
     """An error without traceback and context, which would keep its document in memory until the end."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def _format(format: Format | None, json: bool, output: str | None) -> str:
-    """The format by `--format` or `--json`, else by the suffix of the output, else text."""
-    by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
-    return options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")

