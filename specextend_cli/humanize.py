@@ -66,6 +66,12 @@ def format_many(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def format_or(names: Iterable[str]) -> str:
+    """ "none, ngram or lm"."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
+
+
 def format_numbers(numbers: Iterable[int]) -> str:
     """(31, 88, 89, 90) -> "31, 88-90"."""
     runs = (

@@ -2,43 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import typer
 
-from specextend_cli.cli import bench_options as own
 from specextend_cli.cli import options
+from specextend_cli.cli.help import Rare
+from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
+INSTEAD, WORKLOAD = "Instead of a comparison", "Workload"
+"""Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
+
+Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
+
+
+def format_name(format: Format | None, json: bool, output: Path | None) -> str | None:
+    """The format: `--format`, else by the output's name; None is the table."""
+    if json and format is not None and format != "json":
+        raise UsageError("--json and --format contradict each other", fix="leave one of them out")
+    if json or format is not None or output is None:
+        return "json" if json else format
+    suffix = output.suffix.removeprefix(".")
+    if suffix not in get_args(Format):
+        raise UsageError(
+            f"--output {output}: its name does not say which format it is", fix="add -f md, csv, json or jsonl"
+        )
+    return suffix
+
+
+def refuse_together(ones: Mapping[str, object], others: Mapping[str, object]) -> None:
+    """UsageError for options that ask for different things: two of `ones`, or one of each."""
+    given = [name for name, value in ones.items() if value]
+    given += [name for name, value in others.items() if value and given]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} contradict each other", fix="leave one of them out")
+
 
 def bench(
     context: typer.Context,
-    length: own.Lengths = "1k",
-    docs: own.Docs = 2,
-    input: own.Inputs = None,
-    dataset: own.Dataset = None,
-    methods: own.Methods = None,
-    list_methods: own.List = False,
-    report: own.Report = None,
-    compare: own.Compare = None,
-    output: own.OutputPath = None,
-    format: own.FormatOption = None,
-    json: own.Json = False,
-    experiment: own.Experiments = None,
-    profile: own.Profile = False,
-    suite: own.Suite = None,
-    words: own.Words = None,
-    tune: own.Tune = None,
-    explain: own.Explain = False,
-    tokens: own.Tokens = None,
-    repeats: own.Repeats = 1,
-    decoding: own.Decoding = "preset",
-    workload: own.Workload = "summary",
+    length: Annotated[str, option("--len", "Prompt lengths in target tokens; k is 1,024.", "512,1k,16k")] = "1k",
+    docs: Annotated[int, option("--docs", "Documents of each length.", "N", min=1)] = 2,
+    input: Annotated[list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")] = None,
+    dataset: Annotated[
+        str | None,
+        option(
+            "--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
+    ] = None,
+    list_methods: Annotated[bool, option("--list", "Describe the methods and exit.")] = False,
+    report: Annotated[
+        Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
+    ] = None,
+    output: Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")] = None,
+    format: Annotated[
+        Format | None,
+        option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
+    ] = None,
+    json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
+    experiment: Annotated[
+        str | None,
+        option(
+            "--experiment",
+            "lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
+            "A,…",
+            panel=INSTEAD,
+        ),
+    ] = None,
+    profile: Annotated[
+        bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)
+    ] = False,
+    suite: Annotated[
+        Literal["gpu", "quality"] | None,
+        option(
+            "--suite",
+            "gpu: kernels to steps, in a few minutes, offline; quality: summaries against references and baselines.",
+            "gpu|quality",
+            panel=INSTEAD,
+        ),
+    ] = None,
+    words: Annotated[
+        Literal["document", "reference"] | None,
+        option(
+            "--words",
+            "With --suite quality: a third of the document's, or the reference's. Default: by the latter.",
+            "document|reference",
+            panel=Rare(INSTEAD),
+        ),
+    ] = None,
+    tune: Annotated[
+        Path | None,
+        option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
+    ] = None,
+    explain: Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))] = False,
+    tokens: Annotated[
+        int | None,
+        option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
+    ] = None,
+    repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)] = 1,
+    decoding: Annotated[
+        Literal["greedy", "preset", "sample"],
+        option("--decoding", "preset, greedy (without penalties) or sample.", "NAME", panel=WORKLOAD),
+    ] = "preset",
+    workload: Annotated[
+        Literal["summary", "reasoning"],
+        option("--workload", "summary, or reasoning: short problems with long answers.", "NAME", panel=WORKLOAD),
+    ] = "summary",
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -50,7 +131,9 @@ def bench(
     head: options.DraftHead = None,
     timeout: options.Timeout = None,
     force: options.Force = False,
-    fresh: own.Fresh = False,
+    fresh: Annotated[
+        bool, option("--fresh", "Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
+    ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -63,6 +146,8 @@ def bench(
       specextend bench --tune fast.toml --docs 8
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
+    from specextend_cli.ui.destination import check_writable
+    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
     terminal = Output()
@@ -70,10 +155,10 @@ def bench(
         _list(terminal)
         return
     is_quality = suite == "quality"
-    kind = own.format_name(format, json, None if is_quality else output)
+    kind = format_name(format, json, None if is_quality else output)
     if output is None or is_quality:
         terminal.require_stdout()
-    own.refuse_together(
+    refuse_together(
         {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
         {"--compare": compare, **({"--report": report, "--input": input} if is_quality else {"--methods": methods})},
     )
@@ -119,11 +204,13 @@ def bench(
         from specextend_cli.bench import plots
 
         plots.require()
-    _check_outputs(
-        outputs=(output, tune, *(() if report is None else (report / name for name in _PAGE))),
-        inputs=(*(input or ()), dataset, compare, model),
-        force=force,
-    )
+    # Before anything is measured: no result may replace an input or a file, and each can be written.
+    outputs = (output, tune, *(() if report is None else (report / name for name in _PAGE)))
+    wanted = [path for path in outputs if path is not None]
+    refuse_inputs(wanted, options.files(*(input or ()), dataset, compare, model))
+    refuse_existing(wanted, force=force)
+    for path in wanted:
+        check_writable(path)
     if suite is not None:
         from specextend_cli.cli import bench_suite
 
@@ -138,9 +225,9 @@ def bench(
     from specextend_cli.bench import methods as registry
     from specextend_cli.bench.records import parse_lengths
     from specextend_cli.cli import bench_result
-    from specextend_cli.models.preset_file import check_name
+    from specextend_cli.models.presets import check_name
 
-    wanted = None if experiment is None else experiments.parse(experiment)
+    chosen_experiments = None if experiment is None else experiments.parse(experiment)
     if explain and tune is None:
         raise UsageError("--explain belongs to --tune", fix="add --tune NAME.toml")
     if tune is not None:
@@ -177,7 +264,7 @@ def bench(
     elif profile:
         events = session.profile(settings, report)
     else:
-        events = session.explore(settings, wanted) if wanted else session.run(settings)
+        events = session.explore(settings, chosen_experiments) if chosen_experiments else session.run(settings)
     result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)
     bench_result.show(terminal, result, kind, output, one_line=json, force=force)
     if report is not None:
@@ -194,18 +281,6 @@ def bench(
 
 _PAGE = ("index.html", "benchmark.json", "experiments.json")
 """Files of a report, besides its plots."""
-
-
-def _check_outputs(*, outputs: Sequence[Path | None], inputs: Sequence[Path | str | None], force: bool) -> None:
-    """UsageError, before anything is measured, if a result would replace an input or a file, or cannot be written."""
-    from specextend_cli.ui.destination import check_writable
-    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
-
-    wanted = [path for path in outputs if path is not None]
-    refuse_inputs(wanted, options.files(*inputs))
-    refuse_existing(wanted, force=force)
-    for path in wanted:
-        check_writable(path)
 
 
 def _list(terminal: Output) -> None:

@@ -14,8 +14,8 @@ from specextend_cli.bench.storage import from_json
 from specextend_cli.cli import signals
 from specextend_cli.cli.bench_suite import write
 from specextend_cli.errors import Exit, InputError, SpecextendError
-from specextend_cli.models.preset_file import to_toml
-from specextend_cli.ui import bench, experiments
+from specextend_cli.models.presets import to_toml
+from specextend_cli.ui import bench
 from specextend_cli.ui.benching import open_bench
 from specextend_cli.ui.destination import atomic
 from specextend_cli.ui.streams import Output
@@ -57,7 +57,7 @@ def show(
     elif isinstance(result, Finished):
         terminal.show(bench.report(result.benchmark, terminal.width))
     else:
-        terminal.show(experiments.report(result.experiments, result.facts, result.skipped, terminal.width))
+        terminal.show(bench.experiments_report(result.experiments, result.facts, result.skipped, terminal.width))
 
 
 def _text(result: Result, form: tables.Format) -> str:

@@ -36,14 +36,14 @@ def run(
 
     where = pick(device)
     from specextend_cli.bench.suite import gpu
-    from specextend_cli.ui import experiments
+    from specextend_cli.ui.bench import experiments_report
 
     if where.type != "cuda":
         terminal.warn(gpu.REHEARSAL)
     with signals.deadline(timeout):
         suite = gpu.finish(gpu.run(where), (lambda line: None) if quiet else terminal.note)
     if kind is None:
-        terminal.show(experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.width))
+        terminal.show(experiments_report([suite.experiment], suite.facts, suite.skipped, terminal.width))
     else:
         text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, cast("Format", kind))
         write(terminal, text, output, one_line=one_line, force=force)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from specextend_cli.bench.comparison import Comparison
     from specextend_cli.documents.document import Document
     from specextend_cli.summarize.summarizer import Options
-    from specextend_cli.ui.views import View
+    from specextend_cli.ui.progress import View
 
 
 @options.grouped

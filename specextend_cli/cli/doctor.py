@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from specextend_cli.cli import options
 from specextend_cli.errors import Exit
-
-if TYPE_CHECKING:
-    from specextend_cli.ui.tables import Check
 
 
 def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
@@ -40,11 +35,6 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
         said = Text("everything required is installed", style=GOOD)
         output.show(Text.assemble(("try:   ", "bold"), mend.fix) if mend else said)
         output.show(Text("\nto paste into a report:\n", style=QUIET))
-        output.write(format_report(checks) + "\n")
+        output.write("\n".join(("```", *(f"{check.name}: {check}" for check in checks), "```")) + "\n")
     if any(check.state == "bad" for check in checks):
         raise SystemExit(int(Exit.MODEL))
-
-
-def format_report(checks: list[Check]) -> str:
-    """The findings as a fenced block without colours."""
-    return "\n".join(("```", *(f"{check.name}: {check}" for check in checks), "```"))

@@ -63,7 +63,7 @@ def sources(
     something piped into it. `results` is where results go: those of earlier runs are left out. UsageError if stdout is
     redirected into an input, or an option cannot be met.
     """
-    from specextend_cli.documents.pages import parse_pages
+    from specextend_cli.documents.request import parse_pages
     from specextend_cli.ui.overwriting import refuse_redirection
 
     files = _named(files, listed, example)

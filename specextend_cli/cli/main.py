@@ -214,19 +214,19 @@ def _disk_full(error: OSError, debug: bool) -> int:
 
 
 def _failed(error: SpecextendError, debug: bool) -> int:
-    from specextend_cli.ui.streams import Output, print_error
+    from specextend_cli.ui.streams import Output, format_error
 
     if debug:
         traceback.print_exception(error)
-    print_error(Output(), error)
+    Output().note(format_error(error))
     return error.exit
 
 
 def _defect(error: Exception, debug: bool) -> int:
-    from specextend_cli.ui.streams import Output, print_defect
+    from specextend_cli.ui.streams import Output, format_defect
 
     if debug:
         traceback.print_exception(error)
     else:
-        print_defect(Output(), error)
+        Output().note(format_defect(error))
     return Exit.INTERNAL

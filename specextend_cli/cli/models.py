@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from specextend_cli.cli import options, presets
 from specextend_cli.cli.help import Command, Group
 from specextend_cli.errors import ModelError
-
-if TYPE_CHECKING:
-    from specextend_cli.models.preset import Preset, Source
 
 app = typer.Typer(help="Download, list and remove model weights.", cls=Group, rich_markup_mode=None)
 
@@ -29,7 +24,7 @@ def pull(
     """Download the models of a preset and verify those on disk."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
-    from specextend_cli.models.sources import fetch_pair
+    from specextend_cli.models.sources import fetch_pair, size_on_disk
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.views import fetching
 
@@ -39,7 +34,7 @@ def pull(
     with fetching(output, chosen.name, quiet=quiet) as progress:
         fetch_pair(chosen, offline=offline, progress=progress, verify=True)
     if not quiet:
-        output.note(f"{chosen.name} is ready ({format_bytes(_size(chosen))} on disk)")
+        output.note(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
 @app.command(cls=Command)
@@ -56,7 +51,7 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
     chosen = load_preset(preset)
     rows = [
         {"model": role, "source": str(source), "path": str(path) if path else None, "bytes": size_on_disk(source)}
-        for role, source in zip(("target", "draft"), _sources(chosen), strict=False)
+        for role, source in zip(("target", "draft"), chosen.sources, strict=False)
         for path in (locate(source, tokenizer=role == "target"),)
     ]
     if json:
@@ -78,18 +73,8 @@ def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug 
     from specextend_cli.ui.streams import Output
 
     chosen = load_preset(preset)
-    freed = sum(map(remove, _sources(chosen)))
+    freed = sum(map(remove, chosen.sources))
     if not freed:
         raise ModelError(f"nothing of {chosen.name} is on disk", fix="specextend models list")
     if not quiet:
         Output().note(f"{chosen.name}: {format_bytes(freed)} freed")
-
-
-def _sources(preset: Preset) -> list[Source]:
-    return [source for source in (preset.target.source, preset.draft.source) if source is not None]
-
-
-def _size(preset: Preset) -> int:
-    from specextend_cli.models.sources import size_on_disk
-
-    return sum(map(size_on_disk, _sources(preset)))

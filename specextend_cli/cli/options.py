@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -17,8 +17,8 @@ import typer
 from specextend_cli.cli.help import Rare
 from specextend_cli.engine.config import Policy
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Style
-from specextend_cli.ui import Format
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
@@ -35,7 +35,6 @@ MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
 # Commands are declared without importing pydantic, which owns the originals of these (`models/preset.py`).
-Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Draft: TypeAlias = Literal["none", "ngram", "lm", "eagle", "self", "blend"]
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -43,12 +42,6 @@ Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 def renamed(token: str) -> str:
     """The present name of an option or a value that was renamed; the parser asks for every one."""
     return RENAMED.get(token, token)
-
-
-def one_of(kind: Any) -> str:
-    """The values of a Literal: "none, ngram or lm"."""
-    *most, last = get_args(kind)
-    return f"{', '.join(most)} or {last}"
 
 
 def finite(value: float | None) -> float | None:
@@ -98,54 +91,15 @@ File: TypeAlias = Annotated[
 ]
 
 # Documents
-Pages: TypeAlias = Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20", INPUT)]
-PasswordFile: TypeAlias = Annotated[
-    Path | None,
-    option(
-        "--password-file",
-        "File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
-        "PATH",
-        Rare(INPUT),
-    ),
-]
-Ocr: TypeAlias = Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).", panel=INPUT)]
-OcrLanguages: TypeAlias = Annotated[
-    str | None, option("--ocr-lang", "Languages of the scans: eng, deu, eng+fra. Implies --ocr.", "NAMES", Rare(INPUT))
-]
-FullPage: TypeAlias = Annotated[
-    bool, option("--full-page", "Read a whole web page, not only its article.", panel=Rare(INPUT))
-]
-AllowUrl: TypeAlias = Annotated[bool, option("--allow-url", "Fetch documents given as http(s) addresses.", panel=INPUT)]
 FilesFrom: TypeAlias = Annotated[
     str | None, option("--files-from", "Also read the files listed in this file, one a line.", "PATH", Rare(INPUT))
-]
-ShardOption: TypeAlias = Annotated[
-    str | None, option("--shard", "Only this share of the inputs, 1/N to N/N.", "i/N", Rare(INPUT))
-]
-Strict: TypeAlias = Annotated[
-    bool, option("--strict", "Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT))
 ]
 
 # Summary
 Length: TypeAlias = Annotated[
     str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
-StyleOption: TypeAlias = Annotated[Style, option("--style", f"{one_of(Style)}.", "NAME")]
-ModeOption: TypeAlias = Annotated[
-    Mode | None,
-    option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),
-]
-Focus: TypeAlias = Annotated[
-    str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
-]
-Language: TypeAlias = Annotated[
-    str | None,
-    option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME", STYLE),
-]
-Template: TypeAlias = Annotated[
-    Path | None,
-    option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
-]
+StyleOption: TypeAlias = Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")]
 MaxTokens: TypeAlias = Annotated[
     int | None, option("--max-tokens", "Limit on the tokens of each text.", "N", Rare(STYLE), min=1)
 ]
@@ -172,7 +126,8 @@ Device: TypeAlias = Annotated[
     option("--device", "auto, cpu, cuda, cuda:1 or mps.", "NAME", MODEL, envvar="SPECEXTEND_DEVICE", callback=_device),
 ]
 DtypeOption: TypeAlias = Annotated[
-    Dtype, option("--dtype", f"Number format: {one_of(Dtype)}.", "NAME", Rare(MODEL), envvar="SPECEXTEND_DTYPE")
+    Dtype,
+    option("--dtype", f"Number format: {format_or(get_args(Dtype))}.", "NAME", Rare(MODEL), envvar="SPECEXTEND_DTYPE"),
 ]
 Offline: TypeAlias = Annotated[
     bool,
@@ -184,14 +139,12 @@ Offline: TypeAlias = Annotated[
         show_envvar=False,
     ),
 ]
-DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {one_of(Draft)}.", "NAME", SPEED)]
+DraftOption: TypeAlias = Annotated[
+    Draft | None, option("--draft", f"Drafter: {format_or(get_args(Draft))}.", "NAME", SPEED)
+]
 DraftHead: TypeAlias = Annotated[
     Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
-DraftAttention: TypeAlias = Annotated[
-    Policy | None, option("--draft-attention", f"What the drafter attends to: {one_of(Policy)}.", "NAME", Rare(SPEED))
-]
-NoSpec: TypeAlias = Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)]
 Compile: TypeAlias = Annotated[
     bool,
     option(
@@ -201,49 +154,19 @@ Compile: TypeAlias = Annotated[
         envvar="SPECEXTEND_COMPILE",
     ),
 ]
-Batch: TypeAlias = Annotated[
-    int | None,
-    option(
-        "--batch",
-        "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
-        "N",
-        Rare(SPEED),
-        min=1,
-    ),
-]
-RayOption: TypeAlias = Annotated[
-    str | None,
-    option("--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS", Rare(SPEED)),
-]
-Workers: TypeAlias = Annotated[
-    int | None,
-    option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", Rare(SPEED), min=1),
-]
 Timeout: TypeAlias = Annotated[
     float | None,
     option("--timeout", "Stop after this time (exit code 124).", "SECONDS", SPEED, min=0.001, callback=_not_nan),
 ]
-NoCache: TypeAlias = Annotated[
-    bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
-]
 
 # Output
-Cite: TypeAlias = Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")]
-FlagUnsupported: TypeAlias = Annotated[
-    bool, option("--flag-unsupported", "Mark numbers, dates and names that the source lacks: [?].")
-]
 OutputPath: TypeAlias = Annotated[
     str | None,
     option("--output -o", "Write to this file, or for several inputs to this directory.", "PATH", callback=_not_empty),
 ]
-FormatOption: TypeAlias = Annotated[
-    Format | None, option("--format -f", f"{one_of(Format)}. Default: by the output's name, else text.", "NAME")
-]
 Json: TypeAlias = Annotated[bool, option("--json", "Print JSON.")]
 Force: TypeAlias = Annotated[bool, option("--force", "Overwrite existing results.")]
-DryRun: TypeAlias = Annotated[bool, option("--dry-run -n", "Show the plan without loading a model.")]
 Quiet: TypeAlias = Annotated[bool, option("--quiet -q", "Show no progress and no statistics.")]
-Verbose: TypeAlias = Annotated[bool, option("--verbose -v", "Show more statistics at the end.")]
 Debug: TypeAlias = Annotated[
     bool, option("--debug", "Show tracebacks instead of short errors.", panel=Rare(DIAGNOSTICS))
 ]
@@ -253,12 +176,27 @@ Debug: TypeAlias = Annotated[
 class ReadOptions:
     """How documents are read; the same for every input of a command."""
 
-    pages: Pages = None
-    password_file: PasswordFile = None
-    ocr: Ocr = False
-    ocr_lang: OcrLanguages = None
-    full_page: FullPage = False
-    allow_url: AllowUrl = False
+    pages: Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20", INPUT)] = None
+    password_file: Annotated[
+        Path | None,
+        option(
+            "--password-file",
+            "File with the PDF's password in its first line. (or set SPECEXTEND_PDF_PASSWORD)",
+            "PATH",
+            Rare(INPUT),
+        ),
+    ] = None
+    ocr: Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).", panel=INPUT)] = False
+    ocr_lang: Annotated[
+        str | None,
+        option("--ocr-lang", "Languages of the scans: eng, deu, eng+fra. Implies --ocr.", "NAMES", Rare(INPUT)),
+    ] = None
+    full_page: Annotated[
+        bool, option("--full-page", "Read a whole web page, not only its article.", panel=Rare(INPUT))
+    ] = False
+    allow_url: Annotated[bool, option("--allow-url", "Fetch documents given as http(s) addresses.", panel=INPUT)] = (
+        False
+    )
 
     @property
     def languages(self) -> str | None:
@@ -279,23 +217,18 @@ class ModelOptions:
     offline: Offline = False
     draft: DraftOption = None
     draft_head: DraftHead = None
-    draft_attention: DraftAttention = None
+    draft_attention: Annotated[
+        Policy | None,
+        option(
+            "--draft-attention", f"What the drafter attends to: {format_or(get_args(Policy))}.", "NAME", Rare(SPEED)
+        ),
+    ] = None
     compile: Compile = True
 
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments for the library's `Options`."""
-        return {
-            "temperature": self.temperature,
-            "seed": self.seed,
-            "device": self.device,
-            "dtype": self.dtype,
-            "offline": self.offline,
-            "draft": self.draft,
-            "draft_head": None if self.draft_head is None else str(self.draft_head.absolute()),
-            "draft_attention": self.draft_attention,
-            "compile": self.compile,
-        }
+        return asdict(self) | {"draft_head": None if self.draft_head is None else str(self.draft_head.absolute())}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

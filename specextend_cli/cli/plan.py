@@ -54,7 +54,7 @@ def plan(
 
 def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool) -> None:
     """Plan every input and print the plans on stdout."""
-    from specextend_cli.ui.jsonl import format_json, plan_record
+    from specextend_cli.ui.jsonl import format_json, record
     from specextend_cli.ui.tables import plan_table
 
     plans = [replace(summarizer.plan(source.read_shown(output)), document=source.name) for source in inputs]
@@ -62,7 +62,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
     memory = _needed_memory(output, summarizer.preset)
     if as_json:
         known = zip(plans, seconds, strict=True)
-        records = [plan_record(plan) | {"seconds": expected, "memory": memory} for plan, expected in known]
+        records = [record(plan) | {"seconds": expected, "memory": memory} for plan, expected in known]
         output.write(format_json(records[0] if len(records) == 1 else records) + "\n")
     else:
         output.show(plan_table(plans, seconds, memory))

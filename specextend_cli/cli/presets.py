@@ -47,8 +47,7 @@ def show(preset: Name, json: options.Json = False, debug: options.Debug = False)
       specextend presets show smollm2-135m > mine.toml
       specextend summarize report.pdf --model ./mine.toml
     """
-    from specextend_cli.models.preset_file import to_record, to_toml
-    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.presets import load_preset, to_record, to_toml
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 
@@ -63,7 +62,6 @@ def row(preset: Preset) -> PresetRow:
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
-    sources = [source for source in (preset.target.source, preset.draft.source) if source is not None]
     try:
         need, room = estimate(preset), fits(preset, device_memory())
     except ModelError:  # a damaged local model: using it raises, listing does not
@@ -77,7 +75,7 @@ def row(preset: Preset) -> PresetRow:
         context=preset.window.context,
         memory=need.total if need else None,
         complete=need is None or need.complete,
-        disk=sum(map(size_on_disk, sources)),
+        disk=sum(map(size_on_disk, preset.sources)),
         present=is_present(preset),
         fits=room,
     )

@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specextend_cli.cli.ray_worker import Result, SharedCache, Task, Worker
+from specextend_cli.cli.ray_worker import Result, Task, Worker
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
+from specextend_cli.humanize import format_many
+from specextend_cli.summarize.generation_cache import GenerationCache
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Options
@@ -44,10 +46,8 @@ class PoolSize(NamedTuple):
     gpus: int
 
     def __str__(self) -> str:
-        many = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        if self.gpus:
-            return f"{many}, each with a GPU"
-        return f"{many}, each with {'1 core' if self.cores == 1 else f'{self.cores} cores'}"
+        each = "a GPU" if self.gpus else format_many(self.cores, "core")
+        return f"{format_many(self.workers, 'worker')}, each with {each}"
 
 
 def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: int) -> PoolSize:
@@ -253,7 +253,8 @@ def run(
     quiet: bool,
 ) -> list[tuple[Source, SpecextendError]]:
     """Summarize every input over the cluster at `address`; returns the failures."""
-    options = replace(options, preset=_absolute(options.preset))
+    if options.preset.endswith(".toml"):  # workers, too, can open its absolute path
+        options = replace(options, preset=str(Path(options.preset).expanduser().absolute()))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
@@ -283,12 +284,7 @@ def _cache(ray: Any, path: Path | None) -> Any:
         return None
     node = ray.get_runtime_context().get_node_id()
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(SharedCache).options(num_cpus=0, scheduling_strategy=here).remote(path)
-
-
-def _absolute(preset: str) -> str:
-    """The absolute path of a preset's file, which workers can open, too."""
-    return str(Path(preset).expanduser().absolute()) if preset.endswith(".toml") else preset
+    return ray.remote(GenerationCache).options(num_cpus=0, scheduling_strategy=here).remote(path)
 
 
 def _last_line(error: BaseException) -> str:

@@ -1,13 +1,12 @@
-"""The two Ray actors of `--ray`: a worker that summarizes one document after another, and the cache they share.
+"""What runs on the workers of `--ray`: summaries of one document after another, with the cache that they share.
 
-The module does not import ray on the driver; `ray_pool` turns the classes into actors.
+The module does not import ray on the driver; `ray_pool` turns `Worker` into an actor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import SpecextendError
@@ -45,28 +44,8 @@ class Result:
     error: SpecextendError | None = None
 
 
-class SharedCache:
-    """The generation cache of the machine that runs the command, for workers on any machine."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._store = GenerationCache(path)
-
-    def get(self, key: str) -> str | None:
-        """The stored text, if there is any."""
-        return self._store.get(key)
-
-    def attention(self, key: str) -> str:
-        """The attention that was stored with the text, packed, or ""."""
-        return self._store.attention(key)
-
-    def put(self, key: str, text: str, attention: str) -> str:
-        """Keep a text and its attention; returns what is wrong with the store, if anything."""
-        self._store.put(key, text, attention)
-        return self._store.problem
-
-
 class RemoteCache(GenerationCache):
-    """A worker's client of `SharedCache`, whose actor handle takes the place of a file."""
+    """A worker's client of the `GenerationCache` on the command's machine, an actor whose handle this takes."""
 
     def __init__(self, cache: Any) -> None:
         super().__init__(None)
@@ -86,11 +65,12 @@ class RemoteCache(GenerationCache):
         found: str = ray.get(self._cache.attention.remote(key))
         return found
 
-    def put(self, key: str, text: str, attention: str = "") -> None:
+    def put(self, key: str, text: str, attention: str = "") -> str:
         """Keep a text and its attention. They are on the disk of the command's machine when this returns."""
         import ray
 
         self.problem = ray.get(self._cache.put.remote(key, text, attention))
+        return self.problem
 
 
 class Worker:

@@ -106,7 +106,7 @@ def read_settings(
 ) -> dict[str, Any]:
     """Arguments for the library's `read` and `read_bytes`."""
     from specextend_cli.documents.ocr import Ocr
-    from specextend_cli.documents.pages import parse_pages
+    from specextend_cli.documents.request import parse_pages
 
     return {
         "pages": None if options.pages is None else parse_pages(options.pages),

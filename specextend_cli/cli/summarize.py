@@ -7,20 +7,24 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
+from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
+from specextend_cli.cli.options import INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
+from specextend_cli.humanize import format_or
+from specextend_cli.models.prompt_templates import Mode
+from specextend_cli.ui import Format
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Summary
     from specextend_cli.summarize.summarizer import Summarizer
-    from specextend_cli.ui import Format
     from specextend_cli.ui.destination import Destination
+    from specextend_cli.ui.progress import View
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import View
     from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"
@@ -32,32 +36,74 @@ def summarize(
     files: options.Files = None,
     length: options.Length = None,
     style: options.StyleOption = "paragraph",
-    mode: options.ModeOption = None,
-    focus: options.Focus = None,
-    cite: options.Cite = False,
-    flag_unsupported: options.FlagUnsupported = False,
+    mode: Annotated[
+        Mode | None,
+        option(
+            "--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"
+        ),
+    ] = None,
+    focus: Annotated[
+        str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
+    ] = None,
+    cite: Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")] = False,
+    flag_unsupported: Annotated[
+        bool, option("--flag-unsupported", "Mark numbers, dates and names that the source lacks: [?].")
+    ] = False,
     model: options.Model = None,
     output: options.OutputPath = None,
-    format: options.FormatOption = None,
+    format: Annotated[
+        Format | None,
+        option("--format -f", f"{format_or(get_args(Format))}. Default: by the output's name, else text.", "NAME"),
+    ] = None,
     json: options.Json = False,
     force: options.Force = False,
-    dry_run: options.DryRun = False,
+    dry_run: Annotated[bool, option("--dry-run -n", "Show the plan without loading a model.")] = False,
     quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    verbose: Annotated[bool, option("--verbose -v", "Show more statistics at the end.")] = False,
     reading: options.ReadOptions,
     files_from: options.FilesFrom = None,
-    shard: options.ShardOption = None,
-    strict: options.Strict = False,
-    language: options.Language = None,
-    template: options.Template = None,
+    shard: Annotated[
+        str | None, option("--shard", "Only this share of the inputs, 1/N to N/N.", "i/N", Rare(INPUT))
+    ] = None,
+    strict: Annotated[
+        bool,
+        option("--strict", "Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT)),
+    ] = False,
+    language: Annotated[
+        str | None,
+        option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME", STYLE),
+    ] = None,
+    template: Annotated[
+        Path | None,
+        option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
+    ] = None,
     max_tokens: options.MaxTokens = None,
     engine: options.ModelOptions,
-    no_spec: options.NoSpec = False,
-    batch: options.Batch = None,
-    ray: options.RayOption = None,
-    workers: options.Workers = None,
+    no_spec: Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)] = False,
+    batch: Annotated[
+        int | None,
+        option(
+            "--batch",
+            "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
+            "N",
+            Rare(SPEED),
+            min=1,
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        option(
+            "--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS", Rare(SPEED)
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", Rare(SPEED), min=1),
+    ] = None,
     timeout: options.Timeout = None,
-    no_cache: options.NoCache = False,
+    no_cache: Annotated[
+        bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
+    ] = False,
     debug: options.Debug = False,
 ) -> None:
     """Summarize documents.
@@ -71,7 +117,8 @@ def summarize(
     share = parse_shard(shard)
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
-    kind = _format(format, json, output)
+    by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
+    kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
     options.go_offline(engine.offline)
 
@@ -248,9 +295,3 @@ def _without_frames(error: SpecextendError) -> SpecextendError:
     """An error without traceback and context, which would keep its document in memory until the end."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def _format(format: Format | None, json: bool, output: str | None) -> str:
-    """The format by `--format` or `--json`, else by the suffix of the output, else text."""
-    by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
-    return options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")

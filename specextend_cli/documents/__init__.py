@@ -6,8 +6,8 @@ model. To add a format, see `formats.py`.
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Block, Chunk, Document, Edit, Extraction, Page
-from specextend_cli.documents.pages import PageRange, parse_pages
 from specextend_cli.documents.read import read, read_bytes
+from specextend_cli.documents.request import PageRange, parse_pages
 
 __all__ = [
     "Block",

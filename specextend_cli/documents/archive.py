@@ -8,6 +8,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 from specextend_cli.documents.formats import FORMATS, kind_by_member
 from specextend_cli.errors import InputError
@@ -34,8 +35,7 @@ class Archive:
             with path.open("rb") as file:
                 head = file.read(_SMALL)
             kind = kind_by_member(lambda member: member.encode() in head)
-            why = f"its list of contents cannot be read ({str(error).rstrip('.')})"
-            raise InputError(f"{name} is {FORMATS[kind].label} and damaged", why=why, fix=_AGAIN) from None
+            raise _damaged(name, kind, f"its list of contents cannot be read ({str(error).rstrip('.')})") from None
         members = self._zip.infolist()
         if len(members) > MAX_MEMBERS:
             raise self._bomb(f"it holds {len(members):,} files, and {MAX_MEMBERS:,} are the most that are read")
@@ -73,5 +73,24 @@ class Archive:
         self._left -= len(data)
         return data
 
+    def damaged(self, why: str) -> InputError:
+        """The error for a document whose parts do not make one."""
+        return _damaged(self.name, self.kind, why, "open it and save it again" if self.kind == "docx" else _AGAIN)
+
+    def root(self, part: str) -> Any:
+        """The root of a part that must be there, in XML; InputError where it is not, or is not well-formed."""
+        from specextend_cli.documents.markup import MarkupError, xml_root
+
+        try:
+            return xml_root(self.read(part))
+        except KeyError:
+            raise self.damaged(f"{part} is missing in it") from None
+        except MarkupError as error:
+            raise self.damaged(f"{part}: {error}") from None
+
     def _bomb(self, why: str) -> InputError:
         return InputError(f"{self.name} unpacks to more than a document can hold", why=why, fix="convert it to PDF")
+
+
+def _damaged(name: str, kind: str, why: str, fix: str = _AGAIN) -> InputError:
+    return InputError(f"{name} is {FORMATS[kind].label} and damaged", why=why, fix=fix)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import webencodings
 
-from specextend_cli.documents.names import count
+from specextend_cli.humanize import format_many
 
 HEAD = 1 << 16
 """Number of bytes from the beginning of a file that are enough to identify its format."""
@@ -49,7 +49,9 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
             text = data.decode("latin-1")
             guess = "Latin-1"
         high = sum(byte > 0x7F for byte in data)
-        warning = f"{name} is not UTF-8 (byte {error.start}): read as {guess}, {count(high, 'byte')} beyond ASCII."
+        warning = (
+            f"{name} is not UTF-8 (byte {error.start}): read as {guess}, {format_many(high, 'byte')} beyond ASCII."
+        )
         return _line_ends(text), [warning]
 
 
@@ -79,7 +81,7 @@ def _beyond_ascii(text: str) -> int:
 
 
 def _damage(name: str, bad: int, codec: str) -> str:
-    return f"{count(bad, 'byte')} of {name} are not valid {codec.upper()} and were replaced by �."
+    return f"{format_many(bad, 'byte')} of {name} are not valid {codec.upper()} and were replaced by �."
 
 
 def _line_ends(text: str) -> str:

@@ -16,7 +16,6 @@ from specextend_cli.documents.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.sections import Parsed, Source
 from specextend_cli.documents.tables import MAX_COLUMNS, REPEATED, Cell, Table
-from specextend_cli.errors import InputError
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
@@ -32,23 +31,15 @@ def parse(source: Source) -> Parsed:
     archive = Archive(source.path, source.name)
     main = _main_part(archive)
     parsed = Parsed("docx")
-    try:
-        body = next((part for part in xml_root(archive.read(main)) if name(part) == "body"), None)
-    except KeyError:
-        raise _damaged(archive, f"{main} is missing in it") from None
-    except MarkupError as error:
-        raise _damaged(archive, f"{main}: {error}") from None
+    body = next((part for part in archive.root(main) if name(part) == "body"), None)
     folder = posixpath.dirname(main)
     if body is not None:
         reader = _Reader(parsed, archive, folder)
         reader.blocks(body)
         reader.notes()
-    parsed.title = _title(archive)
+    core = _optional(archive, "docProps/core.xml")
+    parsed.title = "" if core is None else " ".join("".join(core.itertext("{*}title")).split())
     return parsed
-
-
-def _damaged(archive: Archive, why: str) -> InputError:
-    return InputError(f"{archive.name} is a Word document (DOCX) and damaged", why=why, fix="open it and save it again")
 
 
 def _main_part(archive: Archive) -> str:
@@ -65,11 +56,6 @@ def _optional(archive: Archive, part: str) -> Any | None:
         return xml_root(archive.read(part)) if part in archive else None
     except MarkupError:
         return None
-
-
-def _title(archive: Archive) -> str:
-    root = _optional(archive, "docProps/core.xml")
-    return "" if root is None else " ".join("".join(root.itertext("{*}title")).split())
 
 
 class _Reader:

@@ -25,8 +25,10 @@ _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "tex
 def parse(source: Source) -> Parsed:
     """The sections of a book; InputError when it is damaged or copy-protected. Missing files are failed sections."""
     archive = Archive(source.path, source.name)
-    package = _package_part(archive)
-    root = _required(archive, package)
+    package = next((attribute(file, "full-path") for file in archive.root(_CONTAINER).iter("{*}rootfile")), None)
+    if package is None:
+        raise archive.damaged(f"{_CONTAINER} names no book")
+    root = archive.root(package)
     parsed = Parsed("epub", " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split()))
     folder = posixpath.dirname(package)
     items = {attribute(item, "id"): item for item in root.iter("{*}item")}
@@ -44,7 +46,7 @@ def parse(source: Source) -> Parsed:
                 seen.add(part)
             (aside if attribute(reference, "linear") == "no" else linear).append(part)
     if not (linear or aside):
-        raise _damaged(archive, "it names no files to be read")
+        raise archive.damaged("it names no files to be read")
     if protected & seen:
         why = "its text is encrypted (DRM)"
         raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
@@ -70,25 +72,6 @@ def _read(archive: Archive, part: str, parsed: Parsed) -> None:
     parsed.title = title
 
 
-def _package_part(archive: Archive) -> str:
-    for rootfile in _required(archive, _CONTAINER).iter("{*}rootfile"):
-        return attribute(rootfile, "full-path")
-    raise _damaged(archive, f"{_CONTAINER} names no book")
-
-
-def _required(archive: Archive, part: str) -> Any:
-    try:
-        return xml_root(archive.read(part))
-    except KeyError:
-        raise _damaged(archive, f"{part} is missing in it") from None
-    except MarkupError as error:
-        raise _damaged(archive, f"{part}: {error}") from None
-
-
-def _damaged(archive: Archive, why: str) -> InputError:
-    return InputError(f"{archive.name} is an EPUB book and damaged", why=why, fix="download or copy it again")
-
-
 def _resolve(folder: str, href: str) -> str:
     """The name of a part in the archive; an address elsewhere resolves to a name that no part has."""
     address = urlsplit(href)
@@ -99,7 +82,7 @@ def _protected(archive: Archive) -> set[str]:
     """The encrypted parts, without fonts, which are often obfuscated in unprotected books."""
     found = set()
     if _ENCRYPTION in archive:
-        for data in _required(archive, _ENCRYPTION).iter("{*}EncryptedData"):
+        for data in archive.root(_ENCRYPTION).iter("{*}EncryptedData"):
             method = next((attribute(part, "Algorithm") for part in data.iter("{*}EncryptionMethod")), "")
             if method not in _FONTS:
                 found |= {unquote(attribute(part, "URI")) for part in data.iter("{*}CipherReference")}

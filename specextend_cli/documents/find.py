@@ -13,7 +13,8 @@ from pathlib import Path
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import FORMATS, detect, is_read, kind_by_member, kind_by_suffix
-from specextend_cli.documents.names import count, printable
+from specextend_cli.documents.names import printable
+from specextend_cli.humanize import format_many
 
 _SHOWN = 5
 
@@ -35,7 +36,7 @@ class DirectoryListing:
         return "; ".join(part for part in (listed, f"{self.hidden:,} hidden" if self.hidden else "") if part)
 
     def __str__(self) -> str:
-        return f"{count(len(self.documents), 'document')}{f'; skipped: {self.account}' if self.account else ''}"
+        return f"{format_many(len(self.documents), 'document')}{f'; skipped: {self.account}' if self.account else ''}"
 
 
 def find(folder: Path) -> DirectoryListing:

@@ -103,7 +103,8 @@ class _Typography:
         by_left = sorted(page, key=lambda line: line.left)
         lefts = [line.left for line in by_left]
         near: dict[tuple[float, float], list[Line]] = {}
-        for stack in runs(page, lambda stack, line: _is_stacked(stack[-1], line)):
+        # Each line of a stack follows closely below the one before in one column.
+        for stack in runs(page, lambda s, b: _same_column(s[-1], b) and 0 < s[-1].base - b.base < 3 * b.size):
             alike, first = stack, stack[0]
             if len(stack) <= 3:
                 place = (first.left, first.size)
@@ -187,11 +188,6 @@ def _reach(line: Line) -> float:
 
 def _same_column(a: Line, b: Line) -> bool:
     return abs(a.left - b.left) <= _reach(a) and abs(a.size - b.size) <= 0.08 * a.size
-
-
-def _is_stacked(a: Line, b: Line) -> bool:
-    """Whether `b` follows closely below `a` in one column."""
-    return _same_column(a, b) and 0 < a.base - b.base < 3 * b.size
 
 
 def reads_as_heading(text: str) -> bool:

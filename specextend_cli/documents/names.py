@@ -29,11 +29,6 @@ def page_label(label: str, number: int) -> str:
     return "" if shown == str(number) else shown
 
 
-def count(number: int, noun: str) -> str:
-    """(1, "page") -> "1 page", (1200, "page") -> "1,200 pages"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def places(numbers: Sequence[int], unit: str = "page") -> str:
     """ "Page 3" or "Sections 3, 5-7"."""
     ranges = list(runs(sorted(numbers), lambda run, number: number == run[-1] + 1))

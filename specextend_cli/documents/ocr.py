@@ -78,13 +78,6 @@ def pages_needing_ocr(
     return found
 
 
-def recognize_pdf(request: ReadRequest, pages: Mapping[int, bool]) -> Recognition:
-    """Recognize pages of a PDF; InputError where no OCR program is installed. Pages without a picture are left out."""
-    if not pages or request.ocr is None:
-        return Recognition()
-    return _recognize(request, request.ocr, pages, find_engine(request.ocr.languages, request.name))
-
-
 def read_image(request: ReadRequest) -> Document:
     """A picture of a page, or a TIFF of several."""
     name, ocr = request.name, request.ocr or Ocr()
@@ -95,7 +88,7 @@ def read_image(request: ReadRequest) -> Document:
     except SandboxError:
         raise InputError(f"{name} is an image that cannot be read", why="it is too large, or damaged") from None
     numbers = request.numbers(total)
-    recognized = _recognize(request, ocr, dict.fromkeys(numbers, False), engine)
+    recognized = recognize(request, ocr, dict.fromkeys(numbers, False), engine)
     pages = sorted(recognized.pages)
     cleaned = clean_lines(name, [recognized.pages[number] for number in pages], [], pages)
     if not cleaned.text.text:
@@ -105,8 +98,11 @@ def read_image(request: ReadRequest) -> Document:
     return cleaned.document(name, "image", len(numbers), recognized.warnings(name), empty, failed, ocr=pages)
 
 
-def _recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine: OcrEngine) -> Recognition:
-    """Recognize pages one by one. A page on which the process dies has failed; a new process reads the next one."""
+def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine: OcrEngine) -> Recognition:
+    """Recognize pages one by one; pages of a PDF without a picture are left out where that is asked for.
+
+    A page on which the process dies has failed; a new process reads the next one.
+    """
     found = Recognition()
     todo = list(pages.items())
     crashes = 0

@@ -17,12 +17,14 @@ from specextend_cli.documents.document import Document, Edit
 from specextend_cli.documents.layout import Outline
 from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
-from specextend_cli.documents.names import argument, count, page_label, places
-from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize_pdf
-from specextend_cli.documents.read_errors import gibberish, nothing_recognized, scanned, unmapped
+from specextend_cli.documents.names import argument, page_label, places
+from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
+from specextend_cli.documents.ocr_engine import find_engine
+from specextend_cli.documents.read_errors import nothing_recognized, with_ocr
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox
 from specextend_cli.errors import InputError
+from specextend_cli.humanize import format_many
 
 SECONDS_A_PAGE = 15.0
 SECONDS_TO_OPEN = 30.0
@@ -31,15 +33,6 @@ MAX_CRASHES = 8
 _CONTEXT_PAGES = 12
 
 _WORKER = "specextend_cli.documents.pdf_worker:respond"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one PDF may cost: seconds to open it, seconds a page, bytes of memory."""
-
-    open_seconds: float = SECONDS_TO_OPEN
-    page_seconds: float = SECONDS_A_PAGE
-    memory: int = MEMORY
 
 
 @dataclass(slots=True)
@@ -104,12 +97,18 @@ def read_pdf(request: ReadRequest) -> Document:
     empty = [number for number in found.requested if not found.pages.get(number) and number not in found.failed]
     if len(found.failed) == total and not recognized.failed:
         raise InputError(
-            f"{name}: none of {count(total, 'page')} could be read", why="; ".join(sorted(set(found.failed.values())))
+            f"{name}: none of {format_many(total, 'page')} could be read",
+            why="; ".join(sorted(set(found.failed.values()))),
         )
     if len(empty) + len(found.failed) == total:
         if ocr:
             raise nothing_recognized(name, total, found.failed if recognized.failed else {})
-        raise scanned(name, total, found.images)
+        nothing = f"0 characters on {format_many(total, 'page')}, {format_many(found.images, 'image')}"
+        raise InputError(
+            f"{name} has no text layer ({nothing})",
+            why="it looks scanned" if found.images else "its pages are blank or drawn",
+            fix=with_ocr(name),
+        )
     warnings = recognized.warnings(name)
     if found.truncated:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
@@ -125,8 +124,13 @@ def read_pdf(request: ReadRequest) -> Document:
         cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
     if garbled := found.unreadable_pages():
         if not cleaned.text.text.strip():
-            raise unmapped(name)
-        warnings.append(gibberish(name, garbled))
+            why = "its fonts lack a text encoding: its characters have no meaning"
+            raise InputError(f"{name} holds no text", why=why, fix=with_ocr(name))
+        share = sum(garbled.values()) / len(garbled)
+        warnings.append(
+            f"{places(tuple(garbled))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the"
+            " fonts lack a text encoding; --ocr reads them."
+        )
     cleaned.edits[:0] = found.edits
     return cleaned.document(
         *(name, "pdf", total, warnings, empty, found.failed), ocr=recognized.pages, title=found.title
@@ -138,18 +142,19 @@ def _recognize(request: ReadRequest, found: PdfLines) -> Recognition:
     if request.ocr is None:
         return Recognition()
     pages = pages_needing_ocr(found.pages, found.requested, found.failed)
-    recognized = recognize_pdf(request, pages)
+    if not pages:
+        return Recognition()
+    recognized = recognize(request, request.ocr, pages, find_engine(request.ocr.languages, request.name))
     found.pages.update(recognized.pages)
     found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
     return recognized
 
 
-def read_lines(request: ReadRequest, limits: Limits | None = None) -> PdfLines:
+def read_lines(request: ReadRequest) -> PdfLines:
     """The lines of a PDF. InputError when it is locked, damaged beyond reading, or lacks the pages asked for."""
-    limits = limits or Limits()
     path, password, progress = request.path, request.password, request.progress
     with ExitStack() as stack:
-        reader, head, process = _open(stack, request, limits)
+        reader, head, process = _open(stack, request)
         total = int(head["pages"])
         if total == 0:
             raise InputError(f"{request.name} has no pages")
@@ -173,10 +178,10 @@ def read_lines(request: ReadRequest, limits: Limits | None = None) -> PdfLines:
                 break
             done += todo[0] in found.wanted
             found.failed[todo.pop(0)] = "took too long, or too much memory"
-            responses = _read_pages(path, reader, password, tuple(todo), limits)
+            responses = _read_pages(path, reader, password, tuple(todo))
     if reader == "pdfium" and crashes <= MAX_CRASHES:
         for number in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
-            for response in _read_pages(path, "pypdf", password, [number], limits):
+            for response in _read_pages(path, "pypdf", password, [number]):
                 if "error" not in response:
                     del found.failed[number]
                     found.fallback_pages.append(number)
@@ -185,13 +190,13 @@ def read_lines(request: ReadRequest, limits: Limits | None = None) -> PdfLines:
     return found
 
 
-def _open(stack: ExitStack, request: ReadRequest, limits: Limits) -> tuple[str, dict[str, Any], SandboxProcess]:
+def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, dict[str, Any], SandboxProcess]:
     """The reader that can open the file, its response about the document, and its process, which `stack` ends."""
     name, path, detail = request.name, request.path, ""
     for reader in ("pdfium", "pypdf"):
         try:
             with ExitStack() as opening:
-                process = opening.enter_context(_process(path, reader, request.password, limits))
+                process = opening.enter_context(_process(path, reader, request.password))
                 head = process.receive()
                 if "error" not in head:
                     stack.enter_context(opening.pop_all())
@@ -231,11 +236,9 @@ def _with_context(requested: Sequence[int], total: int) -> list[int]:
     return sorted(pages)
 
 
-def _read_pages(
-    path: Path, reader: str, password: str | None, pages: Sequence[int], limits: Limits
-) -> Iterator[dict[str, Any]]:
+def _read_pages(path: Path, reader: str, password: str | None, pages: Sequence[int]) -> Iterator[dict[str, Any]]:
     """The responses of a new process about pages; fewer where it dies."""
-    with suppress(SandboxError), _process(path, reader, password, limits) as process:
+    with suppress(SandboxError), _process(path, reader, password) as process:
         if "error" not in process.receive():
             yield from _responses(process, pages)
 
@@ -248,6 +251,6 @@ def _responses(process: SandboxProcess, pages: Sequence[int]) -> Iterator[dict[s
             yield process.receive()
 
 
-def _process(path: Path, reader: str, password: str | None, limits: Limits) -> AbstractContextManager[SandboxProcess]:
-    job = {"path": str(path.resolve()), "password": password, "reader": reader, "memory": limits.memory}
-    return sandbox(_WORKER, job, first=limits.open_seconds, following=limits.page_seconds)
+def _process(path: Path, reader: str, password: str | None) -> AbstractContextManager[SandboxProcess]:
+    job = {"path": str(path.resolve()), "password": password, "reader": reader, "memory": MEMORY}
+    return sandbox(_WORKER, job, first=SECONDS_TO_OPEN, following=SECONDS_A_PAGE)

@@ -17,9 +17,8 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import FORMATS, LOCKED, detect
 from specextend_cli.documents.names import STDIN, argument, printable
 from specextend_cli.documents.ocr_engine import Ocr
-from specextend_cli.documents.pages import PageRange
 from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
-from specextend_cli.documents.request import Progress, ReadRequest
+from specextend_cli.documents.request import PageRange, Progress, ReadRequest
 from specextend_cli.documents.sandbox import load
 from specextend_cli.errors import InputError
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
-from specextend_cli.documents.names import argument, count, places, printable
+from specextend_cli.documents.names import argument, printable
 from specextend_cli.documents.ocr_engine import INSTALL, has_engine
 from specextend_cli.errors import InputError, UsageError
+from specextend_cli.humanize import format_many
 
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
@@ -66,16 +67,6 @@ def no_pages(name: str, kind: str) -> UsageError:
     )
 
 
-def scanned(name: str, pages: int, images: int) -> InputError:
-    """For a PDF without a text layer."""
-    found = f"0 characters on {count(pages, 'page')}, {count(images, 'image')}"
-    return InputError(
-        f"{name} has no text layer ({found})",
-        why="it looks scanned" if images else "its pages are blank or drawn",
-        fix=with_ocr(name),
-    )
-
-
 def with_ocr(name: str) -> str:
     """The command that reads a scan, with what must be installed first."""
     command = f"specextend summarize {argument(name)} --ocr"
@@ -86,23 +77,8 @@ def nothing_recognized(name: str, pages: int, failed: Mapping[int, str]) -> Inpu
     """For a scan on which OCR found nothing."""
     why = "; ".join(sorted(set(failed.values()))) or "its pages are blank, or pictures"
     return InputError(
-        f"{name}: OCR found no text on {count(pages, 'page')}", why=why, fix="--ocr-lang names its language"
+        f"{name}: OCR found no text on {format_many(pages, 'page')}", why=why, fix="--ocr-lang names its language"
     )
-
-
-def gibberish(name: str, pages: Mapping[int, float]) -> str:
-    """A warning about pages whose text cannot be read, by the share of meaningless characters of each."""
-    share = sum(pages.values()) / len(pages)
-    return (
-        f"{places(tuple(pages))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the fonts"
-        f" lack a text encoding; --ocr reads them."
-    )
-
-
-def unmapped(name: str) -> InputError:
-    """For a PDF whose fonts do not map characters to letters."""
-    why = "its fonts lack a text encoding: its characters have no meaning"
-    return InputError(f"{name} holds no text", why=why, fix=with_ocr(name))
 
 
 def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:

@@ -13,7 +13,7 @@ from specextend_cli.documents.document import Block, Document, Edit, PageDiff, T
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import lines_of_text
-from specextend_cli.documents.names import count, places
+from specextend_cli.documents.names import places
 from specextend_cli.documents.read_errors import contradiction, no_pages, not_read
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
@@ -22,6 +22,7 @@ from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, load, sandbox
 from specextend_cli.documents.sections import ItemKind, Parsed, Section, Source, TooMuchError
 from specextend_cli.errors import InputError
+from specextend_cli.humanize import format_many
 
 SECONDS = 60.0
 MEMORY = 3 << 30
@@ -29,10 +30,10 @@ MEMORY = 3 << 30
 _WORKER = "specextend_cli.documents.structured:respond"
 
 
-def read_structured(request: ReadRequest, *, seconds: float = SECONDS, memory: int = MEMORY) -> Document:
+def read_structured(request: ReadRequest) -> Document:
     """The document of a format with a `parser`, or of a ZIP that turns out to be one; InputError otherwise."""
     name = request.name
-    response = _parse_in_sandbox(request, full_page=request.full_page, seconds=seconds, memory=memory)
+    response = _parse_in_sandbox(request, full_page=request.full_page)
     if "error" in response:
         what, why, fix = response["error"]
         raise InputError(what, why=why, fix=fix)
@@ -48,7 +49,7 @@ def read_structured(request: ReadRequest, *, seconds: float = SECONDS, memory: i
     sections = len(response["failures"])
     if failures and len(failures) == sections:
         why = "; ".join(sorted(set(failures.values()))[:3])
-        raise InputError(f"{name}: none of {count(sections, 'section')} could be read", why=why)
+        raise InputError(f"{name}: none of {format_many(sections, 'section')} could be read", why=why)
     if failures:
         warnings.append(f"{places(tuple(failures), 'section')} of {name} could not be read.")
     cleaned = Cleaned.from_json(response["cleaned"])
@@ -61,7 +62,7 @@ def read_structured(request: ReadRequest, *, seconds: float = SECONDS, memory: i
     return document
 
 
-def _parse_in_sandbox(request: ReadRequest, *, full_page: bool, seconds: float, memory: int) -> dict[str, Any]:
+def _parse_in_sandbox(request: ReadRequest, *, full_page: bool) -> dict[str, Any]:
     """The response of `respond`. A web page whose article is not found within a third of the time is read whole."""
     extracts_article = request.kind == "html" and not full_page
     job = {
@@ -69,15 +70,15 @@ def _parse_in_sandbox(request: ReadRequest, *, full_page: bool, seconds: float, 
         "parser": FORMATS[request.kind].parser,
         "name": request.name,
         "full_page": full_page,
-        "memory": memory,
+        "memory": MEMORY,
     }
     try:
-        with sandbox(_WORKER, job, first=seconds / 3 if extracts_article else seconds, most=MAX_RESPONSE) as process:
+        with sandbox(_WORKER, job, first=SECONDS / 3 if extracts_article else SECONDS, most=MAX_RESPONSE) as process:
             return process.receive()
     except SandboxError:
         if extracts_article:
-            return _parse_in_sandbox(request, full_page=True, seconds=seconds, memory=memory)
-        why = f"it took more than {seconds:.0f} seconds, or too much memory"
+            return _parse_in_sandbox(request, full_page=True)
+        why = f"it took more than {SECONDS:.0f} seconds, or too much memory"
         raise InputError(f"{request.name} could not be read", why=why, fix="convert it to PDF or text") from None
 
 

@@ -51,17 +51,15 @@ class VisibilityFilter:
         if self._menu:
             if tag in _CONTENT:
                 self._menu = False
-            elif tag in ("a", "ul", "ol", "li") and self._is_links(element):
-                return "navigation"
+            elif tag in ("a", "ul", "ol", "li"):
+                content = self._content[element]
+                if content.plain <= 0.2 * (content.plain + content.linked):
+                    return "navigation"
         why = _reason(element, tag)
         if why is None or not self._has_most_of_page(element, tag, why):
             return why
         self._menu = why == "navigation"
         return None
-
-    def _is_links(self, element: Any) -> bool:
-        content = self._content[element]
-        return content.plain <= 0.2 * (content.plain + content.linked)
 
     def _has_most_of_page(self, element: Any, tag: str, why: str) -> bool:
         """Whether it has most of the page, in paragraphs and headings. Hidden elements may have most of a page, but

@@ -56,9 +56,10 @@ def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
         facts = {name: field.contents() for name, field in reader.fields.items()}
         config = _config(facts, tied=all(tensor.name != "output.weight" for tensor in reader.tensors))
         tokenizer = _tokenizer(facts)
-        shapes = {_name(tensor.name): tuple(map(int, tensor.shape[::-1])) for tensor in reader.tensors}
+        shapes = {_name(one.name): ("BF16", tuple(map(int, one.shape[::-1]))) for one in reader.tensors}
         codes: dict[str, FourBit] = {}
-        write_bf16(into / "model.safetensors", shapes, _tensors(reader, config, codes), progress=progress)
+        tensors = map(to_bf16, _tensors(reader, config, codes))
+        write_safetensors(into / "model.safetensors", shapes, tensors, progress=progress)
         _write_four_bit(into / FILE, codes)
     except (ValueError, LookupError, TypeError) as error:
         raise ModelError(
@@ -111,19 +112,6 @@ def _unpermute(array: npt.NDArray[Any], heads: int) -> npt.NDArray[Any]:
     """
     rows, columns = array.shape
     return array.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
-def write_bf16(
-    file: Path,
-    shapes: dict[str, tuple[int, ...]],
-    arrays: Iterator[npt.NDArray[np.float32]],
-    *,
-    progress: Progress = silent,
-) -> None:
-    """Write a safetensors file of bfloat16 tensors: `arrays` in the order of `shapes`."""
-    write_safetensors(
-        file, {name: ("BF16", shape) for name, shape in shapes.items()}, map(to_bf16, arrays), progress=progress
-    )
 
 
 def write_safetensors(

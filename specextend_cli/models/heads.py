@@ -52,13 +52,16 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     It computes in the target's number format, because the two may share modules. `name` is the preset's. ModelError:
     damaged or missing weights, a head of another target, an unknown layout.
     """
+    from specextend_cli.engine.head import EagleHead
     from specextend_cli.models.head_settings import HeadSettings
+    from specextend_cli.models.skip_init import SkipInit
 
     settings = HeadSettings.read(directory)
     tensors = _read_tensors(directory, name)
     try:
         config, other = configure(settings, tensors, target)
-        head = _empty(config)
+        with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
+            head = EagleHead(config)
         _share(head, tensors, target, settings)
         wrong = head.load_state_dict(tensors, strict=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
@@ -156,15 +159,6 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
             key = pattern.sub(new, key)
         named[key] = tensor
     return named
-
-
-def _empty(config: HeadConfig) -> EagleHead:
-    """A head with uninitialized weights: random ones take seconds for a large vocabulary."""
-    from specextend_cli.engine.head import EagleHead
-    from specextend_cli.models.skip_init import SkipInit
-
-    with SkipInit(anywhere=True):
-        return EagleHead(config)
 
 
 def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:

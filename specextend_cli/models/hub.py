@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import glob
 import shutil
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +58,31 @@ def obtain(
             why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
             fix=f"specextend models pull {name}",
         )
-    return _download(source, name, tokenizer, progress)
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # The HTTP library's base class, whichever library this version of huggingface_hub uses.
+    http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
+    try:
+        with store.full_disk_is_a_fit_error(repository_folder(source)):
+            siblings: list[RepoSibling] = (
+                HfApi().model_info(source.repo, revision=source.revision, files_metadata=True).siblings or []
+            )
+            sizes = {file.rfilename: file.size or 0 for file in siblings}
+            names = wanted(list(sizes))
+            total = sum(sizes[file] for file in names)
+            _check_space(source, total - size_on_disk(source))
+            with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
+                patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
+                directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
+    except (http_error, OSError) as error:
+        raise _explain(source, name, error) from error
+    if not complete(directory, tokenizer=tokenizer):
+        raise ModelError(
+            f"{source.repo} is not a model that this program can load",
+            why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
+        )
+    return directory
 
 
 def remove(source: HubSource) -> int:
@@ -93,53 +114,6 @@ def wanted(files: list[str]) -> list[str]:
         if weights := [file for file in top if file.startswith(stem) and file.endswith(suffix)]:
             return small + weights
     return small
-
-
-def _download(source: HubSource, name: str, tokenizer: bool, progress: Progress) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
-    # The HTTP library's base class, whichever library this version of huggingface_hub uses.
-    http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
-    try:
-        with store.full_disk_is_a_fit_error(repository_folder(source)):
-            siblings: list[RepoSibling] = (
-                HfApi().model_info(source.repo, revision=source.revision, files_metadata=True).siblings or []
-            )
-            sizes = {file.rfilename: file.size or 0 for file in siblings}
-            names = wanted(list(sizes))
-            total = sum(sizes[file] for file in names)
-            _check_space(source, total - size_on_disk(source))
-            with _watching(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
-                patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
-                directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
-    except (http_error, OSError) as error:
-        raise _explain(source, name, error) from error
-    if not complete(directory, tokenizer=tokenizer):
-        raise ModelError(
-            f"{source.repo} is not a model that this program can load",
-            why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
-        )
-    return directory
-
-
-@contextmanager
-def _watching(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
-    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.3):
-            progress(step, min(measure(), total), total)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-    progress(step, total, total)
 
 
 def _check_space(source: HubSource, need: int) -> None:

@@ -69,9 +69,9 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     )
 
 
-def fits(preset: Preset, device_memory: int, *, context: int | None = None, dtype: Dtype | None = None) -> bool | None:
+def fits(preset: Preset, device_memory: int) -> bool | None:
     """Whether the preset fits a device with `device_memory` bytes, leaving headroom. None: not known."""
-    need = estimate(preset, context=context, dtype=dtype)
+    need = estimate(preset)
     if need is None:
         return None
     room = need.total <= HEADROOM * device_memory

@@ -23,6 +23,7 @@ from specextend_cli.models.names import (
     RepositoryName,
 )
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
+from specextend_cli.models.prompt_templates import Mode as Mode
 from specextend_cli.models.prompt_templates import check_names, check_prompt
 from specextend_cli.models.shape import HeadShape, Shape
 
@@ -30,7 +31,6 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -281,6 +281,11 @@ class Preset(_Table):
     window: Window
     prompts: Prompts = Prompts()
     ranker: Ranker | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where the target comes from, and the draft, if it is a model."""
+        return (self.target.source, *(() if self.draft.source is None else (self.draft.source,)))
 
     @model_validator(mode="after")
     def _drafts(self) -> Preset:

@@ -1,19 +1,185 @@
-"""Finding presets, shipped and the user's own, by name or path.
+"""Presets: finding them, shipped and the user's own, by name or path; reading and writing their TOML files.
 
-`load_preset("smollm2-135m")` or `load_preset("./mine.toml")`.
+`load_preset("smollm2-135m")` or `load_preset("./mine.toml")`. Errors name the file, the key and the fix.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import platformdirs
+from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import DEFAULT, Preset
-from specextend_cli.models.preset_file import read_preset
+from specextend_cli.models.preset import DEFAULT, NAME, Draft, LocalSource, Preset, Target
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+_LARGEST = 1 << 20  # bytes
+_OLD_KEYS = {("", "sentences"): "mode", ("window", "note_tokens"): "chunk_summary_tokens"}
+"""(table, key) of earlier releases, and the key's name now."""
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a pydantic model, and of a dataclass
+_OLD_MODES = {"written": "abstractive", "quoted": "extractive"}
+
+
+def read_preset(path: Path) -> Preset:
+    """The preset in that file; UsageError with the key and the fix where it is not valid."""
+    try:
+        if (size := path.stat().st_size) > _LARGEST:
+            raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
+    except RecursionError:
+        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
+    if "name" not in data:
+        check_name(path)
+    _rename_old_keys(path, data)
+    try:
+        # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
+        preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
+    except ValidationError as error:
+        raise _explain(path, error) from error
+    except RecursionError:
+        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
+    if preset.name != path.stem:
+        raise UsageError(
+            f'{path}: name: "{preset.name}" is not the name of the file',
+            fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
+        )
+    return _anchored(preset, path.parent)
+
+
+def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
+    """Rename the keys of earlier releases; UsageError where the new key is there too."""
+    for (name, old), new in _OLD_KEYS.items():
+        table = data.get(name) if name else data
+        if not isinstance(table, dict) or old not in table:
+            continue
+        if new in table:
+            where = f"{name}.{old}" if name else old
+            raise UsageError(f"{path}: {where}: this is the old name of {new}, which is there too", fix=f"remove {old}")
+        value = table.pop(old)
+        table[new] = _OLD_MODES.get(value, value) if isinstance(value, str) else value
+    retrieval = data.get("retrieval")
+    if isinstance(retrieval, dict) and retrieval.get("cut") == "tokens":
+        del retrieval["cut"]
+
+
+def check_name(path: Path) -> None:
+    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
+    if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
+        why = "a name has lower-case letters, digits, dots and dashes"
+        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
+
+
+def to_toml(preset: Preset, name: str | None) -> str:
+    """The preset as TOML, defaults included, with another `name`; None leaves the name to the file."""
+    data = preset.model_dump(mode="json", exclude_none=True)
+    named = {key: value for key, value in data.items() if key != "name"} if name is None else {**data, "name": name}
+    return "\n".join(_table(named, ())) + "\n"
+
+
+def to_record(preset: Preset) -> dict[str, Any]:
+    """The preset for JSON, with the keys of earlier releases beside the new ones."""
+    data = preset.model_dump(mode="json")
+    for (name, old), new in _OLD_KEYS.items():
+        table = data[name] if name else data
+        table[old] = table[new]
+    data["sentences"] = "written" if preset.mode == "abstractive" else "quoted"
+    return data
+
+
+def _anchored(preset: Preset, folder: Path) -> Preset:
+    """The preset with absolute local paths; relative ones are relative to the preset's file."""
+
+    def anchor(model: Target | Draft) -> dict[str, Any]:
+        if not isinstance(model.source, LocalSource):
+            return {}
+        return {"source": model.source.model_copy(update={"path": absolute(model.source.path)})}
+
+    def absolute(path: Path) -> Path:
+        return (folder.absolute() / path.expanduser()).resolve()
+
+    ranker = preset.ranker
+    return preset.model_copy(
+        update={
+            "target": preset.target.model_copy(update=anchor(preset.target)),
+            "draft": preset.draft.model_copy(update=anchor(preset.draft)),
+            "ranker": ranker and ranker.model_copy(update={"path": absolute(ranker.path)}),
+        }
+    )
+
+
+def _explain(path: Path, error: ValidationError) -> UsageError:
+    """The first problem in terms of the user's file: the key, the problem, the fix.
+
+    Unknown keys come before all others, because a missing key may be a misspelt one.
+    """
+    first = min(error.errors(), key=lambda problem: problem["type"] not in _UNKNOWN)
+    kinds = {"wheel", "hub", "local"}  # pydantic adds the kind of a source to the location
+    keys = [
+        str(part)
+        for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)
+        if not (before == "source" and part in kinds)
+    ]
+    where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
+    if first["type"] in _UNKNOWN:
+        near = difflib.get_close_matches(keys[-1], _keys(keys[:-1]), n=1)
+        fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
+        return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
+    if first["type"] == "missing":
+        return UsageError(
+            f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}"
+        )
+    given = json.dumps(first["input"], default=str)
+    return UsageError(
+        f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}"
+    )
+
+
+def _keys(table: list[str]) -> Iterator[str]:
+    """The keys that a table of a preset may have, by the schema; of a source, those of every kind."""
+    schema: dict[str, Any] = Preset.model_json_schema()
+    found: list[Mapping[str, Any]] = [schema]
+    for key in table:
+        values = [one.get("properties", {}).get(key, {}) for one in found]
+        found = [option for value in values for option in _options(value, schema["$defs"])]
+    for one in found:
+        yield from one.get("properties", ())
+
+
+def _options(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The tables that a value may be."""
+    for one in (schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())):
+        yield defs[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+
+
+def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
+    """Plain values before tables, as TOML demands."""
+    if at:
+        yield f"\n[{'.'.join(at)}]"
+    for key, value in values.items():
+        if not isinstance(value, Mapping):
+            # JSON's strings, numbers, booleans and lists of them are TOML's, with DEL escaped.
+            yield f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _table(value, (*at, key))
 
 
 def load_preset(name_or_path: str | Path) -> Preset:

@@ -63,6 +63,7 @@ def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
     return before, after
 
 
+Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Style: TypeAlias = Literal["paragraph", "bullets", "abstract", "tldr", "outline"]
 
 SYSTEM = "You write faithful summaries. You state only what the text says, with its names, numbers and dates."

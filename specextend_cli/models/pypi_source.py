@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -88,23 +87,13 @@ def _download_by_pip(source: WheelSource, into: Path, progress: Progress) -> Pat
     command += ["--progress-bar=off", "--disable-pip-version-check", "--dest", str(into), "--", source.requirement]
     # pip downloads into TMPDIR and then moves the file, so the growing file is measured there.
     environment = {**os.environ, "TMPDIR": str(into), "PYTHONWARNINGS": "ignore"}
-    log = into / "pip.log"
-    with log.open("wb") as output:
-        pip = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+    with store.watched("downloading", lambda: _largest(into), source.wheel_bytes, progress):
+        pip = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
         )
-        try:
-            while pip.poll() is None:
-                progress("downloading", min(_largest(into), source.wheel_bytes), source.wheel_bytes)
-                time.sleep(0.2)
-        finally:
-            pip.kill()
-            pip.wait()
-    said = log.read_text(errors="replace")
-    wheels = list(into.glob("*.whl"))
-    if pip.returncode or len(wheels) != 1:
-        raise _pip_failed(source, said)
-    progress("downloading", source.wheel_bytes, source.wheel_bytes)
+        wheels = list(into.glob("*.whl"))
+        if pip.returncode or len(wheels) != 1:
+            raise _pip_failed(source, pip.stdout.decode(errors="replace"))
     return wheels[0]
 
 

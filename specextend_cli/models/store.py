@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -133,6 +134,25 @@ def full_disk_is_a_fit_error(directory: Path) -> Iterator[None]:
                 fix=f"make {directory.parent} writable, or set XDG_CACHE_HOME to a directory that is",
             ) from error
         raise
+
+
+@contextlib.contextmanager
+def watched(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
+    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.3):
+            progress(step, min(measure(), total), total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    progress(step, total, total)
 
 
 def _too_small(directory: Path, why: str) -> FitError:

@@ -44,11 +44,8 @@ def flaw(text: str, limit: int) -> Flaw | None:
     said = words(text.lower())
     if not said or (len(said) < _FEW and limit >= _LEAST):
         return "no answer"
-    if len(said) >= _ENOUGH and limit >= _LEAST and _repeated(said) > _CIRCLES:
-        return "in circles"
+    if len(said) >= _ENOUGH and limit >= _LEAST:
+        grams = list(zip(*(said[at:] for at in range(_GRAM)), strict=False))
+        if 1 - len(set(grams)) / len(grams) > _CIRCLES:
+            return "in circles"
     return None
-
-
-def _repeated(said: list[str]) -> float:
-    grams = list(zip(*(said[at:] for at in range(_GRAM)), strict=False))
-    return 1 - len(set(grams)) / len(grams)

@@ -1,17 +1,109 @@
-"""The citations and unsupported facts of a summary, sentence by sentence, as it is written."""
+"""Which sentences of a document support a sentence about it, and the citations and unsupported facts of a summary.
+
+Two signals find evidence: shared words and the target's attention.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from specextend_cli.documents.document import Document
 from specextend_cli.summarize.attribution import SentenceAttention
-from specextend_cli.summarize.citing import Citer, Evidence, attended_sentences
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.factcheck import FactSource, Unsupported
-from specextend_cli.summarize.provenance import DocumentSentence, Provenance
+from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan
 from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.tfidf import TfidfIndex
+
+_MIN_LEXICAL = 0.15  # of a sentence's weight of words; a document sentence with less does not support it
+_MIN_GAIN, _MIN_ATTENTION = 0.35, 0.8  # words that a further one must add, and its attention relative to the highest
+_SURE = 0.25  # of the attention on the whole source: enough by itself, where words differ (another language, say)
+_MOST = 3  # document sentences cited for one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A document sentence by its number, and its scores: its share of the words, and its attention, each 0 to 1.
+
+    `attention` is relative to the document sentence that got most of it; None where it was not measured.
+    """
+
+    sentence: int
+    lexical: float
+    attention: float | None
+    score: float
+
+
+class Citer:
+    """Finds evidence among the sentences of one document. `trust` is the weight of attention, 0 to 1."""
+
+    def __init__(self, text: str, sentences: Sequence[DocumentSentence], *, trust: float = 0.4) -> None:
+        self.sentences = sentences
+        self._text = text
+        self._trust = trust
+
+    def evidence(self, sentence: str, attention: Mapping[int, float], read: range | None = None) -> list[Evidence]:
+        """The document sentence with the best score, then others that add words to it; none if nothing matches.
+
+        `attention` is by document sentence, in any unit. Only what was `read` for the sentence can support it.
+        """
+        rest = weights = self.index.weights(sentence)
+        most = max(attention.values(), default=0.0)
+        sure = [i for i, share in attention.items() if share == most > 0 and share >= _SURE * sum(attention.values())]
+        trust = self._trust if most > 0 else 0.0
+        found: list[Evidence] = []
+        while len(found) < _MOST:
+            shares = self.index.shares(rest, read)
+            attended = {i: attention.get(i, 0.0) / most if most > 0 else 0.0 for i in (*shares, *sure)}
+            if found:
+                cited = {self.sentences[one.sentence].page for one in found}
+                rivals = [i for i, share in shares.items() if share >= _MIN_GAIN]
+                rivals = [i for i in rivals if self.sentences[i].page not in cited]
+                rivals = [i for i in rivals if most == 0 or attended[i] >= _MIN_ATTENTION]
+            else:
+                rivals = list({*sure, *(i for i, share in shares.items() if share >= _MIN_LEXICAL)})
+            if not rivals:
+                break
+            fullest = max(shares.get(i, 0.0) for i in rivals) or 1.0
+            best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * attended[i], -i))
+            lexical = self.index.share(weights, best)
+            score = (1 - trust) * lexical + trust * attended[best]
+            found.append(Evidence(best, lexical, attended[best] if most > 0 else None, score))
+            rest = self.index.missing(rest, best)
+        return found
+
+    def provenance(self, text: str, attention: Iterable[SentenceAttention], source: Provenance) -> Provenance:
+        """The provenance of a generated text: the evidence of each of its sentences, in what its prompt had."""
+        attention, cited = list(attention), []
+        for start, end in spans(text):
+            found = self.evidence(text[start:end], attended_sentences(start, end, attention, source), source.read)
+            total = sum(one.score for one in found) or 1.0
+            cited.append(SourceSpan(start, end, {one.sentence: one.score / total for one in found}))
+        return Provenance(tuple(cited), source.read)
+
+    @cached_property
+    def index(self) -> TfidfIndex:
+        """The document's sentences by their words."""
+        return TfidfIndex([self._text[sentence.start : sentence.end] for sentence in self.sentences])
+
+
+def attended_sentences(
+    start: int, end: int, attention: Iterable[SentenceAttention], source: Provenance
+) -> dict[int, float]:
+    """Attention by document sentence while characters [start, end) of an answer were generated.
+
+    `source` is the provenance of what its prompt had.
+    """
+    sentences: dict[int, float] = defaultdict(float)
+    for one in attention:
+        if one.start < end and start < one.end:
+            for segment, share in one.shares.items():
+                for sentence, part in source.spans[segment].sentences.items():
+                    sentences[sentence] += share * part
+    return sentences
 
 
 class EvidenceTracker:

@@ -28,19 +28,57 @@ from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.provenance import DocumentSentence
-from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.candidates import Candidate, candidates
+from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.focus import gain, relevance
-from specextend_cli.summarize.ranking.ranker import Array, StateWeights
+from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
-from specextend_cli.summarize.ranking.scored import ScoredSentences
-from specextend_cli.summarize.ranking.selection import Choice
-from specextend_cli.summarize.ranking.topics import Topics
-from specextend_cli.summarize.settings import SummarySettings
+from specextend_cli.summarize.ranking.selection import Choice, Selector
+from specextend_cli.summarize.ranking.topics import Topics, topics
+from specextend_cli.summarize.request import SummarySettings
 from specextend_cli.summarize.word_count import count_words, words
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
     from specextend_cli.models.tokens import TextEncoder
+
+
+@dataclass
+class ScoredSentences:
+    """What an extract by the trees alone and a guided summary share."""
+
+    document: Document
+    trees: Trees
+
+    @cached_property
+    def sentences(self) -> list[Candidate]:
+        """All sentences of the document."""
+        return candidates(self.document)
+
+    @cached_property
+    def scores(self) -> Array:
+        """The trees' score of each, [sentences]. ModelError where the trees were fitted to other features."""
+        return self.trees.predict(self._features[0])
+
+    @cached_property
+    def selector(self) -> Selector:
+        """What chooses among them."""
+        return Selector(self.document.text, self.sentences, self.bags)
+
+    @cached_property
+    def bags(self) -> list[set[str]]:
+        """Each one's terms."""
+        return self._features[1]
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The document's headings above them, as an outline prints these."""
+        return topics(self.document.text, self.sentences)
+
+    @cached_property
+    def _features(self) -> tuple[Array, list[set[str]]]:
+        return features(self.document.text, self.sentences, self.document.title)
+
 
 _HEADED = 60  # words from which on an outline has room for the document's headings
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
@@ -121,7 +159,9 @@ class Extractive:
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""
         if self._size <= self._words:
-            yield from self._verbatim()
+            self.method = "verbatim"
+            yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
+            yield from verbatim(self.document, self.evidence, self.settings.request.style, self._size)
             return
         scores = self.scored.scores
         if self.guide is None:
@@ -193,9 +233,11 @@ class Extractive:
 
     def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, str, Choice]]:
         """What each choice adds to a text in the style that is asked for: a heading or "", and the sentence."""
-        form, since, before = QuoteLayout(self.settings.request.style), 0, -1
+        style = self.settings.request.style
+        form, since, before = QuoteLayout(style), 0, -1
+        least = 1 if style == "outline" else _PARAGRAPH
         for choice in chosen:
-            other = before < 0 or (since >= self._least and self._apart(before, choice.sentence))
+            other = before < 0 or (since >= least and self._apart(before, choice.sentence))
             heading = form.head(self._heading(choice)) if other and self._heading(choice) else ""
             yield heading, form.place(choice.text, topic=other and not heading), choice
             since, before = 1 if other else since + 1, choice.sentence
@@ -221,10 +263,6 @@ class Extractive:
             return None
         return gain(relevance(focus, self.sentences, self.scored.bags), self.scored.selector.usable)
 
-    @property
-    def _least(self) -> int:
-        return 1 if self.settings.request.style == "outline" else _PARAGRAPH
-
     def _apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""
         found = self.sentences
@@ -233,11 +271,6 @@ class Extractive:
         if found[-1].section > 1:
             return found[one].section != found[other].section
         return other - one > _FAR * len(found)
-
-    def _verbatim(self) -> Iterator[Event]:
-        self.method = "verbatim"
-        yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
-        yield from verbatim(self.document, self.evidence, self.settings.request.style, self._size)
 
     def _part(self, i: int, sentences: range, parts: int, tokens: int) -> Part:
         found, document = self.sentences, self.document

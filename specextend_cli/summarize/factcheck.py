@@ -55,7 +55,7 @@ class FactSource:
         found = [
             Unsupported(text[date.start : date.end], "date", date.start, date.end)
             for date in said
-            if not self._has_date(date)
+            if not any(self._knows(*reading) for reading in date.readings)
         ]
         for number in numbers(text):
             counts = any(start <= number.start < body for start, body in items.items())  # "2. " before an item
@@ -74,9 +74,6 @@ class FactSource:
         if number.decade and any(value[:-1] == said[:-1] for said in number.readings for value in self._years):
             return True
         return not number.readings.isdisjoint(self._values)
-
-    def _has_date(self, date: Date) -> bool:
-        return any(self._knows(*reading) for reading in date.readings)
 
     def _knows(self, year: int, month: int, day: int) -> bool:
         """The date itself, one that says more, or the day without a year where the year stands elsewhere."""

@@ -6,7 +6,6 @@ Small models write prose when they are asked for a list. An answer that is a lis
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.sentences import split
@@ -18,27 +17,18 @@ BRIEF = 2
 _LISTS = ("bullets", "outline")
 
 
-class Formatter(Protocol):
-    """Puts the deltas of one part of a summary, whole sentences each, into a style."""
+class Formatter:
+    """Puts the deltas of one part of a summary, whole sentences each, into a style; this one as they are."""
 
-    gap: str
+    gap = "\n\n"
     """What stands between this part and the one before."""
 
     def feed(self, delta: str) -> str:
         """The text for the next delta."""
-
-
-class Prose:
-    """As it is."""
-
-    gap = "\n\n"
-
-    def feed(self, delta: str) -> str:
-        """The same."""
         return delta
 
 
-class Brief:
+class Brief(Formatter):
     """Its first two sentences."""
 
     gap = " "
@@ -53,7 +43,7 @@ class Brief:
         return "".join(kept)
 
 
-class Items:
+class Items(Formatter):
     """A line for each sentence, marked with `first` or `others`; a list that the model made stays as it is.
 
     A sentence that announces others, with a colon, waits for one: where the text ends there, it says nothing.
@@ -134,4 +124,4 @@ def formatter(style: Style, part: int, parts: int, *, brief: bool = True) -> For
         return Items("- ", "- ")
     if style == "outline":
         return Items(f"{part}. ", "   - ")
-    return Brief() if style == "tldr" and brief else Prose()
+    return Brief() if style == "tldr" and brief else Formatter()

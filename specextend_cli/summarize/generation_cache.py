@@ -62,10 +62,10 @@ class GenerationCache:
             return None
         return None if row is None else str(row[0])
 
-    def put(self, key: str, text: str, attention: str = "") -> None:
-        """Keep a text and the packed attention of its sentences. They are on disk when this returns."""
+    def put(self, key: str, text: str, attention: str = "") -> str:
+        """Keep a text and the packed attention of its sentences; returns `problem`. They are on disk by then."""
         if self.path is None:
-            return
+            return self.problem
         try:
             with closing(self._connect()) as store, store:
                 store.execute("insert or replace into notes values (?, ?, ?)", (key, text, time.time()))
@@ -78,6 +78,7 @@ class GenerationCache:
                     store.execute("delete from looks where key not in (select key from notes)")
         except sqlite3.Error as error:
             self._give_up(error)
+        return self.problem
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None

@@ -21,9 +21,8 @@ from specextend_cli.summarize.formatting import QuoteLayout, formatter
 from specextend_cli.summarize.planning import Work, pack
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import Provenance, join_texts, provenance_of
-from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN
+from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummarySettings
 from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.settings import SummarySettings
 from specextend_cli.summarize.word_count import count_words
 
 _OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them
@@ -110,11 +109,13 @@ class MapReduce:
             )
             for c in work.chunks
         ]
+        most = window.chunk_summary_tokens
+        words = int(most * WORDS_PER_TOKEN * SHARE)
         level = 1
         while len(sources) > self.settings.summary_parts:
-            levels = max(work.plan.levels, level + 1)
+            levels, template = max(work.plan.levels, level + 1), "map" if level == 1 else "merge"
             prompts = [
-                self._chunk_prompt("map" if level == 1 else "merge", source, self._part(i, sources, level, levels))
+                self._prompt(template, source, self._part(i, sources, level, levels), words, most)
                 for i, source in enumerate(sources)
             ]
             yield self.generator.level(prompts)
@@ -173,10 +174,6 @@ class MapReduce:
     def _part(self, i: int, sources: Sequence[SourceText], level: int, levels: int, *, final: bool = False) -> Part:
         return Part(i + 1, len(sources), level, levels, sources[i].pages, sources[i].tokens, final)
 
-    def _chunk_prompt(self, template: str, source: SourceText, part: Part) -> Prompt:
-        most = self.settings.preset.window.chunk_summary_tokens
-        return self._prompt(template, source, part, int(most * WORDS_PER_TOKEN * SHARE), most)
-
     def _final_prompt(self, template: str, source: SourceText, part: Part) -> Prompt:
         words, most = max(self._words // part.parts, 1), self.settings.summary_tokens // part.parts
         each = min(max(self.work.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
@@ -187,10 +184,11 @@ class MapReduce:
         self, template: str, source: SourceText, part: Part, words: int, tokens: int, *, streamed: bool = False
     ) -> Prompt:
         """A prompt for about `words` words, in at most `tokens` tokens, and always fewer than its source has."""
+        first, last = source.pages
         values = {
             "title": self.document.name,
             "words": words,
-            "pages": _dash(source.pages),
+            "pages": str(first) if first == last else f"{first}-{last}",
             "part": part.number,
             "parts": part.parts,
             "language": "the document's language",
@@ -224,7 +222,3 @@ class MapReduce:
 def _page_range(document: Document, start: int, end: int) -> tuple[int, int]:
     pages = document.pages_of(start, end) or (1,)
     return pages[0], pages[-1]
-
-
-def _dash(pages: tuple[int, int]) -> str:
-    return str(pages[0]) if pages[0] == pages[1] else f"{pages[0]}-{pages[1]}"

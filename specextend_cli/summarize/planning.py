@@ -10,7 +10,7 @@ from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.events import LevelWork, Plan, Rates
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.settings import SummarySettings
+from specextend_cli.summarize.request import SummarySettings
 
 
 @dataclass(frozen=True, slots=True)

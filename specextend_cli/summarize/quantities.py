@@ -114,11 +114,8 @@ def values(text: str) -> set[str]:
     found = {reading for number in numbers(text) for reading in number.readings}
     found |= {str(_ORDINALS.index(m[0].lower()) + 1) for m in _ORDINAL.finditer(text)}
     found |= {century + end for century, _, end in _RANGE.findall(text)}
-    return found | {str(_SPELT[word.lower()]) for m in _WORDS.finditer(text) for word in _known(m[0])}
-
-
-def _known(words: str) -> list[str]:
-    return [word for word in re.split(r"[\s-]+", words) if word.lower() in _SPELT]
+    spelt = {word for m in _WORDS.finditer(text) for word in re.split(r"[\s-]+", m[0].lower())}
+    return found | {str(_SPELT[word]) for word in spelt if word in _SPELT}
 
 
 def _figures(match: re.Match[str]) -> Iterator[str]:

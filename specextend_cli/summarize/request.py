@@ -1,21 +1,24 @@
-"""What a user asks of a summary: length, style, language, question, template.
+"""What a user asks of a summary: length, style, language, question, template; and what a preset and that come to.
 
-A `SummaryRequest` is checked once, against the preset that is to fulfil it. `SummarySettings` has both.
+A `SummaryRequest` is checked once, against the preset that is to fulfil it. `SummarySettings`, which has both, is what
+the pipeline reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_or
+from specextend_cli.models.prompt_templates import Mode as Mode
 from specextend_cli.models.prompt_templates import Style, check_prompt, placeholders, spell_out
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts, Window
 
-Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
 Length: TypeAlias = Literal["short", "medium", "long"]
 LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
 """How much of the length that nobody asked to change."""
@@ -76,9 +79,9 @@ class SummaryRequest:
     def check(self, preset: Preset) -> None:
         """UsageError where something cannot be asked, or `preset` has no place for it."""
         if self.length not in (None, *LENGTHS) and not (isinstance(self.length, int) and self.length > 0):
-            raise UsageError(f"--length {self.length}: no such length", fix=f"a number of words, {_or(LENGTHS)}")
+            raise UsageError(f"--length {self.length}: no such length", fix=f"a number of words, {format_or(LENGTHS)}")
         if self.style not in FORMS:
-            raise UsageError(f"--style {self.style}: no such style", fix=_or(FORMS))
+            raise UsageError(f"--style {self.style}: no such style", fix=format_or(FORMS))
         for name, most in MOST_CHARACTERS.items():
             self._bounded(name, most)
         if self.mode == "guided" and preset.ranker is None:
@@ -174,9 +177,50 @@ class SummaryRequest:
         return max(int(own * LENGTHS[self.length or "medium"]), 10)
 
 
-def _or(names: Iterable[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} or {last}"
-
-
 assert set(FORMS) == set(get_args(Style))
+
+
+_PART, LEAST = 1 / 3, 30
+"""A short text's summary has that part of its words, but not fewer than `LEAST`."""
+
+
+@dataclass(frozen=True)
+class SummarySettings:
+    """One summary's settings. `max_tokens`, if not None, bounds every generated text."""
+
+    preset: Preset
+    request: SummaryRequest
+    max_tokens: int | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The kind of summary."""
+        return "abstractive" if self.request.needs_writing else self.request.mode or self.preset.mode
+
+    @property
+    def summary_parts(self) -> int:
+        """The most prompts that write the summary: those of the preset, or as many as its words need."""
+        most, usual, words = self.preset.window.summary_parts, self.usual_words(), self.words()
+        if FORMS[self.request.style].whole:
+            return 1
+        # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
+        return min(ceil(most * words / max(usual, 1)), most)
+
+    @property
+    def summary_tokens(self) -> int:
+        """The most tokens of the summary."""
+        return self.request.room(self.preset.window.summary_tokens)
+
+    def words(self, size: int | None = None) -> int:
+        """How many words the summary of a text of `size` words has; None: of any long one."""
+        return self.request.words(self.usual_words(size))
+
+    def bounded_words(self, size: int, tokens: int) -> int:
+        """How many words the summary of a text of `size` words and `tokens` tokens has, within `max_tokens`."""
+        words = self.words(size)
+        return words if self.max_tokens is None else max(min(words, int(self.max_tokens * size / max(tokens, 1))), 1)
+
+    def usual_words(self, size: int | None = None) -> int:
+        """The same by default, whatever the request."""
+        most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * SHARE)
+        return most if size is None else max(min(most, int(size * _PART)), LEAST)

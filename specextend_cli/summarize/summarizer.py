@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read
@@ -43,17 +43,15 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.evidence import EvidenceTracker
-from specextend_cli.summarize.extractive import Extractive, Guide
+from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
 from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
-from specextend_cli.summarize.ranking.scored import ScoredSentences
-from specextend_cli.summarize.request import SummaryRequest
+from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.runs import RunStore
-from specextend_cli.summarize.settings import SummarySettings
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
@@ -83,28 +81,20 @@ class Options(EngineOptions, SummaryRequest):
     @property
     def request(self) -> SummaryRequest:
         """What they ask of the summary."""
-        return SummaryRequest(
-            length=self.length,
-            style=self.style,
-            focus=self.focus,
-            language=self.language,
-            template=self.template,
-            mode=self.mode,
-        )
+        return _part(self, SummaryRequest)
 
     @property
     def engine(self) -> EngineOptions:
         """What they ask of the engine."""
-        return EngineOptions(
-            draft=self.draft,
-            draft_head=self.draft_head,
-            draft_attention=self.draft_attention,
-            temperature=self.temperature,
-            seed=self.seed,
-            device=self.device,
-            dtype=self.dtype,
-            compile=self.compile,
-        )
+        return _part(self, EngineOptions)
+
+
+_Kind = TypeVar("_Kind", SummaryRequest, EngineOptions)
+
+
+def _part(options: Options, kind: type[_Kind]) -> _Kind:
+    """The fields of `options` that it has from `kind`."""
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
 
 
 class Summarizer:

@@ -76,12 +76,10 @@ class TfidfIndex:
 
     def weights(self, text: str) -> dict[str, float]:
         """The terms of `text` with their weights, which sum to 1: low for a term that every passage has."""
-        worth = {term: self._rarity(term) * (_NUMBER if term[0].isdigit() else 1.0) for term in terms(text)}
+        rarity = {term: math.log1p(self.count / (len(self._places.get(term, ())) + 0.5)) for term in terms(text)}
+        worth = {term: rare * (_NUMBER if term[0].isdigit() else 1.0) for term, rare in rarity.items()}
         total = sum(worth.values())
         return {term: value / total for term, value in worth.items()}
-
-    def _rarity(self, term: str) -> float:
-        return math.log1p(self.count / (len(self._places.get(term, ())) + 0.5))
 
     def shares(self, weights: Mapping[str, float], within: range | None = None) -> dict[int, float]:
         """For every passage with any of the terms, the weight of those it has, 0 to 1.

@@ -1,8 +1,12 @@
-"""A benchmark on a terminal: one table that fits its width, and what qualifies it."""
+"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments.
+
+Plots are for the HTML report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -13,7 +17,8 @@ from specextend_cli.bench.caveats import caveats, provenance
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
-from specextend_cli.bench.tables import MISSING, one_line
+from specextend_cli.bench.tables import MISSING, Experiment, format_cell, is_number_column, one_line
+from specextend_cli.bench.tables import Table as Results
 from specextend_cli.humanize import format_bytes, format_percent, format_seconds, is_slower
 from specextend_cli.ui import tables
 from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
@@ -21,25 +26,18 @@ from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 WIDE = 120
 NARROW = 64
 """Columns of a terminal from which more is shown."""
-
-
-def table(benchmark: Benchmark, width: int = WIDE) -> Table:
-    """A row a method, grouped by length; fewer columns where `width` is small.
-
-    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
-    """
-    return _table(summarize(benchmark), width)
+_INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 
 
 def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
     """The table, with the notes below it."""
     rows = summarize(benchmark)
-    return Group(_table(rows, width), Text(), notes(benchmark, rows))
+    return Group(table(rows, width), Text(), _notes(benchmark, rows))
 
 
-def notes(benchmark: Benchmark, rows: Sequence[Row] | None = None) -> Text:
+def _notes(benchmark: Benchmark, rows: Sequence[Row]) -> Text:
     """What must be known to believe the table, and what it belongs to."""
-    found = caveats(benchmark, summarize(benchmark) if rows is None else rows)
+    found = caveats(benchmark, rows)
     facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
     legend = Text(
         "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.",
@@ -48,7 +46,11 @@ def notes(benchmark: Benchmark, rows: Sequence[Row] | None = None) -> Text:
     return Text("\n").join([legend, *(Text(sanitize(sentence), AMBER) for sentence in found), *facts])
 
 
-def _table(rows: Sequence[Row], width: int) -> Table:
+def table(rows: Sequence[Row], width: int = WIDE) -> Table:
+    """A row a method, grouped by length; fewer columns where `width` is small.
+
+    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
+    """
     columns = [column for column in _COLUMNS if width >= column[1]]
     names = [name for name, _, _ in columns]
     made = tables.table("method", *names, numbers=names)
@@ -97,3 +99,29 @@ _COLUMNS: tuple[tuple[str, int, Callable[[Row], Text]], ...] = (
     ("repeated", WIDE, lambda row: Text(format_percent(row.repeated))),
     ("equal", 0, _equal),
 )
+
+
+def experiments_report(
+    experiments: Sequence[Experiment], facts: Mapping[str, str], skipped: Mapping[str, str], width: int = WIDE
+) -> RenderableType:
+    """Every table under its experiment's question; without intervals where `width` is small."""
+    parts: list[RenderableType] = []
+    for experiment in experiments:
+        parts.append(Text.assemble((experiment.name, "bold"), "  ", experiment.question))
+        for made in experiment.tables:
+            parts += [Text(), Text(sanitize(made.title), "bold"), _rich(made, width)]
+            if made.note:
+                parts.append(Text(sanitize(made.note), QUIET))
+        parts.append(Text())
+    parts += [Text(sanitize(f"Left out: {name}: {why}"), AMBER) for name, why in skipped.items()]
+    parts += [Text(sanitize(f"{name}: {value}"), QUIET) for name, value in facts.items()]
+    return Group(*parts)
+
+
+def _rich(made: Results, width: int) -> Table:
+    numbers = [name for column, name in enumerate(made.header) if is_number_column(made, column)]
+    shown = tables.table(*made.header, numbers=numbers)
+    for row in made.rows:
+        texts = map(format_cell, row)
+        shown.add_row(*(tables.cell(text if width >= WIDE else _INTERVAL.sub("", text)) for text in texts))
+    return shown

@@ -8,9 +8,7 @@ with open_bench(output) as view:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
@@ -72,19 +70,16 @@ class BenchView:
     def __enter__(self) -> BenchView:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Nothing to close."""
 
 
 class _Lines(BenchView):
     """A line for every run and stage."""
 
-    def __init__(self, output: Output, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, output: Output) -> None:
         super().__init__(output)
-        self._clock = clock
-        self._spoke = clock()
+        self._spoke = time.monotonic()
         self._stage = ""
 
     def show(self, event: Event) -> None:
@@ -97,13 +92,13 @@ class _Lines(BenchView):
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
-            case Reading() | WarmingUp() | Decoding() | Stage() if self._clock() - self._spoke >= EVERY:
+            case Reading() | WarmingUp() | Decoding() | Stage() if time.monotonic() - self._spoke >= EVERY:
                 self._say(format_status(event))
             case _:
                 pass
 
     def _say(self, line: str) -> None:
-        self._spoke = self._clock()
+        self._spoke = time.monotonic()
         self.output.note(line)
 
 
@@ -147,9 +142,7 @@ class _Bar(BenchView):
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._progress.stop()
         restore_echo()
         self._held.close()

@@ -36,7 +36,8 @@ def comparison(found: Comparison) -> RenderableType:
     made = table("", "plain", "accelerated", numbers=("plain", "accelerated"))
     for label, left, right in rows:
         made.add_row(Text(label, style=QUIET), cell(left), cell(right))
-    return Group(made, Text(), _verdict(found), format_load(found.load))
+    verdict = Text(" · ").join((_identity(found.divergence), *_speed(found)))
+    return Group(made, Text(), verdict, format_load(found.load))
 
 
 _FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ...] = (
@@ -44,10 +45,6 @@ _FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ..
     ("reading the median text", lambda meter: meter.prefill_seconds, format_seconds),
     ("decoding the median text", lambda meter: meter.decode_seconds, format_seconds),
 )
-
-
-def _verdict(found: Comparison) -> Text:
-    return Text(" · ").join((_identity(found.divergence), *_speed(found)))
 
 
 def _identity(divergence: int | None) -> Text:

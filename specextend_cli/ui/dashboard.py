@@ -16,7 +16,6 @@ from rich.text import Text
 
 from specextend_cli.humanize import format_bytes, format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.characters import block, density, histogram
-from specextend_cli.ui.folding import fold
 from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
 from specextend_cli.ui.streams import ACCENT, AMBER, GOOD, QUIET, sanitize
 
@@ -205,6 +204,19 @@ class Dashboard:
             text.append(f" · hits {format_percent(meter.hit)}", style=QUIET)
         speed = meter.tokens_per_second
         return _row("speed", f"{speed:.1f}" if speed < 100 else format_count(speed), text, width)
+
+
+def fold(paragraph: str, width: int) -> list[str]:
+    """Lines of at most `width` cells, broken at spaces if possible. The last one keeps its trailing space."""
+    lines = []
+    while cell_len(paragraph.rstrip()) > width:
+        fits = set_cell_size(paragraph, width + 1)
+        space = fits.rfind(" ", 1)
+        cut = space if space > 0 and paragraph[:space].strip() else len(set_cell_size(paragraph, width).rstrip())
+        cut = max(cut, 1)
+        lines.append(paragraph[:cut].rstrip())
+        paragraph = paragraph[cut:].lstrip(" ")
+    return [*lines, paragraph]
 
 
 def collapsed(progress: Progress) -> Text:

@@ -55,13 +55,6 @@ class Destination:
 
         `names` are the names of the documents, `inputs` the files that the command reads, or open descriptors.
         """
-        self.refuse_collisions(names)
-        refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
-        if self.file is not None:
-            refuse_existing([self.file], force=self.force)
-
-    def refuse_collisions(self, names: Sequence[str]) -> None:
-        """UsageError if two documents would be written to the same file."""
         twice = [name for name, count in Counter(names).items() if count > 1]
         if self.directory is not None and twice:
             raise UsageError(
@@ -69,6 +62,9 @@ class Destination:
                 why=f"both would be written to {self.path(twice[0])}",
                 fix="summarize them into different directories",
             )
+        refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
+        if self.file is not None:
+            refuse_existing([self.file], force=self.force)
 
     @contextmanager
     def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:

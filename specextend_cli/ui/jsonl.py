@@ -11,7 +11,7 @@ from typing import Any
 
 from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import Event, Plan, Summarized, Summary
+from specextend_cli.summarize.events import Event, Summarized, Summary
 
 # The keys "method", "notes" and "sentences" of a request, with their values, are those of version 0.1: they will go.
 _OLD: dict[str | None, str] = {
@@ -27,14 +27,14 @@ _KEYS = {"batch_size": "together"}
 
 def format_event(event: Event, document: str = "") -> str:
     """One event as one line: `{"event": "step", "document": ..., ...}`; the last one has the whole result."""
-    values = summary_record(event.summary) if isinstance(event, Summarized) else _record(event)
+    values = summary_record(event.summary) if isinstance(event, Summarized) else record(event)
     head = {"event": type(event).__name__.lower(), **({"document": document} if document else {})}
     return _escape_controls(json.dumps({**head, **named(values, document)}, ensure_ascii=False))
 
 
-def named(record: dict[str, Any], document: str) -> dict[str, Any]:
-    """`record` with the name of its document in this command, which may include directories."""
-    return {**record, "document": document} if document else record
+def named(values: dict[str, Any], document: str) -> dict[str, Any]:
+    """A record with the name of its document in this command, which may include directories."""
+    return {**values, "document": document} if document else values
 
 
 def format_json(value: Any) -> str:
@@ -50,26 +50,21 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "mode": summary.method,
         "method": _OLD[summary.method],
         "warnings": list(summary.warnings),
-        "coverage": {**_record(summary.coverage), "complete": summary.coverage.complete},
-        "plan": plan_record(summary.plan),
+        "coverage": {**record(summary.coverage), "complete": summary.coverage.complete},
+        "plan": record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
         "chunk_summaries": list(summary.chunk_summaries),
         "notes": list(summary.chunk_summaries),
-        "request": {**_record(summary.request), "sentences": _OLD.get(summary.request.mode)},
-        "sentences": [_record(sentence) for sentence in summary.sentences],
-        "unsupported": [_record(one) for one in summary.unsupported],
-        "retried": [_record(one) for one in summary.retried],
+        "request": {**record(summary.request), "sentences": _OLD.get(summary.request.mode)},
+        "sentences": [record(sentence) for sentence in summary.sentences],
+        "unsupported": [record(one) for one in summary.unsupported],
+        "retried": [record(one) for one in summary.retried],
         "reused": summary.reused,
         "run": summary.run,
         "preset": summary.preset,
         "drafter": summary.drafter,
         "version": __version__,
     }
-
-
-def plan_record(plan: Plan) -> dict[str, Any]:
-    """The plan for one document."""
-    return _record(plan)
 
 
 def statistics(meter: Meter) -> dict[str, Any]:
@@ -103,7 +98,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _record(value: Any) -> dict[str, Any]:
+def record(value: Any) -> dict[str, Any]:
     """A dataclass as a dictionary of plain values, without the fields that its repr leaves out."""
     return {
         _KEYS.get(field.name, field.name): _plain(getattr(value, field.name)) for field in fields(value) if field.repr
@@ -112,7 +107,7 @@ def _record(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return _record(value)
+        return record(value)
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     return value

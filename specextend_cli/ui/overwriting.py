@@ -50,7 +50,7 @@ def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
 def refuse_existing(outputs: Iterable[Path], *, force: bool) -> None:
     """UsageError if one of `outputs` exists, unless overwriting is forced."""
     for output in outputs:
-        if not force and output.exists() and _is_file(output):
+        if not force and output.is_file():  # devices and pipes are written to, not replaced
             raise exists_already(output)
 
 
@@ -61,11 +61,6 @@ def exists_already(path: Path) -> UsageError:
         why="existing files are not overwritten",
         fix="--force writes it again; or name another",
     )
-
-
-def _is_file(path: Path) -> bool:
-    """Whether it is a regular file; devices and pipes are written to, not replaced."""
-    return stat.S_ISREG(path.stat().st_mode)
 
 
 def _identity(one: Path | int) -> tuple[int, int] | None:

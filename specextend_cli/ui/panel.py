@@ -18,7 +18,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
 from rich.control import Control
@@ -27,24 +26,19 @@ from rich.segment import ControlType, Segment
 from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Preview, Warned
-from specextend_cli.ui.annotations import warn_unsupported
-from specextend_cli.ui.dashboard import Dashboard, collapsed, memory
-from specextend_cli.ui.folding import fold
-from specextend_cli.ui.progress import Progress
+from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, memory
+from specextend_cli.ui.progress import View
 from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
 from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
 
 PROSE = 96  # cells; longer lines are hard to read
 
 
-class Panel:
+class Panel(View):
     """Draws the state of a run on stderr until it is closed."""
 
-    def __init__(
-        self, output: Output, document: str, *, raw: bool = False, clock: Callable[[], float] | None = None
-    ) -> None:
-        self.output = output
-        self.progress = Progress(document, clock) if clock else Progress(document)
+    def __init__(self, output: Output, document: str, *, raw: bool = False) -> None:
+        super().__init__(output, document)
         self._lines = Lines()
         self._raw = raw
         self._lock = threading.Lock()
@@ -76,23 +70,20 @@ class Panel:
         Prose is wrapped; `raw` text, which a program may read, is not.
         """
         if not self.output.shared:
-            self.output.write(text)
+            super().write(text)
             return
         with self._lock:
-            lines = self._lines.feed(sanitize(text), self._width)
+            width = sys.maxsize if self._raw else max(min(self.output.console.width - 4, PROSE), 8)
+            lines = self._lines.feed(sanitize(text), width)
         self._print(lines)
 
     def __enter__(self) -> Panel:
-        self._held.enter_context(
-            captured_stderr(self.output, lambda line: self._beside(Text(sanitize(line), style=QUIET)))
-        )
+        self._held.enter_context(captured_stderr(self.output, self._foreign))
         disable_echo(self.output.stderr)
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
@@ -103,15 +94,9 @@ class Panel:
             self.output.console.print()
         for message in self._warnings:
             self.output.note(message)
+        super().__exit__(*exception)
         if self.progress.summary is not None:
-            warn_unsupported(self.output, self.progress.summary)
             self.output.console.print(collapsed(self.progress))
-
-    @property
-    def _width(self) -> int:
-        if self._raw:
-            return sys.maxsize
-        return max(min(self.output.console.width - 4, PROSE), 8)
 
     def _print(self, lines: list[str]) -> None:
         for line in lines:

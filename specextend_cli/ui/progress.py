@@ -1,4 +1,4 @@
-"""The state of a run, accumulated from its events; all views read it."""
+"""The state of a run, accumulated from its events, and the base of the views that show it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from specextend_cli.humanize import (
     format_seconds,
     format_speedup,
 )
-from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import (
     ChunkRead,
@@ -41,7 +40,8 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.streams import sanitize
+from specextend_cli.ui.annotations import warn_unsupported
+from specextend_cli.ui.streams import Output, sanitize
 
 RECENT = 64
 _SHORT = 2048  # tokens of a prompt below which reading is not counted
@@ -158,6 +158,32 @@ class Progress:
         return min(self.stage.done / self.stage.total, 1.0)
 
 
+class View:
+    """Takes the events of a document and the text for stdout; this one shows only warnings, for `--quiet`."""
+
+    def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.output = output
+        self.progress = Progress(document, clock)
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        self.progress.add(event)
+        if isinstance(event, Warned):
+            self.output.warn(event.message)
+
+    def write(self, text: str) -> None:
+        """Write text of the result to stdout without disturbing what the terminal shows."""
+        self.output.write(text)
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Warn of facts that the source lacks."""
+        if self.progress.summary is not None:
+            warn_unsupported(self.output, self.progress.summary)
+
+
 def format_stage(stage: Stage) -> str:
     """ "41.2 MB of 93.0 MB", "12 pages" or nothing."""
     if stage.total:
@@ -218,11 +244,6 @@ def format_level(level: Level) -> str:
     if level.reused:
         return f"{level.reused:,} of {level.prompts:,} {name} summaries reused"
     return f"{level.prompts:,} {name} summaries to write"
-
-
-def format_flaw(flaw: Flaw) -> str:
-    """The flaw of an answer in words."""
-    return {"no answer": "there was no answer in it", "in circles": "it went in circles"}[flaw]
 
 
 def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
-from specextend_cli.summarize.events import Citation, Sentence
+from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.runs import Run
 from specextend_cli.ui.annotations import Annotations, format_page
 from specextend_cli.ui.streams import QUIET, sanitize
@@ -69,10 +69,11 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
         lines += [Text(), Text("no passage of the document supports this")]
     for citation in sentence.citations:
         quote = run.quotes.get(citation.start)
-        lines += [
-            Text(),
-            Text(f"{run.unit} {_place(citation)}{' by OCR' * citation.ocr} · {_scores(citation)}", style=QUIET),
-        ]
+        page = _line(format_page(citation.page, citation.label)) + " by OCR" * citation.ocr
+        scores = f"words {format_percent(citation.lexical)}"
+        if citation.attention is not None:
+            scores += f", attention {format_percent(citation.attention)}"
+        lines += [Text(), Text(f"{run.unit} {page} · {scores}", style=QUIET)]
         if quote is not None:
             before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
             around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())
@@ -100,18 +101,6 @@ def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
         quote = run.quotes.get(citation["start"])
         citation["passage"] = None if quote is None else quote.passage
     return record
-
-
-def _place(citation: Citation) -> str:
-    return _line(format_page(citation.page, citation.label))
-
-
-def _scores(citation: Citation) -> str:
-    """ "words 71%, attention 100%"."""
-    pieces = [f"words {format_percent(citation.lexical)}"]
-    if citation.attention is not None:
-        pieces.append(f"attention {format_percent(citation.attention)}")
-    return ", ".join(pieces)
 
 
 def _line(text: str) -> str:

@@ -20,7 +20,10 @@ def prepare() -> None:
     # stdout gets a read-only descriptor: a result that goes nowhere is an error.
     for descriptor, mode in ((STDIN, os.O_RDONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_WRONLY)):
         if not _is_open(descriptor):
-            _open_at(descriptor, mode)
+            opened = os.open(os.devnull, mode)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
     if sys.stdin is None:
         sys.stdin = os.fdopen(STDIN, closefd=False)
     if sys.stdout is None:
@@ -67,10 +70,3 @@ def _is_open(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _open_at(descriptor: int, mode: int) -> None:
-    opened = os.open(os.devnull, mode)
-    if opened != descriptor:
-        os.dup2(opened, descriptor)
-        os.close(opened)

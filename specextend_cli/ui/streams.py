@@ -113,10 +113,10 @@ class Output:
         if text:
             (_unfinished.discard if text.endswith("\n") else _unfinished.add)(self.stdout)
 
-    def note(self, text: str | Text, style: str = "") -> None:
+    def note(self, text: str | Text) -> None:
         """Write one line to stderr; strings are sanitized and not read as markup."""
         self._begin_line()
-        self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, style=style, soft_wrap=True)
+        self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, soft_wrap=True)
 
     def note_table(self, renderable: RenderableType) -> None:
         """Print a table on stderr."""
@@ -155,20 +155,15 @@ def format_error(error: SpecextendError) -> Text:
     return text
 
 
-def print_error(output: Output, error: SpecextendError) -> None:
-    """Write an error to stderr."""
-    output.note(format_error(error))
-
-
-def print_defect(output: Output, error: BaseException) -> None:
-    """Write an unexpected exception to stderr, with what to do about it."""
+def format_defect(error: BaseException) -> Text:
+    """An unexpected exception, with what to do about it."""
     detail = sanitize(f"{type(error).__name__}: {error}").splitlines()
     text = Text.assemble(("error: ", "bold red"), f"something unexpected went wrong ({detail[0][:300]})")
     text.append("\nwhy:   ", style="bold").append("this is a defect in specextend, not in your document")
     text.append("\ntry:   ", style="bold").append(
         "run again with --debug, and report the traceback with the output of: specextend doctor"
     )
-    output.note(text)
+    return text
 
 
 def warning(message: str) -> Text:

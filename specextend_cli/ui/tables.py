@@ -105,6 +105,9 @@ def format_statistics(meter: Meter, drafter: str) -> Text:
     read = ("prefill", f"{format_count(meter.prompt_tokens)} tokens in {format_seconds(meter.prefill_seconds)}")
     if not meter.tokens:
         return _labelled([read])
+    bins = histogram(meter.accepted_lengths)
+    peak = max(share for _, share in bins) or 1.0
+    lengths = "  ".join(f"{size} {format_percent(share)} {block(share / peak)}" for size, share in bins)
     lines = [
         ("drafter", sanitize(drafter)),
         read,
@@ -115,7 +118,7 @@ def format_statistics(meter: Meter, drafter: str) -> Text:
             f"retrieving {format_seconds(meter.retrieve_seconds)}",
         ),
         ("steps", f"{format_count(meter.steps)}, {meter.nodes / meter.steps if meter.steps else 0:.1f} nodes each"),
-        ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {format_histogram(meter)}"),
+        ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {lengths}"),
     ]
     if meter.hit is not None:
         lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {meter.retrievals} retrievals"))
@@ -126,13 +129,6 @@ def format_statistics(meter: Meter, drafter: str) -> Text:
 
 def _labelled(lines: Sequence[tuple[str, str]]) -> Text:
     return Text("\n").join(Text.assemble((label.ljust(10), QUIET), text) for label, text in lines)
-
-
-def format_histogram(meter: Meter) -> str:
-    """ "1 20% ▄  2 41% █ …"."""
-    bins = histogram(meter.accepted_lengths)
-    peak = max(share for _, share in bins) or 1.0
-    return "  ".join(f"{size} {format_percent(share)} {block(share / peak)}" for size, share in bins)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
 from specextend_cli.ui.standard_streams import STDERR, forgiving
@@ -70,13 +71,13 @@ def captured_stderr(output: Output, show: Callable[[str], None]) -> Iterator[Non
     sys.stderr.flush()
     before, terminal = output.stderr, os.dup(STDERR)
     output.draw_on(forgiving(terminal, before.encoding, before.errors or "strict"))
-    _pipe().open(_bounded(show))
+    _Pipe().open(_bounded(show))
     try:
         yield
     finally:
         sys.stderr.flush()
         os.dup2(terminal, STDERR)
-        _pipe().close()
+        _Pipe().close()
         output.draw_on(before)
         os.close(terminal)
 
@@ -88,6 +89,7 @@ def _is_ours(output: Output) -> bool:
         return False
 
 
+@cache
 class _Pipe:
     """One per process: a child process started under a panel may write to it long after the panel is gone."""
 
@@ -127,15 +129,6 @@ class _Pipe:
         else:
             with contextlib.suppress(OSError):
                 os.write(STDERR, line + b"\n")
-
-
-_made: list[_Pipe] = []
-
-
-def _pipe() -> _Pipe:
-    if not _made:
-        _made.append(_Pipe())
-    return _made[0]
 
 
 def _bounded(show: Callable[[str], None]) -> Callable[[str], None]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
@@ -20,10 +18,9 @@ _EVERY = 10.0  # seconds between two plain lines
 class TrainingView:
     """Shows the events of a training run; a context manager."""
 
-    def __init__(self, output: Output, *, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, output: Output, *, quiet: bool) -> None:
         self.output = output
         self.quiet = quiet
-        self._clock = clock
         self._last = -_EVERY
         self._stack = ExitStack()
         self._bar: Progress | None = None
@@ -44,9 +41,7 @@ class TrainingView:
             self._task = self._bar.add_task("starting", total=1.0, figures="")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
     def add(self, event: TrainEvent) -> None:
@@ -82,6 +77,6 @@ class TrainingView:
     def _progress(self, what: str, share: float | None, figures: str) -> None:
         if self._bar is not None:
             self._bar.update(self._task, description=what, completed=share, total=share and 1.0, figures=figures)
-        elif not self.quiet and self._clock() - self._last >= _EVERY:
-            self._last = self._clock()
+        elif not self.quiet and time.monotonic() - self._last >= _EVERY:
+            self._last = time.monotonic()
             self.output.note(f"{what}: {figures}" + ("" if share is None else f", {format_percent(share)}"))

@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
-from typing import Protocol
 
 from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.humanize import format_many, format_percent
-from specextend_cli.summarize.events import ChunkRead, Event, Level, Plan, Retried, Stage, Warned
-from specextend_cli.ui.annotations import warn_unsupported
+from specextend_cli.summarize.events import ChunkRead, Event, Level, Plan, Retried, Stage
 from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.progress import (
-    Progress,
+    View,
     format_doing,
     format_done,
-    format_flaw,
     format_left,
     format_level,
     format_speed,
@@ -29,30 +25,11 @@ from specextend_cli.ui.streams import Output
 EVERY = 10.0
 
 
-class View(Protocol):
-    """Shows the events of a document on stderr; `write` takes the text for stdout."""
-
-    progress: Progress
-
-    def add(self, event: Event) -> None:
-        """Take one event."""
-
-    def write(self, text: str) -> None:
-        """Write text of the result to stdout without disturbing what the terminal shows."""
-
-    def __enter__(self) -> View: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
-
-class Plain:
+class Plain(View):
     """Writes a line to stderr when a stage begins, and a status every ten seconds."""
 
     def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.output = output
-        self.progress = Progress(document, clock)
+        super().__init__(output, document, clock=clock)
         self._clock = clock
         self._last_line = clock()
         self._stage = ""
@@ -60,10 +37,8 @@ class Plain:
 
     def add(self, event: Event) -> None:
         """Take one event; write a line if a stage begins or the last line is ten seconds old."""
-        self.progress.add(event)
+        super().add(event)
         match event:
-            case Warned():
-                self.output.warn(event.message)
             case Plan():
                 size = [format_many(event.pages, event.unit), format_many(event.tokens, event.counted)]
                 if len(event.chunks) > 1:
@@ -76,7 +51,8 @@ class Plain:
                 left = format_left(self.progress) if event.reused < event.prompts else ""
                 self._write_line(" · ".join(filter(None, (format_level(event), left))))
             case Retried():
-                self._write_line(f"part {event.number}/{event.parts} is written again: {format_flaw(event.flaw)}")
+                why = {"no answer": "there was no answer in it", "in circles": "it went in circles"}[event.flaw]
+                self._write_line(f"part {event.number}/{event.parts} is written again: {why}")
             case Stage() | Prefilling() | Step() | ChunkRead() if (
                 self._clock() - self._last_line >= EVERY and not self._text_shown
             ):
@@ -87,16 +63,11 @@ class Plain:
     def write(self, text: str) -> None:
         """Write text of the result to stdout. On a shared terminal no status follows, which would interrupt it."""
         self._text_shown = self.output.shared
-        self.output.write(text)
+        super().write(text)
 
-    def __enter__(self) -> Plain:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
         if self.progress.summary is not None:
-            warn_unsupported(self.output, self.progress.summary)
             self._write_line(f"done · {format_done(self.progress.summary, self.progress.read)}")
 
     def _status(self) -> str:
@@ -114,38 +85,10 @@ class Plain:
         self.output.note(line)
 
 
-class Silent:
-    """Shows only warnings, for `--quiet`."""
-
-    def __init__(self, output: Output, document: str) -> None:
-        self.output = output
-        self.progress = Progress(document)
-
-    def add(self, event: Event) -> None:
-        """Take one event."""
-        self.progress.add(event)
-        if isinstance(event, Warned):
-            self.output.warn(event.message)
-
-    def write(self, text: str) -> None:
-        """Write text of the result to stdout."""
-        self.output.write(text)
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Warn of facts that the source lacks."""
-        if self.progress.summary is not None:
-            warn_unsupported(self.output, self.progress.summary)
-
-
 def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool = False) -> View:
     """The view for this output. `raw` results are for programs and are not wrapped."""
     if quiet:
-        return Silent(output, document)
+        return View(output, document)
     return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from specextend_cli import __version__
 from specextend_cli.humanize import format_many
@@ -30,22 +30,27 @@ _MADE: dict[Method, str] = {
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
-class Writer(Protocol):
-    """Formats the events of one document and passes the text to `write`."""
+class Writer:
+    """Formats the events of one `document` and passes the text to `write`."""
+
+    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
+        self.write = write
+        self._marks = marks
+        self._document = document
 
     def add(self, event: Event) -> None:
         """Take one event."""
+        raise NotImplementedError
 
 
-class TextWriter:
+class TextWriter(Writer):
     """The summary as it is generated, then a newline. Terminal sequences in it are removed.
 
     With `marks`, a sentence is written when it is complete, because its citations are known then.
     """
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
-        self.write = write
-        self._marks = marks
+        super().__init__(write, marks, document)
         self._clean = Sanitizer()
         self._started = False
         self._last = "\n"
@@ -81,17 +86,14 @@ class TextWriter:
             self.write(text)
 
 
-class MarkdownWriter:
+class MarkdownWriter(TextWriter):
     """The summary and a footer with its coverage."""
 
-    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
-        self.write = write
-        self._text = TextWriter(write, marks)
-        self._span: tuple[int, int] | None = None
+    _span: tuple[int, int] | None = None
 
     def add(self, event: Event) -> None:
         """Write the text of the summary and, at its end, the footer."""
-        self._text.add(event)
+        super().add(event)
         match event:
             case Part():
                 first, last = self._span or event.pages
@@ -119,12 +121,8 @@ def escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
 
 
-class JsonWriter:
+class JsonWriter(Writer):
     """One JSON object at the end of the document."""
-
-    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
-        self.write = write
-        self._document = document
 
     def add(self, event: Event) -> None:
         """Write the result with the last event."""
@@ -153,19 +151,15 @@ class JsonArray:
             write("\n]\n" if self._started else "[]\n")
 
 
-class JsonLinesWriter:
+class JsonLinesWriter(Writer):
     """Every event as a JSON line, with the name of its document."""
-
-    def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
-        self.write = write
-        self._document = document
 
     def add(self, event: Event) -> None:
         """Write the event."""
         self.write(format_event(event, self._document) + "\n")
 
 
-WRITERS: dict[Format, Callable[[Write, Annotations, str], Writer]] = {
+WRITERS: dict[Format, type[Writer]] = {
     "text": TextWriter,
     "md": MarkdownWriter,
     "json": JsonWriter,

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
+from specextend_cli.bench.rows import summarize
 from specextend_cli.ui.bench import report, table
 from tests.bench.made_benchmark import benchmark, realistic, record
 from tests.bench.untrusted_text import controls, untrusted_benchmark
@@ -29,13 +30,13 @@ def test_it_fits(width: int) -> None:
 
 def test_a_wide_terminal_shows_more() -> None:
     made = realistic(documents=2, lengths=(512,))
-    assert "memory" in shown(table(made))
-    assert "memory" not in shown(table(made, 80), 80)
-    assert "end to end" in shown(table(made, 80), 80)
+    assert "memory" in shown(table(summarize(made)))
+    assert "memory" not in shown(table(summarize(made), 80), 80)
+    assert "end to end" in shown(table(summarize(made), 80), 80)
 
 
 def test_what_is_bad_needs_no_colour() -> None:
-    text = shown(table(benchmark(record(), record("bad", tokens=(1,) * 10, decode_seconds=18.0))))
+    text = shown(table(summarize(benchmark(record(), record("bad", tokens=(1,) * 10, decode_seconds=18.0)))))
     assert "0 of 1" in text
     assert "0.50×" in text
 

@@ -17,8 +17,7 @@ from specextend_cli.bench.tuning import AGAIN, OWN, Candidate, Tuned
 from specextend_cli.bench.workloads import summaries
 from specextend_cli.engine.config import Sampling
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset_file import check_name, to_toml
-from specextend_cli.models.presets import list_presets, load_preset
+from specextend_cli.models.presets import check_name, list_presets, load_preset, to_toml
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.summarize.tiny_preset import text

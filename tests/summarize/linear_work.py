@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.summarize.answer_checks import flaw, idle
-from specextend_cli.summarize.citing import Citer
+from specextend_cli.summarize.evidence import Citer
 from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.formatting import formatter
 from specextend_cli.summarize.provenance import DocumentSentence

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from specextend_cli.documents.document import Chunk
 from specextend_cli.engine.attribution import attribution_layers
 from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
-from specextend_cli.summarize.citing import Citer, attended_sentences
 from specextend_cli.summarize.events import Sentence, Text
+from specextend_cli.summarize.evidence import Citer, attended_sentences
 from specextend_cli.summarize.provenance import (
     DocumentSentence,
     Provenance,

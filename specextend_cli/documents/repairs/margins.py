@@ -79,7 +79,9 @@ def side_headings(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
         if len(body) < 2 or not side:
             fixed.append(list(page))
             continue
-        for group in runs(sorted(side, key=lambda line: -line.base), _is_close):
+        for group in runs(
+            sorted(side, key=lambda line: -line.base), lambda group, line: group[-1].base - line.base <= 1.6 * line.size
+        ):
             below = [line for line in body if line.base <= group[0].base + 0.6 * group[0].size]
             place = body.index(max(below, key=lambda line: line.base)) if below else len(body)
             place = _start(body, place)
@@ -118,7 +120,3 @@ def _start(body: Sequence[Line], place: int) -> int:
 def _continues(a: Line, b: Line) -> bool:
     """Whether `b` follows `a` in a paragraph."""
     return abs(a.left - b.left) < 2 and a.size == b.size and a.bold == b.bold and 0 < a.base - b.base < _CLOSE * b.size
-
-
-def _is_close(group: list[Line], line: Line) -> bool:
-    return group[-1].base - line.base <= 1.6 * line.size
