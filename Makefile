@@ -2,6 +2,7 @@
 # make test      install for development, then run the quick tests of every part: at most 5 minutes on two cores
 # make test-all  those, and whole matrices, the oldest transformers, machines that lack something
 # make lint      ruff, clang-format and mypy
+# make wheels    wheels with the native library for every instruction set, x86-64 and (if it has the cross compiler) ARM
 # make docs      what is generated in docs/: the command reference and the pictures
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
 
-.PHONY: demo test test-all test-full test-settings test-slow test-oldest lint format docs clean
+.PHONY: demo test test-all test-full test-settings test-slow test-oldest lint format docs wheels clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -53,6 +54,11 @@ docs: $(VENV)/.developing
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_panel.py
+
+wheels: $(VENV)/.developing
+	SPECEXTEND_WHEEL=x86_64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	! command -v aarch64-linux-gnu-g++ || SPECEXTEND_WHEEL=aarch64 CXX=aarch64-linux-gnu-g++ \
+		$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest .pytest_cache build dist

@@ -40,6 +40,7 @@ INSTRUCTIONS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
 # its own symbols.
 _FLAGS = ("-O3", "-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
 _LONGEST = 300  # seconds
+_SHIPPED = _HERE / "lib"  # in wheels
 
 
 def instructions() -> str:
@@ -57,6 +58,18 @@ def instructions() -> str:
     return chosen
 
 
+def flags_of(name: str) -> tuple[str, ...]:
+    """The compiler's flags for an instruction set."""
+    return (*_FLAGS, *INSTRUCTIONS[name][1])
+
+
+def file_name(name: str, machine: str) -> str:
+    """The library's file for an instruction set of a machine: another one for every version of the sources."""
+    facts = (platform.system(), machine, flags_of(name), version())
+    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    return f"native-{name}-{digest}.so"
+
+
 @dataclass(frozen=True)
 class Library:
     """The file of this version for an instruction set, whether it exists or not."""
@@ -68,16 +81,18 @@ class Library:
     def within(cls, directory: Path) -> Library:
         """For `instructions`, from the package if it came compiled, else in `directory`. CannotCompileError."""
         name = instructions()
-        flags = (*_FLAGS, *INSTRUCTIONS[name][1])
-        facts = (platform.system(), platform.machine(), flags, version())
-        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-        shipped = _HERE / "lib" / f"{name}-{digest}.so"
-        return cls(shipped if shipped.exists() else directory / f"native-{name}-{digest}.so", flags)
+        file = file_name(name, platform.machine())
+        shipped = _SHIPPED / file
+        return cls(shipped if shipped.exists() else directory / file, flags_of(name))
 
     @property
     def is_made(self) -> bool:
-        """Whether the file exists, whole, and ours; otherwise `make` it."""
-        return is_good(self.file)
+        """Whether the file came with the package, or exists, whole, and ours; otherwise `make` it."""
+        return self._is_shipped or is_good(self.file)
+
+    @property
+    def _is_shipped(self) -> bool:
+        return self.file.parent == _SHIPPED
 
     def make(self) -> None:
         """Compile. CannotCompileError, with no file left."""
@@ -105,7 +120,7 @@ class Library:
         if _loaded is not None:
             return
         try:
-            file = checked(self.file)
+            file = self.file if self._is_shipped else checked(self.file)
         except DamagedError as error:
             raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
         except OSError as error:
