@@ -22,7 +22,7 @@ _SETS = {
 }
 
 
-class NativeBuildHook(BuildHookInterface[Any]):
+class NativeBuildHook(BuildHookInterface):  # type: ignore[misc]
     """Hatchling's hook."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
