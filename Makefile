@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One pool of processes, each of which takes a test from another when it has none left.
 PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
-CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp)
+CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp tests/engine/*.cpp)
 
 .PHONY: demo test test-all test-full test-settings test-slow test-oldest lint format docs wheels clean
 

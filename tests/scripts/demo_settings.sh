@@ -42,21 +42,15 @@ own_cache() {
     echo "$scratch/$1"
 }
 
-# The instructions are hidden from whoever asks the system for them, and switched off in torch's own libraries.
+# Our library and torch's own are told to leave AVX-512 out.
 avx2() {
     local cache
     cache=$(own_cache avx2)
-    sed 's/avx512[a-z0-9_]*//g' /proc/cpuinfo > "$scratch/cpuinfo"
-    hidden() {
-        XDG_CACHE_HOME=$cache ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 \
-            unshare --map-root-user --mount sh -c 'mount --bind "$0" /proc/cpuinfo && exec "$@"' "$scratch/cpuinfo" "$@"
-    }
-    if ! hidden true 2> /dev/null; then
-        echo "demo, no AVX-512: skipped, because this system lets nobody mount over /proc/cpuinfo"
-        return
-    fi
-    check "no AVX-512" hidden "$specextend" summarize "$document"
-    if ! hidden "$python" -m pytest tests/pair; then failed=1; fi
+    without=(env XDG_CACHE_HOME="$cache" SPECEXTEND_ISA=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2)
+    for mode in guided abstractive; do
+        check "no AVX-512, $mode" "${without[@]}" "$specextend" summarize "$document" --mode "$mode"
+    done
+    if ! "${without[@]}" "$python" -m pytest tests/pair; then failed=1; fi
 }
 
 no-compiler() {

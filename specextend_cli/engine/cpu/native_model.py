@@ -42,7 +42,8 @@ def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     if lm.device.type != "cpu" or not isinstance(lm.backend, SplitKV) or lm.dtype not in FORMATS:
         raise CannotCompileError(f"there is no native forward for {lm.device.type}, {lm.dtype} or this attention")
     exact = exact and lm.dtype == torch.float32
-    install(lm, NativeModel(lm, exact=exact), partial(_trial, lm), rounds=not exact)
+    with on_threads(probing_threads(lm.model)):
+        install(lm, NativeModel(lm, exact=exact), partial(_trial, lm), rounds=not exact)
     lm.exact_rows = MOST_ROWS
 
 
@@ -241,8 +242,7 @@ def _scales(lm: LanguageModel) -> tuple[float, ...]:
     """The layers' attention scales, by one forward of the model itself."""
     every = ForwardContext(lm.backend, record=frozenset(range(lm.layers)))
     two = torch.arange(2, device=lm.device)
-    with on_threads(probing_threads(lm.model)):
-        lm.forward(two, two, lm.new_cache(2), context=every)
+    lm.forward(two, two, lm.new_cache(2), context=every)
     return tuple(every.queries[index][1] for index in range(lm.layers))
 
 

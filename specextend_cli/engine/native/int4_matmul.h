@@ -212,7 +212,7 @@ void times_tiles(const Rows& x, int64_t rows, const uint8_t* codes, const BFloat
     return std::array<Times, sizeof...(I)>{[](const Rows& x, int64_t first, const uint8_t* codes,
                                               const BFloat16* scales, int64_t strip, int64_t last, float* out,
                                               int64_t stride) {
-      constexpr int strips = I == 0 ? 2 : 1;
+      constexpr int strips = I < (kRegisters == 32 ? 6 : 2) ? 2 : 1;
       for (; strip + strips <= last; strip += strips)
         multiply<Rows, I + 1, strips>(x, first, codes, scales, strip, out, stride);
       for (; strip < last; ++strip) multiply<Rows, I + 1, 1>(x, first, codes, scales, strip, out, stride);

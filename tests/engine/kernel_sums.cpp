@@ -1,0 +1,79 @@
+// Prints sums of what the kernels compute from fixed numbers, for comparison between instruction sets.
+#include <cstdio>
+
+#include "forward.h"
+#include "prompt.h"
+
+using namespace specextend;
+
+uint64_t state = 1;
+
+float number() {  // from -0.5 to 0.5
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return static_cast<float>(state >> 40) / (1 << 24) - .5f;
+}
+
+template <typename T>
+std::vector<T> numbers(int64_t count) {
+  std::vector<float> wide(count);
+  for (float& x : wide) x = number();
+  std::vector<T> out(count);
+  narrow(wide.data(), count, out.data());
+  return out;
+}
+
+template <typename T>
+void print(const char* name, const std::vector<T>& computed) {
+  std::vector<float> wide(computed.size());
+  widen(computed.data(), static_cast<int64_t>(computed.size()), wide.data());
+  double sum = 0, size = 0;
+  for (float x : wide) sum += x, size += std::abs(x);
+  printf("%s %.6g %.6g\n", name, sum, size);
+}
+
+template <typename T>
+void attention(const char* name) {
+  const int64_t heads = 3, capacity = 600, dim = 64, seen = 517, nodes = 5, prompt = 40;
+  const auto keys = numbers<T>(heads * capacity * dim), values = numbers<T>(heads * capacity * dim),
+             q = numbers<T>(9 * prompt * dim);
+  std::vector<float> chain(nodes * nodes, kNegInf);
+  for (int64_t i = 0; i < nodes; ++i) std::fill_n(&chain[i * nodes], i + 1, 0.f);
+  const Paths paths(chain.data(), nodes, nodes);
+  const Cached<T> cached = {keys.data(), values.data(), 0, capacity * dim, dim};
+  std::vector<float> few(9 * nodes * dim);
+  attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, &seen, nodes, chain.data(), paths, .9f, few.data());
+  print(name, few);
+  std::vector<T> many(9 * prompt * dim);
+  attend_causal<T>(q.data(), prompt * dim, dim, heads, 3, prompt, dim, cached, seen, .9f, many.data());
+  print(name, many);
+}
+
+int main() {
+  const int64_t rows = 96, columns = 192;
+  std::vector<uint8_t> codes(rows * columns / 2);
+  for (uint8_t& code : codes) code = static_cast<uint8_t>((number() + .5f) * 255);
+  const auto scales = numbers<BFloat16>(rows * columns / kGroup * 2);
+  const auto weights = numbers<BFloat16>(rows * columns);
+  for (int64_t count : {1, 3, 14}) {
+    const auto x = numbers<float>(count * columns);
+    std::vector<float> out(count * rows);
+    Exact exact;
+    exact.prepare(x.data(), count, columns, 1);
+    times_tiles(exact, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    print("four bits", out);
+    Rounded rounded;
+    rounded.prepare(x.data(), count, columns, 1);
+    times_tiles(rounded, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    print("four bits, rounded", out);
+    Plain<BFloat16> plain;
+    plain.prepare(x.data(), count, columns);
+    times_dense(plain, count, weights.data(), 0, rows, out.data(), rows);
+    print("bfloat16", out);
+  }
+  attention<BFloat16>("attention in bfloat16");
+  attention<float>("attention in float32");
+  std::vector<float> some(16);
+  for (int64_t i = 0; i < 16; ++i) some[i] = static_cast<float>(i * 9 - 70);
+  for (int64_t i = 0; i < 16; i += kLanes) Word<float>::store(&some[i], silu(Word<float>::load(&some[i])));
+  print("SiLU", some);
+}
