@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.prefilled import Prefilled, read
 from specextend_cli.bench.records import Divergence
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.engine.sampling import Sampler
@@ -37,15 +37,11 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
 
     In logits, penalties included; for sampling, in logarithms of the scores that the sampler compares.
     """
-    device = target.lm.device
-    target.begin(len(prompt) + len(plain) + 1)
-    for at in range(0, len(prompt), decoding.prefill_chunk):
-        out = target.prefill(torch.tensor(prompt[at : at + decoding.prefill_chunk], device=device))
-    logits = out.logits
-    sampler = Sampler(decoding.sampling, prompt, device)
+    logits = read(target, prompt, decoding.prefill_chunk, room=len(plain) + 1).logits
+    sampler = Sampler(decoding.sampling, prompt, target.lm.device)
     if index:
         # The tokens before it, in one forward instead of one by one.
-        logits = target.prefill(torch.tensor(plain[:index], device=device)).logits
+        logits = target.prefill(torch.tensor(plain[:index], device=target.lm.device)).logits
         sampler.commit(plain[:index])
     best = sampler.ranking(logits)[0].topk(2).values
     if not decoding.sampling.greedy:

@@ -10,7 +10,7 @@ from statistics import mean, median
 from specextend_cli.bench import quality, statistics
 from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import PLAIN, Benchmark, Divergence, Record
-from specextend_cli.bench.statistics import Interval, Shares, first_difference
+from specextend_cli.bench.statistics import Interval, first_difference
 from specextend_cli.bench.tables import Cell
 
 
@@ -37,7 +37,7 @@ class Row:
     accepted: Interval | None
     accepted_counts: Counter[int]
     nodes: float | None
-    shares: Shares | None
+    shares: dict[str, float] | None
     hit: float | None
     peak_bytes: int
     repeated: float

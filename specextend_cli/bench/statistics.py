@@ -168,26 +168,16 @@ def quantile(counts: Counter[int], share: float) -> int:
     return int(np.quantile(list(counts.elements()), share, method="inverted_cdf"))
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Shares of decoding time, which add up to one."""
-
-    draft: float
-    verify: float
-    retrieve: float
-    host: float
-
-
-def shares(records: Sequence[Record]) -> Shares | None:
-    """Shares of the records' decoding time; None if no part was measured. The remainder is the host's."""
-    draft = sum(record.draft_seconds for record in records)
-    verify = sum(record.verify_seconds for record in records)
-    retrieve = sum(record.retrieve_seconds for record in records)
-    known = draft + verify + retrieve
-    whole = max(sum(record.decode_seconds for record in records), known)
+def shares(records: Sequence[Record]) -> dict[str, float] | None:
+    """Shares of the records' decoding time, one in all; None if no part was measured. The rest is the host's."""
+    parts = {
+        part: sum(getattr(record, f"{part}_seconds") for record in records) for part in ("draft", "verify", "retrieve")
+    }
+    known = sum(parts.values())
     if not known:
         return None
-    return Shares(draft / whole, verify / whole, retrieve / whole, (whole - known) / whole)
+    whole = max(sum(record.decode_seconds for record in records), known)
+    return {part: seconds / whole for part, seconds in (parts | {"host": whole - known}).items()}
 
 
 def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:

@@ -172,12 +172,8 @@ def bench(
     old = None if compare is None else bench_result.read(compare)
     if draft == "none":
         raise UsageError("--draft none leaves nothing to measure", fix="--methods plain measures plain decoding alone")
-    if tune is not None:
-        events = session.tune(settings, explain=explain)
-    elif profile:
-        events = session.profile(settings, report)
-    else:
-        events = session.explore(settings, wanted) if wanted else session.run(settings)
+    wanted = ("tune",) if tune is not None else ("profile",) if profile else wanted
+    events = session.explore(settings, wanted, traces=report, explain=explain) if wanted else session.run(settings)
     result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)
     bench_result.show(terminal, result, kind, output, one_line=json, force=force)
     if report is not None:

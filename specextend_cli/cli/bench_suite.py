@@ -31,7 +31,7 @@ def run(
 ) -> None:
     """Measure, show, and judge. WrongError after the result was shown."""
     from specextend_cli.bench import tables
-    from specextend_cli.bench.report import write_experiments
+    from specextend_cli.bench.report import write_report
     from specextend_cli.bench.suite.device_info import pick
 
     where = pick(device)
@@ -48,7 +48,7 @@ def run(
         text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, cast("Format", kind))
         write(terminal, text, output, one_line=one_line, force=force)
     if report is not None:
-        page = write_experiments([suite.experiment], report, suite.facts | suite.left_out)
+        page = write_report(report, experiments=[suite.experiment], facts=suite.facts | suite.left_out)
         if not quiet:
             terminal.note(f"report: {page}")
     gpu.judge(suite)

@@ -47,13 +47,13 @@ def test_transformers_chooses_as_we_do(models, assistance: str, sampling: Sampli
     decoding = Decoding(sampling, 20, frozenset(), 64)
     peer = Transformers(models, assistance)
     run = peer.run(tokens, decoding)
-    assert run.tokens == plain(models, tokens, decoding)
+    assert list(run.tokens) == plain(models, tokens, decoding)
     assert run.prefill_seconds > 0
     assert run.decode_seconds > 0
     assert len(run.tokens) - 20 == 0
     assert 0 < sum(run.accepted) <= 19
     if not assistance:
-        assert run.accepted == [1] * 19
+        assert run.accepted == (1,) * 19
 
 
 def test_prompt_lookup_copies_whoever_chooses(models) -> None:
@@ -152,8 +152,8 @@ def test_llama_cpp_is_given_our_settings(llama, models, sampling: Sampling) -> N
     decoding = Decoding(sampling, 10, frozenset(), 64)
     run = llama.run(tokens, decoding)
     models.lm.model.set_attn_implementation("specextend")
-    assert run.tokens == plain(models, tokens, decoding)
-    assert run.accepted == [1] * 9
+    assert list(run.tokens) == plain(models, tokens, decoding)
+    assert run.accepted == (1,) * 9
     assert run.prefill_seconds > 0
     assert run.decode_seconds > 0
 
@@ -167,9 +167,7 @@ def test_llama_cpp_is_loaded_once_and_stretched_like_the_target(llama, models) -
     llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
     assert FakeLlama.made[1]["rope_freq_scale"] == 0.5
     assert FakeLlama.made[1]["yarn_orig_ctx"] == models.preset.window.context
-    llama.close()
-    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
-    assert len(FakeLlama.made) == 3
+    assert len(FakeLlama.made) == 2
 
 
 def test_llama_cpp_says_what_is_missing(models, monkeypatch: pytest.MonkeyPatch) -> None:

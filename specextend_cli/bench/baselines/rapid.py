@@ -9,18 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.recipes import Recipe, with_policy
+from specextend_cli.bench.models import Models, Recipe
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Chunks
-
-if TYPE_CHECKING:
-    from specextend_cli.bench.models import Models
 
 _QUERY = 64  # newest tokens that chunks are compared with
 _K1, _B = 1.2, 0.75
@@ -28,7 +25,7 @@ _K1, _B = 1.2, 0.75
 
 def recipe(models: Models) -> Recipe:
     """The preset's draft and tree, behind the gate, as `specextend` has them."""
-    retrieval = with_policy(models, "retrieval")
+    retrieval = models.under("retrieval")
     return Recipe(
         lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
         retrieval,

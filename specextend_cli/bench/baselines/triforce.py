@@ -8,20 +8,17 @@ greedily; the level above keeps what agrees with its own choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.recipes import Recipe, with_policy
+from specextend_cli.bench.models import Models, Recipe
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, from_lists, root
-
-if TYPE_CHECKING:
-    from specextend_cli.bench.models import Models
 
 _LENGTH = 6  # tokens that the retrieved target drafts for the whole one
 _AHEAD = 3  # tokens that the smallest one drafts for the retrieved target
@@ -29,11 +26,9 @@ _AHEAD = 3  # tokens that the smallest one drafts for the retrieved target
 
 def recipe(models: Models) -> Recipe:
     """Chains without a gate, as published; a working set of the preset's size, chosen once."""
-    from specextend_cli.bench.models import missing_draft
-
-    retrieval = with_policy(models, "retrieval", every=0)
-    small = None if missing_draft(models) else models.draft_lm
-    streaming = with_policy(models, "streaming")
+    retrieval = models.under("retrieval", every=0)
+    small = models.draft_lm if models.preset.draft.model == "lm" else None
+    streaming = models.under("streaming")
 
     def build(target: Target) -> TriForceDrafter:
         source = Lookup() if small is None else SmallModel(small, streaming)

@@ -27,6 +27,6 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def run(name: str, setting: Setting) -> Run:
-    """Run one experiment; yields the events of its runs and returns its result."""
+    """Run one experiment, "profile" or "tune"; yields the events of its runs and returns its result."""
     study: Study = import_module(f"{__name__}.{name}").STUDY
     return study.run(name, setting)

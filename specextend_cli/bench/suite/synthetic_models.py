@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.roofline import Roofline, work
-from specextend_cli.bench.steps import Plan, Steps, measure
+from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
@@ -86,10 +86,10 @@ class SyntheticModels:
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
         plain_floor, tree_floor = (work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes)
         for name in backends:
-            steps = Steps(length)
+            steps = Steps(target, EagleDrafter(self.head, target, RETRIEVAL), plan)
             try:
                 with self._attending(name) as target.verify_backend:
-                    for _ in measure(target, EagleDrafter(self.head, target, RETRIEVAL), prompt, plan, steps):
+                    for _ in steps.measure(prompt):
                         pass
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)

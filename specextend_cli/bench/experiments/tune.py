@@ -15,11 +15,11 @@ from statistics import fmean
 
 from specextend_cli.bench import statistics
 from specextend_cli.bench.events import Running
-from specextend_cli.bench.experiments.study import Measurements, Setting
-from specextend_cli.bench.recipes import Recipe
-from specextend_cli.bench.report import format_interval
+from specextend_cli.bench.experiments.study import Measurements, Setting, Study
+from specextend_cli.bench.models import Recipe
+from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.rows import decode_ratios
-from specextend_cli.bench.tables import Cell, Experiment, Table
+from specextend_cli.bench.tables import Cell, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import Preset
@@ -51,23 +51,17 @@ class Candidate:
         return f"chunk {self.chunk}, top-k {self.top_k}, nodes {self.nodes}, depth {self.depth}"
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """The tables, and the better preset; None if the preset's own settings stand."""
+def _measure(setting: Setting) -> Generator[Running, None, tuple[Table, Table]]:
+    """Choose, check on held-out documents, and with `explain` revert each change alone. UsageError for one document.
 
-    experiment: Experiment
-    preset: Preset | None
-
-
-def tune(setting: Setting, *, explain: bool = False) -> Generator[Running, None, Tuned]:
-    """Choose, check on held-out documents, and with `explain` revert each change alone. UsageError for one document."""
+    The better preset, if there is one, is left in `setting.better`.
+    """
     tuning, held_out = split(setting.prompts)
     own = own_settings(setting)
     best, halving = yield from _halve(setting, tuning, own)
-    compared, better = yield from _compare(setting, held_out, own, best, explain=explain)
-    question = "Which settings suit this pair on this machine and these documents?"
-    experiment = Experiment("tune", question, (compared, halving))
-    return Tuned(experiment, tuned(setting.models.preset, best) if better else None)
+    compared, better = yield from _compare(setting, held_out, own, best)
+    setting.better = tuned(setting.models.preset, best) if better else None
+    return compared, halving
 
 
 def _halve(
@@ -92,14 +86,14 @@ def _halve(
 
 
 def _compare(
-    setting: Setting, held_out: Sequence[Prompt], own: Candidate, best: Candidate, *, explain: bool
+    setting: Setting, held_out: Sequence[Prompt], own: Candidate, best: Candidate
 ) -> Generator[Running, None, tuple[Table, bool]]:
     """Whether `best` beats the preset on held-out documents by more than the preset's own runs differ.
 
     Measured in rounds, because a shared machine's speed varies more than settings do.
     """
     compared = {OWN: own} if best == own else {OWN: own, AGAIN: own, "best": best}
-    if explain:
+    if setting.explain:
         undone = {name: replace(best, **{name: getattr(own, name)}) for name in _changes(own, best)}
         compared |= {f"best, own {name}": made for name, made in undone.items() if made != own}
     recipes = {name: recipe(setting, made) for name, made in compared.items()}
@@ -162,9 +156,9 @@ def recipe(setting: Setting, made: Candidate) -> Recipe:
     """The preset's own drafter behind the gate, as `summarize` has it, with a candidate's settings."""
     models = setting.models
     retrieval = replace(models.retrieval, chunk=made.chunk, top_k=made.top_k)
-    shape = replace(models.shape, nodes=made.nodes, depth=made.depth)
-    kind = models.choices.draft or models.preset.draft.kind
-    return Recipe(lambda target: models.drafter(kind, target, retrieval), retrieval, shape, gate=True)
+    return models.recipe(
+        models.own_draft, retrieval, replace(models.shape, nodes=made.nodes, depth=made.depth), gate=True
+    )
 
 
 def tuned(preset: Preset, best: Candidate) -> Preset:
@@ -193,3 +187,10 @@ def _against(found: Measurements, name: str, seed: int) -> statistics.Interval |
 
 def _changes(own: Candidate, best: Candidate) -> list[str]:
     return [name for name in ("chunk", "top_k", "nodes", "depth") if getattr(own, name) != getattr(best, name)]
+
+
+STUDY = Study(
+    "Which settings suit this pair on this machine and these documents?",
+    measure=_measure,
+    tables=lambda setting, found: found,
+)
