@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from statistics import mean, median
 
+import numpy as np
+
 from specextend_cli.bench import quality, statistics
 from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import PLAIN, Benchmark, Divergence, Record
@@ -113,7 +115,7 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
         tokens_per_second=median(speeds) if speeds else None,
         decode_speedup=_interval(decode_ratios(at_length, method), benchmark.seed),
         total_speedup=_interval(total_ratios(at_length, method), benchmark.seed),
-        accepted=(statistics.bootstrap_interval(accepted, statistics.mean, seed=benchmark.seed) if accepted else None),
+        accepted=(statistics.bootstrap_interval(accepted, np.mean, seed=benchmark.seed) if accepted else None),
         accepted_counts=statistics.accepted_counts(own),
         nodes=float(mean(nodes)) if nodes else None,
         shares=statistics.shares(own),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from specextend_cli.bench import hub, methods, texts, workloads
+from specextend_cli.bench import methods, texts, workloads
 from specextend_cli.bench.events import Event, Finished
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.models.preset import DEFAULT
@@ -148,7 +148,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
 def _prompts(options: Options, prompter: PromptBuilder) -> tuple[tuple[workloads.Prompt, ...], tuple[str, ...]]:
     """The prompts, and warnings about too few documents."""
     builtin = options.workload == "reasoning" and not options.inputs and not options.dataset
-    sources = texts.problems() if builtin else hub.sources(options.inputs, options.dataset, offline=options.offline)
+    sources = texts.problems() if builtin else texts.sources(options.inputs, options.dataset, offline=options.offline)
     if options.workload == "reasoning":
         return workloads.problems(sources, prompter, options.docs), ()
     return workloads.summaries(sources, prompter, options.lengths, options.docs)

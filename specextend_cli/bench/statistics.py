@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median as middle
-from typing import TypeAlias
+from statistics import median
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from specextend_cli.bench.records import Record
-
-Values: TypeAlias = NDArray[np.float64]
-Statistic: TypeAlias = Callable[[Values], Values]
-"""Reduces the last axis."""
 
 Quantity: TypeAlias = Callable[[Record], float | None]
 """A figure of one run, or None if the run does not have it."""
@@ -37,24 +32,14 @@ class Interval:
     n: int
 
 
-def median(values: Values) -> Values:
-    """The median over the last axis."""
-    return np.asarray(np.median(values, axis=-1), dtype=np.float64)
-
-
-def mean(values: Values) -> Values:
-    """The mean over the last axis."""
-    return np.asarray(np.mean(values, axis=-1), dtype=np.float64)
-
-
 def bootstrap_interval(
     values: Sequence[float],
-    statistic: Statistic = median,
+    statistic: Callable[..., Any] = np.median,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The statistic and its percentile bootstrap interval.
+    """The statistic, a function of numpy, and its percentile bootstrap interval.
 
     The percentile method, not BCa: the correction needs a jackknife, which for a median of few values is zero or
     undefined. Raises ValueError without values.
@@ -67,18 +52,13 @@ def bootstrap_interval(
         return Interval(value, None, None, 1)
     chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
     tail = (1 - confidence) / 2
-    low, high = np.quantile(statistic(sample[chosen]), (tail, 1 - tail))
+    low, high = np.quantile(statistic(sample[chosen], axis=-1), (tail, 1 - tail))
     return Interval(value, float(low), float(high), sample.size)
 
 
 def decode_seconds_per_token(record: Record) -> float | None:
     """Seconds a token after the first one, which prefill gives. Per token, as outputs may end at different places."""
     return record.decode_seconds / (len(record.tokens) - 1) if len(record.tokens) > 1 else None
-
-
-def prefill_seconds(record: Record) -> float | None:
-    """Seconds until the first token."""
-    return record.prefill_seconds
 
 
 def seconds_for(tokens: int) -> Quantity:
@@ -128,7 +108,7 @@ def chance(
 
 
 def _by_document(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
-    return {key: middle(figures) for key, figures in _runs_by_document(records, {method}, quantity).items()}
+    return {key: median(figures) for key, figures in _runs_by_document(records, {method}, quantity).items()}
 
 
 def _runs_by_document(

@@ -27,9 +27,9 @@ def main() -> int:
 
         if device.type != "cuda":
             print(f"warning: {gpu.REHEARSAL}", file=sys.stderr)
-        suite = gpu.finish(gpu.run(device), lambda line: print(line, file=sys.stderr, flush=True))
+        suite = gpu.run(device, lambda line: print(line, file=sys.stderr, flush=True))
         if asked.json:
-            print(gpu.to_json(suite), end="")
+            print(suite.to_json(), end="")
         else:
             notes = [f"- {escape(f'{name}: {value}')}" for name, value in (suite.facts | suite.left_out).items()]
             print(render(suite.experiment, "md"), *notes, sep="\n")
@@ -38,7 +38,7 @@ def main() -> int:
 
             facts = suite.facts | suite.left_out
             print(f"report: {write_report(asked.report, experiments=[suite.experiment], facts=facts)}")
-        gpu.judge(suite)
+        suite.judge()
     except SpecextendError as error:
         print(f"error: {error.what}", *(part for part in (error.why, error.fix) if part), sep="\n  ", file=sys.stderr)
         return error.exit

@@ -32,6 +32,28 @@ RETRIEVAL = Retrieval(positions="compact")
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Seconds of steps behind a prompt, with one back end; floors are the roofline's."""
+
+    length: int
+    backend: str
+    read: float
+    plain: float
+    plain_floor: float
+    verifying: float
+    verifying_floor: float
+    drafting: float
+    drafting_all: float
+    choosing: float
+
+    @property
+    def choosing_share(self) -> float:
+        """Of the time of a step with a draft."""
+        a_step = self.choosing / RETRIEVAL.every
+        return a_step / (self.drafting + self.verifying + a_step)
+
+
+@dataclass(frozen=True)
 class SyntheticModels:
     """Target and head."""
 
@@ -76,8 +98,8 @@ class SyntheticModels:
 
     def measured(
         self, length: int, machine: Roofline, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
-    ) -> Iterator[tuple[str | float, ...]]:
-        """A row of the suite's table for each back end, over one prompt that is read once; failures go to `failed`."""
+    ) -> Iterator[Measured]:
+        """Steps with each back end, over one prompt that is read once; failures go to `failed`."""
         sizes, target = self.sizes, Prefilled(self.lm)
         shape = TreeShape(nodes=sizes.nodes, depth=8, width=8, threshold=0.0)
         generator = torch.Generator().manual_seed(length)
@@ -94,22 +116,17 @@ class SyntheticModels:
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            plain, verifying = steps.plain, median(steps.verifying[sizes.nodes])
-            drafting, choosing = median(steps.drafting[working[0]]), median(steps.choosing[working[0]])
-            a_step = choosing / RETRIEVAL.every
-            yield (
-                length,
-                name,
-                target.read_seconds,
-                1e3 * plain,
-                plain / plain_floor,
-                1e3 * verifying,
-                verifying / tree_floor,
-                verifying / plain,
-                1e3 * drafting,
-                1e3 * median(steps.drafting[length]),
-                1e3 * choosing,
-                a_step / (drafting + verifying + a_step),
+            yield Measured(
+                length=length,
+                backend=name,
+                read=target.read_seconds,
+                plain=steps.plain,
+                plain_floor=plain_floor,
+                verifying=median(steps.verifying[sizes.nodes]),
+                verifying_floor=tree_floor,
+                drafting=median(steps.drafting[working[0]]),
+                drafting_all=median(steps.drafting[length]),
+                choosing=median(steps.choosing[working[0]]),
             )
 
     @contextmanager
