@@ -30,7 +30,7 @@ def source(kind: str, positions: str) -> Source:
     if kind == "lookup":
         return Lookup()
     config = Retrieval(policy="streaming", chunk=8, top_k=3, recent=16, sinks=2, positions=positions)
-    return SmallModel(LanguageModel(small_draft()), config)
+    return SmallModel(LanguageModel(small_draft()), Target(LanguageModel(tiny())), config)
 
 
 def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 24) -> list[list[int]]:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from specextend_cli.bench.models import Models, Recipe
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
-from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 
@@ -31,7 +30,7 @@ def recipe(models: Models) -> Recipe:
     streaming = models.under("streaming")
 
     def build(target: Target) -> TriForceDrafter:
-        source = Lookup() if small is None else SmallModel(small, streaming)
+        source = Lookup() if small is None else SmallModel(small, target, streaming)
         return TriForceDrafter(target, source, retrieval)
 
     return Recipe(build, retrieval, TreeShape(nodes=_LENGTH + 1, depth=_LENGTH, width=1, threshold=0.0))
@@ -74,115 +73,68 @@ class Lookup:
         return [] if place is None else self._tokens[place : place + n]
 
 
-class SmallModel:
+class SmallModel(LMDrafter):
     """A language model over a streaming cache, greedy."""
 
-    def __init__(self, lm: LanguageModel, config: Retrieval) -> None:
-        self.lm = lm
-        frequencies = rotary_frequencies(lm) if config.re_indexes else None
-        self.working = DraftCache(lm.new_cache, config, frequencies=frequencies)
-        self._unread: list[int] = []
-
-    def begin(self, capacity: int) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None = None) -> None:
         """See `Source`."""
-        self.working.begin(capacity)
-        self._unread = []
-
-    def observe(self, tokens: Sequence[int]) -> None:
-        """See `Source`. Whole pieces of the prompt are read at once."""
-        working = self.working
-        self._unread.extend(tokens)
-        if len(self._unread) > 64:
-            piece = self._unread[:-1]
-            positions = torch.arange(working.read, working.read + len(piece), device=self.lm.device)
-            self.lm.forward(self._ids(piece), positions, working.full, logits_to_keep=1)
-            working.commit_full(len(piece))
-            del self._unread[:-1]
+        super().observe(tokens, features)
 
     def follow(self, supposed: Sequence[int], n: int) -> list[int]:
         """See `Source`."""
         working = self.working
         if working.stale or working.cache.length > 2 * working.config.size:
-            working.choose(None)
-        if len(self._unread) > 1:  # the last committed token is supposed to be followed, like the others
-            self._forward(self._unread[:-1], 0)
-            working.commit(len(self._unread) - 1)
-            del self._unread[:-1]
-        tokens = [*self._unread, *supposed]
+            self.working.choose(None)
+            self._in_prompt = False
+        if len(self._pending) > 1:  # the last committed token is supposed to be followed, like the others
+            self._follow(self._pending[:-1])
+        tokens = [*self._pending, *supposed]
         drafted: list[int] = []
         offset = 0
         while len(drafted) < n:
-            logits = self._forward(tokens, offset)
+            logits = self._forward(tokens, working.positions(len(tokens), offset=offset), working.cache)
             offset += len(tokens)
             tokens = [int(logits[-1].argmax())]
             drafted += tokens
         working.cache.rollback()
         return drafted
 
-    def _forward(self, tokens: Sequence[int], offset: int) -> Tensor:
-        positions = self.working.positions(len(tokens), offset=offset)
-        return self.lm.forward(self._ids(tokens), positions, self.working.cache, logits_to_keep=1).logits
 
-    def _ids(self, tokens: Sequence[int]) -> Tensor:
-        return torch.tensor(tokens, device=self.lm.device).clamp_(max=self.lm.vocabulary - 1)
-
-
-class TriForceDrafter:
+class TriForceDrafter(LMDrafter):
     """The target over its retrieved keys, verifying what a smaller source supposes, as a drafter of chains."""
 
-    name = "triforce"
-    feature_layers: tuple[int, ...] = ()
-    retrieves = True
-    failure: str | None = None
-
     def __init__(self, target: Target, source: Source, config: Retrieval) -> None:
-        self.target = target
+        super().__init__(target.lm, target, config)
+        self.name = "triforce"
         self.source = source
-        frequencies = rotary_frequencies(target.lm) if config.re_indexes else None
-        self.working = DraftCache(target.lm.new_cache, config, frequencies=frequencies, shared=target.cache)
-        self._last = 0
-        self._chosen = False
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self.working.begin(capacity)
+        super().begin(capacity)
         self.source.begin(capacity)
-        self._chosen = False
 
     def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
         """See `Drafter`."""
+        super().observe(tokens, features)
         self.source.observe(tokens)
-        self.working.note(tokens)
-        self._last = tokens[-1]
-
-    def retrieve(self, scores: Tensor) -> None:
-        """See `Drafter`."""
-        self.working.choose(scores)
-        self._chosen = True
-
-    def visible(self) -> Tensor:
-        """See `Drafter`."""
-        waiting = torch.arange(self.working.read, self.target.length, device=self.target.lm.device)
-        return torch.cat((self.working.visible, waiting))
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`. A chain; a node's score is the retrieved target's own probability of its path."""
-        device = self.target.lm.device
-        most = min(shape.nodes - 1, shape.depth)
+        last, most = self._pending[-1], min(shape.nodes - 1, shape.depth)
         if most == 0 or shape.forwards == 0:
-            return root(self._last, device)
-        if not self._chosen:
+            return root(last, self.device)
+        if self._in_prompt:
             self.working.choose(None)
-            self._chosen = True
+            self._in_prompt = False
         self.working.follow()
-        chain, scores = [self._last], [1.0]
+        chain, scores = [last], [1.0]
         cache, base = self.working.cache, self.working.cache.length
         start = self.working.positions(1)
         while len(chain) - 1 < most:
             supposed = self.source.follow(chain[1:], min(_AHEAD, most - len(chain)))
-            tokens = torch.tensor([chain[-1], *supposed], device=device)
-            positions = start + len(chain) - 1 + torch.arange(len(tokens), device=device)
-            probabilities = self.target.lm.forward(tokens, positions, cache).logits.float().softmax(-1)
+            tokens = torch.tensor([chain[-1], *supposed], device=self.device)
+            positions = start + len(chain) - 1 + torch.arange(len(tokens), device=self.device)
+            probabilities = self.lm.forward(tokens, positions, cache).logits.float().softmax(-1)
             best, choice = (values.tolist() for values in probabilities.max(-1))
             agreed = next((i for i, token in enumerate(supposed) if choice[i] != token), len(supposed))
             for score, token in zip(best[: agreed + 1], choice[: agreed + 1], strict=True):
@@ -193,4 +145,4 @@ class TriForceDrafter:
         cache.rollback(base)
         nodes = min(len(chain), most + 1)
         parents = [max(i - 1, 0) for i in range(nodes)]
-        return from_lists(chain[:nodes], parents, scores[:nodes], device)
+        return from_lists(chain[:nodes], parents, scores[:nodes], self.device)
