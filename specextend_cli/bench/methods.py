@@ -98,7 +98,7 @@ def _rapid(models: Models) -> Recipe:
 
 def _transformers(assistance: str) -> Build:
     def built(models: Models) -> External:
-        from specextend_cli.bench.external.transformers import Transformers
+        from specextend_cli.bench.external import Transformers
 
         return Transformers(models, assistance)
 
@@ -106,7 +106,7 @@ def _transformers(assistance: str) -> Build:
 
 
 def _llama_cpp(models: Models) -> External:
-    from specextend_cli.bench.external.llama_cpp import LlamaCpp
+    from specextend_cli.bench.external import LlamaCpp
 
     return LlamaCpp(models)
 

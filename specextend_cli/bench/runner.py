@@ -11,9 +11,8 @@ from typing import TypeAlias
 import torch
 
 from specextend_cli.bench import machine
-from specextend_cli.bench.checks import divergence, is_wrong
 from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
-from specextend_cli.bench.measure import Decoding, measured
+from specextend_cli.bench.measure import Decoding, divergence, is_wrong, measured
 from specextend_cli.bench.methods import reason
 from specextend_cli.bench.models import External, Method, Models, Recipe
 from specextend_cli.bench.prefilled import Prefilled

@@ -155,19 +155,21 @@ def to_csv(table: Table) -> str:
     return buffer.getvalue()
 
 
-def render(experiment: Experiment, format: Format) -> str:
+def render(experiment: Experiment, format: Format, facts: Mapping[str, str] | None = None, **more: object) -> str:
     """An experiment as text that ends with a newline. CSV separates its tables by an empty line.
 
-    JSON lines have one line a row, each with the table's title; only JSON has the plots.
+    JSON lines have one line a row, each with the table's title. Markdown and JSON have the `facts`, which say what the
+    tables belong to; only JSON has the plots and `more`.
     """
     match format:
         case "md":
             head = f"## {escape(experiment.name)}\n\n{escape(experiment.question)}\n"
-            return "\n".join([head, *map(to_markdown, experiment.tables)])
+            listed = "".join(f"- {escape(name)}: {escape(value)}\n" for name, value in (facts or {}).items())
+            return "\n".join([head, *map(to_markdown, experiment.tables), *([listed] if listed else [])])
         case "csv":
             return "\n".join(map(to_csv, experiment.tables))
         case "json":
-            return dumps(to_plain(experiment), indent=2) + "\n"
+            return dumps(to_plain(experiment) | ({"facts": facts} if facts else {}) | more, indent=2) + "\n"
         case "jsonl":
             lines = (
                 {"experiment": experiment.name, "table": table.title, **dict(zip(table.header, row, strict=True))}

@@ -30,7 +30,6 @@ def run(
     force: bool,
 ) -> None:
     """Measure, show, and judge. WrongError after the result was shown."""
-    from specextend_cli.bench import tables
     from specextend_cli.bench.report import write_report
     from specextend_cli.bench.suite.device_info import pick
 
@@ -45,8 +44,7 @@ def run(
     if kind is None:
         terminal.show(experiments.report([suite.experiment], suite.facts, suite.skipped, terminal.width))
     else:
-        text = suite.to_json() if kind == "json" else tables.render(suite.experiment, cast("Format", kind))
-        write(terminal, text, output, one_line=one_line, force=force)
+        write(terminal, suite.render(cast("Format", kind)), output, one_line=one_line, force=force)
     if report is not None:
         page = write_report(report, experiments=[suite.experiment], facts=suite.facts | suite.left_out)
         if not quiet:

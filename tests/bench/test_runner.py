@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.bench import checks, methods
+from specextend_cli.bench import measure, methods
 from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.models import Recipe
@@ -199,7 +199,7 @@ def _at(record) -> tuple[int, str]:
     ],
 )
 def test_rounding_is_told_from_wrong(found: Divergence | None, exact: bool, wrong: bool) -> None:
-    assert checks.is_wrong(found, exact=exact) == wrong
+    assert measure.is_wrong(found, exact=exact) == wrong
 
 
 @pytest.mark.parametrize("index", [0, 1, 9])
@@ -223,12 +223,12 @@ def test_the_gap_is_that_of_plain_decoding(models, prompts, sampling: Sampling, 
     assert int(ranked.argmax()) == written[index]
     best = ranked.topk(2).values
     expected = float(best[0] - best[1] if sampling.greedy else (best[0] / best[1]).log())
-    assert checks.gap(target, prompt, written, index, decoding) == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    assert measure.gap(target, prompt, written, index, decoding) == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 def test_an_output_that_goes_on_is_no_rounding(models, prompts) -> None:
     decoding = Decoding(Sampling(), 24, frozenset(), 64)
-    found = checks.divergence(Prefilled(models.lm), list(prompts[0].tokens), [5, 6], [5, 6, 7], decoding)
+    found = measure.divergence(Prefilled(models.lm), list(prompts[0].tokens), [5, 6], [5, 6, 7], decoding)
     assert found == Divergence(2, None)
 
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from specextend_cli.bench.suite.device_info import pick
-from specextend_cli.bench.tables import escape, render
 from specextend_cli.errors import Exit, SpecextendError
 
 
@@ -28,11 +27,7 @@ def main() -> int:
         if device.type != "cuda":
             print(f"warning: {gpu.REHEARSAL}", file=sys.stderr)
         suite = gpu.run(device, lambda line: print(line, file=sys.stderr, flush=True))
-        if asked.json:
-            print(suite.to_json(), end="")
-        else:
-            notes = [f"- {escape(f'{name}: {value}')}" for name, value in (suite.facts | suite.left_out).items()]
-            print(render(suite.experiment, "md"), *notes, sep="\n")
+        print(suite.render("json" if asked.json else "md"), end="")
         if asked.report is not None:
             from specextend_cli.bench.report import write_report
 

@@ -18,7 +18,7 @@ from specextend_cli.bench.roofline import Roofline
 from specextend_cli.bench.suite.device_info import MOST_LAYERS, Sizes, sizes_for
 from specextend_cli.bench.suite.kernels import Timed, check, timings
 from specextend_cli.bench.suite.synthetic_models import GRAPHS, RETRIEVAL, Measured, SyntheticModels
-from specextend_cli.bench.tables import Cell, Experiment, T, Table, dumps, to_plain
+from specextend_cli.bench.tables import Cell, Experiment, Format, T, Table, render
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_many
 
@@ -61,9 +61,10 @@ class Suite:
         """`skipped` as facts."""
         return {f"left out: {name}": why for name, why in self.skipped.items()}
 
-    def to_json(self) -> str:
-        """The result for programs."""
-        return dumps({**to_plain(self.experiment), "facts": self.facts, "skipped": self.skipped}, indent=2) + "\n"
+    def render(self, kind: Format) -> str:
+        """The result as text."""
+        more = {} if kind == "json" else self.left_out
+        return render(self.experiment, kind, self.facts | more, skipped=self.skipped)
 
     def judge(self) -> None:
         """WrongError if something is wrong. Call it after the result was shown."""

@@ -21,12 +21,11 @@ import numpy as np
 import torch
 
 from specextend_cli.bench import extractive_baselines as baselines
-from specextend_cli.bench import summary_faults as faults
 from specextend_cli.bench.machine import describe
-from specextend_cli.bench.quality import rouge
+from specextend_cli.bench.quality import boilerplate, dangling, repeated, rouge
 from specextend_cli.bench.statistics import Interval, bootstrap_interval
 from specextend_cli.bench.storage import Journal
-from specextend_cli.bench.tables import Cell, Experiment, Format, Table, dumps, escape, render, to_plain
+from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
 from specextend_cli.bench.texts import Source
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
@@ -138,12 +137,8 @@ class Result:
     scores: Scores
 
     def render(self, kind: Format) -> str:
-        """The result as text; Markdown and JSON have the facts, JSON has every document's scores, too."""
-        if kind == "json":
-            more = {"facts": self.facts, "documents": self.documents, "scores": self.scores}
-            return dumps(to_plain(self.experiment) | more, indent=2) + "\n"
-        facts = "".join(f"- {name}: {escape(says)}\n" for name, says in self.facts.items())
-        return render(self.experiment, kind) + (f"\n{facts}" if kind == "md" else "")
+        """The result as text; only JSON has every document's scores."""
+        return render(self.experiment, kind, self.facts, documents=self.documents, scores=self.scores)
 
 
 class Ours:
@@ -253,9 +248,9 @@ def score(text: str, item: Item) -> dict[str, float]:
     sentences = [text[start:end] for start, end in spans(text)]
     figures = (
         *rouge(text, item.reference),
-        faults.boilerplate(sentences),
-        faults.repeated(sentences),
-        faults.dangling(sentences, item.sentences),
+        boilerplate(sentences),
+        repeated(sentences),
+        dangling(sentences, item.sentences),
         len(item.facts.unsupported(text)),
     )
     return dict(zip(_COLUMNS[1:-1], figures, strict=True))
