@@ -80,20 +80,14 @@ def _by_name(kind: str) -> Build:
     return lambda models: models.recipe(kind, models.retrieval, gate=True)
 
 
-def _magicdec(models: Models) -> Recipe:
-    return models.recipe("self", models.under("streaming"), TreeShape(nodes=5, depth=4, width=1, threshold=0.0))
+def _baseline(name: str) -> Build:
+    def built(models: Models) -> Recipe:
+        from specextend_cli.bench import baselines
 
+        recipe: Recipe = getattr(baselines, name)(models)
+        return recipe
 
-def _triforce(models: Models) -> Recipe:
-    from specextend_cli.bench.baselines import triforce
-
-    return triforce.recipe(models)
-
-
-def _rapid(models: Models) -> Recipe:
-    from specextend_cli.bench.baselines import rapid
-
-    return rapid.recipe(models)
+    return built
 
 
 def _transformers(assistance: str) -> Build:
@@ -134,9 +128,12 @@ def _registry() -> dict[str, tuple[str, Build]]:
         ),
         "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
         "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
-        "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _magicdec),
-        "triforce": ("TriForce: drafted for by the target over retrieved keys, itself drafted for", _triforce),
-        "rapid": ("RAPID's idea: the working set by BM25 of the recent tokens, not by attention", _rapid),
+        "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _baseline("magicdec")),
+        "triforce": (
+            "TriForce: drafted for by the target over retrieved keys, itself drafted for",
+            _baseline("triforce"),
+        ),
+        "rapid": ("RAPID's idea: the working set by BM25 of the recent tokens, not by attention", _baseline("rapid")),
         "transformers": ("transformers generate, sdpa", _transformers("")),
         "transformers-assisted": ("transformers with the preset's draft model", _transformers("model")),
         "transformers-prompt-lookup": ("transformers with prompt lookup", _transformers("prompt-lookup")),

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -16,19 +16,18 @@ from transformers import PreTrainedModel
 
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.records import Run
-from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
-from specextend_cli.models.load import load_model
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.eagle_head import load_eagle
-from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, retrieval_of, sampling_of
+from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, load_language_model, retrieval_of
 from specextend_cli.runtime.options import EngineOptions
 
 
@@ -69,8 +68,8 @@ class Models:
         self.device = device_of(choices.device)
         self.dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, self.device)
         check_memory(preset, self.device, choices, context=context)
-        self._loaded: dict[tuple[Path, torch.dtype], LanguageModel] = {}
-        self._heads: dict[Path, EagleHead] = {}
+        self._load = cache(self._read)
+        self._load_head = cache(lambda path: load_eagle(path, self.lm, preset.name))
         self.lm = self._load(directories.target, self.dtype)
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
@@ -82,11 +81,6 @@ class Models:
     def exact(self) -> bool:
         """Whether lossless methods must emit identical tokens; in half precision rounding may swap close logits."""
         return self.dtype == torch.float32
-
-    @property
-    def sampling(self) -> Sampling:
-        """The preset's decoding."""
-        return sampling_of(self.preset, self.choices)
 
     @property
     def retrieval(self) -> Retrieval:
@@ -160,22 +154,9 @@ class Models:
             finally:
                 self.stretch = 1.0
 
-    def _load_head(self, path: Path) -> EagleHead:
-        if path not in self._heads:
-            self._heads[path] = load_eagle(path, self.lm, self.preset.name)
-        return self._heads[path]
-
-    def _load(self, path: Path, dtype: torch.dtype) -> LanguageModel:
-        if (path, dtype) not in self._loaded:
-            quantization = self.preset.target.quantization if path == self.directories.target else "none"
-            try:
-                model = load_model(
-                    path, device=self.device, dtype=dtype, quantization=quantization, name=self.preset.name
-                )
-            except torch.OutOfMemoryError as error:
-                raise FitError(f"preset {self.preset.name} does not fit into memory", why=str(error)) from error
-            self._loaded[path, dtype] = LanguageModel(model)
-        return self._loaded[path, dtype]
+    def _read(self, path: Path, dtype: torch.dtype) -> LanguageModel:
+        quantization = self.preset.target.quantization if path == self.directories.target else "none"
+        return load_language_model(self.preset, quantization, self.device, None, path, dtype)
 
 
 @contextmanager

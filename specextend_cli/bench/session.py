@@ -16,7 +16,7 @@ from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.compiling import compiling, kernels
 from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.loading import with_draft
+from specextend_cli.runtime.loading import sampling_of, with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads
@@ -159,7 +159,7 @@ def _sampling(models: Models, options: Options) -> Sampling:
 
     if options.decoding == "greedy":
         return Sampling(seed=options.seed or 0)
-    chosen = models.sampling
+    chosen = sampling_of(models.preset, options)
     if options.decoding == "sample" and chosen.greedy:
         return replace(chosen, temperature=TEMPERATURE)
     return chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.records import Benchmark, Record
 from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import dumps
@@ -113,13 +112,6 @@ class Partial(Journal[Record]):
             super().add(item)
         except OSError as error:
             self.problem = f"results are not being saved: {self.path}: {error}"
-
-    def keep(self, events: Iterable[Running]) -> Iterator[Running]:
-        """Pass events on, each after its record is on disk."""
-        for event in events:
-            if isinstance(event, Measured | Checked):
-                self.add(event.record)
-            yield event
 
     def remove(self) -> None:
         """Delete the file."""

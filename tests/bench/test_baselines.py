@@ -8,8 +8,7 @@ from math import log
 import pytest
 import torch
 
-from specextend_cli.bench.baselines.rapid import ByText, bm25
-from specextend_cli.bench.baselines.triforce import Lookup, SmallModel, Source, TriForceDrafter
+from specextend_cli.bench.baselines import ByText, Lookup, SmallModel, Source, TriForceDrafter, bm25
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate

@@ -136,9 +136,6 @@ def test_an_unknown_experiment_is_refused() -> None:
     with pytest.raises(UsageError, match="no experiment 'gates'") as caught:
         experiments.parse("gate,gates")
     assert "needle" in caught.value.why
-    with pytest.raises(UsageError, match="'triggers' has left") as caught:
-        experiments.parse("triggers")
-    assert "docs/log.md" in caught.value.why
 
 
 @pytest.mark.parametrize("depth", needle.DEPTHS)

@@ -9,29 +9,26 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import wraps
+from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from specextend_cli.bench.events import Running, Working
 from specextend_cli.bench.experiments.study import Setting, Study
+from specextend_cli.bench.measure import measured
 from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.records import PLAIN, format_length
+from specextend_cli.bench.records import PLAIN, Run, format_length
 from specextend_cli.bench.roofline import wait
 from specextend_cli.bench.tables import Cell, StackedBars, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event, Step
-from specextend_cli.engine.stop import Stop
-from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from torch.autograd.profiler_util import FunctionEvent
@@ -63,7 +60,7 @@ class _Profile(NamedTuple):
 def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
     """Profile plain steps, and verifications of the preset's tree with a draft on every step; one prompt a length.
 
-    Traces for chrome://tracing or Perfetto go to `setting.traces`. UsageError if it cannot be written.
+    Traces for chrome://tracing or Perfetto go to `setting.traces`.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it writes to stderr
     models = setting.models
@@ -78,7 +75,7 @@ def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
         prompt = next(iter(prompts))
         with models.fitted(length + _tokens(models.shape)):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
-            target.verify_backend = _named(ATTENTION, target.verify_backend)
+            target.verify_backend = record_function(ATTENTION)(target.verify_backend)
             _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})
             for name, recipe in steps.items():
                 yield Working(f"profiling {name} · {format_length(length)} {prompt.document}")
@@ -89,40 +86,22 @@ def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
                     profiled, nodes = _advance(events, STEPS, models.device)
                 found.append(_attribute(length, name, nodes, alone, profiled, profiler.events() or ()))
                 if setting.traces is not None:
-                    _export(profiler, setting.traces / f"trace-{name}-{format_length(length)}.json.gz")
+                    setting.traces.mkdir(parents=True, exist_ok=True)
+                    profiler.export_chrome_trace(str(setting.traces / f"trace-{name}-{format_length(length)}.json.gz"))
     return found
-
-
-def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, recorded under a name."""
-
-    @wraps(call)
-    def recorded(*arguments: Any, **options: Any) -> Any:
-        with record_function(name):
-            return call(*arguments, **options)
-
-    return recorded
 
 
 def _name_calls(of: object, names: dict[str, str]) -> None:
     for method, name in names.items():
-        setattr(of, method, _named(name, getattr(of, method)))
+        setattr(of, method, record_function(name)(getattr(of, method)))
 
 
-def _decoding(setting: Setting, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Event]:
+def _decoding(setting: Setting, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Event | Run]:
     drafter = recipe.drafter(target)
     if recipe.shape.nodes > 1:  # what a drafter observes, it reads when it drafts: observing counts as drafting
         _name_calls(drafter, {"observe": DRAFTING, "propose": DRAFTING, "retrieve": CHOOSING, "visible": CHOOSING})
-    return decode(
-        target,
-        drafter,
-        prompt.tokens,
-        stop=Stop(_tokens(recipe.shape), frozenset()),
-        sampling=setting.decoding.sampling,
-        retrieval=recipe.retrieval,
-        gate=DraftGate(recipe.shape, enabled=False),
-        prefill_chunk=setting.decoding.prefill_chunk,
-    )
+    decoding = replace(setting.decoding, tokens=_tokens(recipe.shape), eos=frozenset())
+    return measured(target, drafter, prompt.tokens, decoding, recipe.retrieval, DraftGate(recipe.shape, enabled=False))
 
 
 def _tokens(shape: TreeShape) -> int:
@@ -130,7 +109,7 @@ def _tokens(shape: TreeShape) -> int:
     return (_WARM_UP + 2 * STEPS + 1) * (shape.depth + 1) + 1
 
 
-def _advance(events: Iterator[Event], steps: int, device: torch.device) -> tuple[float, float]:
+def _advance(events: Iterator[Event | Run], steps: int, device: torch.device) -> tuple[float, float]:
     """Seconds of that many steps, and the mean of their nodes."""
     wait(device)
     began, nodes = perf_counter(), 0
@@ -174,16 +153,6 @@ def _attribute(
 
 def _kind(operation: str) -> str:
     return PRODUCTS if operation.rpartition("::")[2].startswith(_PRODUCTS) else SMALL
-
-
-def _export(profiler: profile, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        profiler.export_chrome_trace(str(path))
-    except OSError as error:
-        raise UsageError(
-            f"the trace cannot be written to {path}", why=error.strerror or str(error), fix="another --report DIR"
-        ) from error
 
 
 def _tables(setting: Setting, found: Sequence[_Profile]) -> Iterator[Table]:

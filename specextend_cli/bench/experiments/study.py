@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from specextend_cli.bench.events import Running
+from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
 from specextend_cli.bench.models import Method, Models, Recipe
@@ -83,8 +83,10 @@ class Setting:
         every = {**self.named(PLAIN), **methods}
         runner = Runner(self.models, every, self.decoding, repeats or self.repeats, self.seed)
         saved = self.partial.read() if self.partial else ()
-        events = runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()])
-        yield from self.partial.keep(events) if self.partial else events
+        for event in runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()]):
+            if self.partial and isinstance(event, Measured | Checked):
+                self.partial.add(event.record)  # before anyone sees it
+            yield event
         self._known |= runner.known
         self.wrong += [name for name in runner.wrong() if name not in self.wrong]
         self.skipped |= runner.skipped

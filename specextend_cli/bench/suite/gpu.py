@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from statistics import median
 from time import monotonic
 
 import torch
@@ -189,15 +190,17 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
             "prompt (tokens)": lambda one: one.length,
             "attention": lambda one: one.backend,
             "prefill (s)": lambda one: one.read,
-            "plain step (ms)": lambda one: 1e3 * one.plain,
-            "times its floor": lambda one: one.plain / one.plain_floor,
+            "plain step (ms)": lambda one: 1e3 * one.steps.plain,
+            "times its floor": lambda one: one.steps.plain / one.floors[1],
             f"verification, {sizes.nodes} nodes (ms)": lambda one: 1e3 * one.verifying,
-            "verification, times its floor": lambda one: one.verifying / one.verifying_floor,
-            "times a plain step": lambda one: one.verifying / one.plain,
+            "verification, times its floor": lambda one: one.verifying / one.floors[sizes.nodes],
+            "times a plain step": lambda one: one.verifying / one.steps.plain,
             "drafting (ms)": lambda one: 1e3 * one.drafting,
-            "drafting, all seen (ms)": lambda one: 1e3 * one.drafting_all,
+            "drafting, all seen (ms)": lambda one: 1e3 * median(one.steps.drafting[one.length]),
             "one choice (ms)": lambda one: 1e3 * one.choosing,
-            "choosing, share of a step": lambda one: one.choosing_share,
+            "choosing, share of a step": lambda one: (
+                one.choosing / (one.choosing + RETRIEVAL.every * (one.drafting + one.verifying))
+            ),
         },
         f"Random weights. Drafting: eight forwards of an EAGLE-3 head over {RETRIEVAL.size:,} tokens at most, and over "
         f"all. A working set is chosen every {RETRIEVAL.every} steps. Floor: what must be read and multiplied, at the "

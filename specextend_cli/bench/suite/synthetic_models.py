@@ -33,24 +33,28 @@ RETRIEVAL = Retrieval(positions="compact")
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of steps behind a prompt, with one back end; floors are the roofline's."""
+    """Steps behind a prompt, with one back end. `floors` are the roofline's, by nodes; everything in seconds."""
 
     length: int
     backend: str
     read: float
-    plain: float
-    plain_floor: float
-    verifying: float
-    verifying_floor: float
-    drafting: float
-    drafting_all: float
-    choosing: float
+    steps: Steps
+    floors: dict[int, float]
 
     @property
-    def choosing_share(self) -> float:
-        """Of the time of a step with a draft."""
-        a_step = self.choosing / RETRIEVAL.every
-        return a_step / (self.drafting + self.verifying + a_step)
+    def verifying(self) -> float:
+        """Of the tree."""
+        return median(self.steps.verifying[max(self.floors)])
+
+    @property
+    def drafting(self) -> float:
+        """Over the working set."""
+        return median(self.steps.drafting[min(self.steps.drafting)])
+
+    @property
+    def choosing(self) -> float:
+        """The working set."""
+        return median(self.steps.choosing[min(self.steps.choosing)])
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class SyntheticModels:
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = tuple(sorted({min(RETRIEVAL.size, length // 2), length}))
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
-        plain_floor, tree_floor = (work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes)
+        floors = {nodes: work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes}
         for name in backends:
             steps = Steps(target, EagleDrafter(self.head, target, RETRIEVAL), plan)
             try:
@@ -116,18 +120,7 @@ class SyntheticModels:
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            yield Measured(
-                length=length,
-                backend=name,
-                read=target.read_seconds,
-                plain=steps.plain,
-                plain_floor=plain_floor,
-                verifying=median(steps.verifying[sizes.nodes]),
-                verifying_floor=tree_floor,
-                drafting=median(steps.drafting[working[0]]),
-                drafting_all=median(steps.drafting[length]),
-                choosing=median(steps.choosing[working[0]]),
-            )
+            yield Measured(length, name, target.read_seconds, steps, floors)
 
     @contextmanager
     def _attending(self, name: str) -> Iterator[Backend]:
