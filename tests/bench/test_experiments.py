@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from specextend_cli.bench import experiments
-from specextend_cli.bench.experiments import costs, gate, needle, profile, recall
+from specextend_cli.bench.experiments import costs, gate, needle, profile
 from specextend_cli.bench.experiments.study import Setting
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
@@ -160,8 +160,10 @@ def test_the_layer_that_looks_at_what_is_hidden_finds_it(
     """Layers that look at the beginning show the beginning; one looks at the number, wherever it was hidden."""
     asked: list[needle.Needle] = []
 
+    honest = needle.hide
+
     def hide(*about: Any) -> needle.Needle:
-        asked.append(needle.hide(*about))
+        asked.append(honest(*about))
         return asked[-1]
 
     def attention_in(target: Target, layer: int, path: list[int]) -> torch.Tensor:
@@ -169,7 +171,7 @@ def test_the_layer_that_looks_at_what_is_hidden_finds_it(
         row[0, asked[-1].hidden if layer == looking else range(40)] = 1.0
         return row
 
-    monkeypatch.setattr(recall, "hide", hide)
+    monkeypatch.setattr(needle, "hide", hide)
     monkeypatch.setattr(Target, "attention_in", attention_in)
     found = finish("recall", setting)
     shares = {row[1]: row[2] for row in found.tables[0].rows if row[0] == 240}

@@ -24,7 +24,7 @@ def _total(record: Record) -> float:
 def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
     columns: Columns = {
         "prefill (s)": lambda row: row.prefill_seconds,
-        "in all, times naive": lambda row: format_interval(found.ratio(row.length, row.method, "naive", _total), "×"),
+        "in all, times naive": lambda row: format_interval(found.ratio(row.method, "naive", _total, row.length), "×"),
     }
     yield by_method("Parts (Table 4)", found.rows, NOTE, columns=columns)
 

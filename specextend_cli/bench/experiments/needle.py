@@ -51,22 +51,32 @@ class Needle:
 
 def _measure(setting: Setting) -> Generator[Running, None, _Found]:
     """Every document at every depth under every policy; the prompt is read once for all policies."""
-    models, chunk = setting.models, setting.decoding.prefill_chunk
     found: _Found = {}
-    for prompt in setting.prompts:
-        with models.fitted(prompt.length + 32):
-            target = Prefilled(models.lm, score_layers=models.retrieval.layers)
-            for depth in DEPTHS:
-                needle = hide(setting, prompt, depth)
-                for policy in POLICIES:
-                    yield Working(f"{policy} · {prompt.document} · {prompt.length:,} tokens, {depth:.0%} deep")
-                    recipe = setting.policy(policy)
-                    drafter, retrieval = recipe.drafter(target), recipe.retrieval
-                    forced = teacher_forced(target, drafter, needle.prompt, needle.answer, retrieval, chunk)
-                    found.setdefault((policy, prompt.length, depth), []).extend(
-                        (float(draft[token]), int(draft.argmax()) == token) for draft, token in forced
-                    )
+    for target, depth, needle in needles(setting, setting.models.retrieval.layers):
+        yield Working(f"{len(needle.prompt):,} tokens, {depth:.0%} deep")
+        for policy in POLICIES:
+            recipe = setting.policy(policy)
+            forced = teacher_forced(
+                target,
+                recipe.drafter(target),
+                needle.prompt,
+                needle.answer,
+                recipe.retrieval,
+                setting.decoding.prefill_chunk,
+            )
+            found.setdefault((policy, len(needle.prompt), depth), []).extend(
+                (float(draft[token]), int(draft.argmax()) == token) for draft, token in forced
+            )
     return found
+
+
+def needles(setting: Setting, score_layers: Sequence[int]) -> Iterator[tuple[Prefilled, float, Needle]]:
+    """Every document at every depth, and a target that fits its length."""
+    for prompt in setting.prompts:
+        with setting.models.fitted(prompt.length + 32):
+            target = Prefilled(setting.models.lm, score_layers=score_layers)
+            for depth in DEPTHS:
+                yield target, depth, hide(setting, prompt, depth)
 
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:

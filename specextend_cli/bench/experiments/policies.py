@@ -54,7 +54,7 @@ def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
         "Accepted lengths side by side",
         ("prompt (tokens)", "draft", "over", "ratio"),
         tuple(
-            (length, ours, theirs, format_interval(found.ratio(length, ours, theirs, _steps_per_token), "×"))
+            (length, ours, theirs, format_interval(found.ratio(ours, theirs, _steps_per_token, length), "×"))
             for length in setting.lengths
             for ours, theirs in pairs
         ),

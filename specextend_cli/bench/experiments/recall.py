@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from specextend_cli.bench.events import Running, Working
-from specextend_cli.bench.experiments.needle import DEPTHS, Needle, hide
+from specextend_cli.bench.experiments.needle import Needle, needles
 from specextend_cli.bench.experiments.study import Setting, Study
-from specextend_cli.bench.prefilled import Prefilled, read
+from specextend_cli.bench.prefilled import read
 from specextend_cli.bench.tables import HeatMap, Table
 from specextend_cli.engine.retrieval import Chunks, working_set
 from specextend_cli.engine.target import Target
@@ -35,21 +35,17 @@ def _measure(setting: Setting) -> Generator[Running, None, _Found]:
     choices = {str(layer): [layer] for layer in range(layers)}
     choices |= {"all": list(range(layers)), f"the preset's: {', '.join(map(str, own))}": own}
     found: _Found = {}
-    for prompt in setting.prompts:
-        with models.fitted(prompt.length + 32):
-            target = Prefilled(models.lm, score_layers=range(layers))
-            for depth in DEPTHS:
-                needle = hide(setting, prompt, depth)
-                yield Working(f"{prompt.document} · {prompt.length:,} tokens, {depth:.0%} deep")
-                chunks = Chunks(retrieval)
-                chunks.add((*needle.prompt, *needle.answer))
-                hidden = torch.tensor(needle.hidden, device=models.device)
-                for attention in _attention(target, needle, setting.decoding.prefill_chunk):
-                    starts = chunks.starts(target.length, models.device)
-                    for name, asked in choices.items():
-                        scores = attention[asked].mean(0)
-                        seen = working_set(retrieval, target.length, scores, models.device, starts)
-                        found.setdefault((prompt.length, name), []).append(bool(torch.isin(hidden, seen).all()))
+    for target, depth, needle in needles(setting, range(layers)):
+        length = len(needle.prompt)
+        yield Working(f"{length:,} tokens, {depth:.0%} deep")
+        chunks = Chunks(retrieval)
+        chunks.add((*needle.prompt, *needle.answer))
+        hidden = torch.tensor(needle.hidden, device=models.device)
+        for attention in _attention(target, needle, setting.decoding.prefill_chunk):
+            starts = chunks.starts(target.length, models.device)
+            for name, asked in choices.items():
+                seen = working_set(retrieval, target.length, attention[asked].mean(0), models.device, starts)
+                found.setdefault((length, name), []).append(bool(torch.isin(hidden, seen).all()))
     return found
 
 

@@ -117,9 +117,10 @@ class Measurements:
         """The runs of one method at one length."""
         return tuple(record for record in self.at(length) if record.method == method)
 
-    def ratio(self, length: int, method: str, other: str, quantity: Quantity) -> Interval | None:
+    def ratio(self, method: str, other: str, quantity: Quantity, length: int | None = None) -> Interval | None:
         """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
-        ratios = tuple(paired_ratios(self.at(length), method, other, quantity).values())
+        records = self.records if length is None else self.at(length)
+        ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
 
 
