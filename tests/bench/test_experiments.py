@@ -192,7 +192,8 @@ def test_forced_target_says_what_the_model_says() -> None:
     lm = LanguageModel(model)
     target = Target(lm)
     full = Retrieval(policy="full")
-    said = list(needle.teacher_forced(target, LMDrafter(lm, target, full), tokens, continuation, full, 64))
+    asked = needle.Needle(tuple(tokens), tuple(continuation), range(0))
+    said = list(needle.teacher_forced(target, LMDrafter(lm, target, full), asked, full, 64))
     assert [token for _, token in said] == continuation[1:]
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
@@ -208,10 +209,11 @@ def test_forced_drafts_see_only_their_working_set() -> None:
     target = Target(lm)
     drafter = LMDrafter(lm, target, RETRIEVAL)
     full, judge = Retrieval(policy="full"), Target(lm)
-    whole = list(needle.teacher_forced(judge, LMDrafter(lm, judge, full), tokens, prompt(12, seed=4), full, 64))
+    asked = needle.Needle(tuple(tokens), tuple(prompt(12, seed=4)), range(0))
+    whole = list(needle.teacher_forced(judge, LMDrafter(lm, judge, full), asked, full, 64))
     seen = []
     for (draft, _), (unrestricted, _) in zip(
-        needle.teacher_forced(target, drafter, tokens, prompt(12, seed=4), RETRIEVAL, 64), whole, strict=True
+        needle.teacher_forced(target, drafter, asked, RETRIEVAL, 64), whole, strict=True
     ):
         seen.append(len(drafter.visible()))
         assert not torch.allclose(draft, unrestricted)

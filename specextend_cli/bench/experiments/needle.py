@@ -56,14 +56,8 @@ def _measure(setting: Setting) -> Generator[Running, None, _Found]:
         yield Working(f"{len(needle.prompt):,} tokens, {depth:.0%} deep")
         for policy in POLICIES:
             recipe = setting.policy(policy)
-            forced = teacher_forced(
-                target,
-                recipe.drafter(target),
-                needle.prompt,
-                needle.answer,
-                recipe.retrieval,
-                setting.decoding.prefill_chunk,
-            )
+            drafter, chunk = recipe.drafter(target), setting.decoding.prefill_chunk
+            forced = teacher_forced(target, drafter, needle, recipe.retrieval, chunk)
             found.setdefault((policy, len(needle.prompt), depth), []).extend(
                 (float(draft[token]), int(draft.argmax()) == token) for draft, token in forced
             )
@@ -106,26 +100,21 @@ def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
 
 @torch.inference_mode()
 def teacher_forced(
-    target: Target,
-    drafter: Drafter,
-    prompt: Sequence[int],
-    continuation: Sequence[int],
-    retrieval: Retrieval,
-    prefill_chunk: int,
+    target: Target, drafter: Drafter, needle: Needle, retrieval: Retrieval, prefill_chunk: int
 ) -> Iterator[tuple[Tensor, int]]:
-    """The draft's probabilities [vocabulary] before each token of `continuation` but the first, and the token.
+    """The draft's probabilities [vocabulary] before each token of the answer but the first, and the token.
 
     The first one comes from prefill and is never drafted. The draft's working set is chosen as `decode` chooses it:
     after prefill, and every few steps.
     """
     device, vocabulary = target.lm.device, target.lm.vocabulary
     whole = TreeShape(nodes=vocabulary + 1, depth=1, width=vocabulary, threshold=0.0)  # one level of every token
-    read(target, prompt, prefill_chunk, room=len(continuation) + 1, drafter=drafter)
+    read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1, drafter=drafter)
     schedule = Schedule(retrieval.every)
-    drafter.observe(continuation[:1], None)
+    drafter.observe(needle.answer[:1], None)
     if drafter.retrieves:
         drafter.retrieve(target.attention_from([-1]))
-    for last, token in pairwise(continuation):
+    for last, token in pairwise(needle.answer):
         tree = drafter.propose(whole)
         draft = torch.zeros(vocabulary, device=device)
         draft[tree.tokens[1:]] = tree.scores[1:].float()

@@ -150,7 +150,9 @@ FIGURES: Columns = {
 }
 
 
-def by_method(title: str, rows: Iterable[Row], note: str = "", *, what: str = "method", columns: Columns = {}) -> Table:  # noqa: B006
+def by_method(
+    title: str, rows: Iterable[Row], note: str = "", *, what: str = "method", columns: Columns | None = None
+) -> Table:
     """A row a method and length with `columns` and `FIGURES`; `what` is the header of the methods."""
     names: Columns = {"prompt (tokens)": lambda row: row.length, what: lambda row: row.method}
-    return Table.of(title, rows, {**names, **columns, **FIGURES}, note)
+    return Table.of(title, rows, {**names, **(columns or {}), **FIGURES}, note)
