@@ -72,30 +72,29 @@ def seconds_for(tokens: int) -> Quantity:
 
 
 def paired_ratios(
-    records: Iterable[Record], method: str, baseline: str, quantity: Quantity
+    records: Sequence[Record], method: str, baseline: str, quantity: Quantity
 ) -> dict[tuple[str, int], float]:
     """How many times less of `quantity` the method needs than the baseline: above 1 is better.
 
     By document and length: first each one's median over repeats, then the ratio. Documents that one of the two lacks,
     or where either is zero, are left out.
     """
-    kept = [record for record in records if record.method in (method, baseline)]
-    ours = _by_document(kept, method, quantity)
-    theirs = _by_document(kept, baseline, quantity)
+    ours, theirs = (
+        {key: median(figures) for key, figures in _figures(records, {name}, quantity).items()}
+        for name in (method, baseline)
+    )
     return {key: theirs[key] / ours[key] for key in ours if ours[key] > 0 and theirs.get(key, 0.0) > 0}
 
 
 def chance(
-    records: Iterable[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
+    records: Sequence[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
 ) -> float:
     """The p-value of the method needing less than the baselines, which are one method run several times.
 
     Van Elteren's test: Wilcoxon's rank-sum test stratified by document, one-sided, by random permutation of each
     document's runs. 1 if either has no run.
     """
-    kept = [record for record in records if record.method in (method, *baselines)]
-    ours = _runs_by_document(kept, {method}, quantity)
-    theirs = _runs_by_document(kept, baselines, quantity)
+    ours, theirs = _figures(records, {method}, quantity), _figures(records, baselines, quantity)
     rng = np.random.default_rng(abs(seed))
     found, dealt = 0.0, np.zeros(RESAMPLES)
     for key in sorted(ours.keys() & theirs.keys()):
@@ -107,13 +106,10 @@ def chance(
     return float(1 + np.count_nonzero(dealt <= found + 1e-9)) / (1 + RESAMPLES)
 
 
-def _by_document(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
-    return {key: median(figures) for key, figures in _runs_by_document(records, {method}, quantity).items()}
-
-
-def _runs_by_document(
+def _figures(
     records: Iterable[Record], methods: Collection[str], quantity: Quantity
 ) -> dict[tuple[str, int], list[float]]:
+    """Those of the methods' runs that have one, by document and length."""
     found: dict[tuple[str, int], list[float]] = {}
     for record in records:
         if record.method in methods and (figure := quantity(record)) is not None:
@@ -132,8 +128,7 @@ def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
     runs: dict[tuple[str, int], list[Record]] = {}
     for record in records:
         runs.setdefault((record.document, record.length), []).append(record)
-    lengths = (accepted_length(of_one) for of_one in runs.values())
-    return tuple(length for length in lengths if length is not None)
+    return tuple(length for length in map(accepted_length, runs.values()) if length is not None)
 
 
 def accepted_counts(records: Iterable[Record]) -> Counter[int]:
