@@ -21,32 +21,12 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """`done` of the prompt's `length` tokens are read, for every method of ours at once."""
+class Working:
+    """What is going on, in a line: reading, warming up, decoding. `done` of `total` tokens, if known."""
 
-    document: str
-    length: int
-    done: int
-
-
-@dataclass(frozen=True, slots=True)
-class WarmingUp:
-    """A method runs for a moment, unrecorded."""
-
-    method: str
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Decoding:
-    """A method has written `tokens` of at most `limit` tokens. External programs only report their start."""
-
-    method: str
-    document: str
-    length: int
-    repeat: int
-    tokens: int
-    limit: int
+    what: str
+    done: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +55,19 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The whole benchmark. `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding.
+    """The whole benchmark: its records, or the results of experiments.
 
-    Call `forget` when the result is safe: until then, the same benchmark would find its runs measured.
+    `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding. `preset` is what tuning
+    found, if it is better. Call `forget` when the result is safe: until then, the same benchmark would find its runs
+    measured.
     """
 
     benchmark: Benchmark
     wrong: tuple[str, ...]
     forget: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Explored:
-    """Experiments are done; `facts` say what they belong to. `wrong`, `skipped` and `forget` as in `Finished`.
-
-    `preset` is what tuning found, where it found something better.
-    """
-
-    experiments: tuple[Experiment, ...]
-    facts: dict[str, str]
-    wrong: tuple[str, ...]
-    skipped: dict[str, str]
-    exact: bool
-    forget: Callable[[], None]
+    experiments: tuple[Experiment, ...] = ()
     preset: Preset | None = None
 
 
-Running: TypeAlias = Started | Reading | WarmingUp | Decoding | Measured | Checked | Skipped
-Result: TypeAlias = Finished | Explored
-Event: TypeAlias = Running | Stage | Warned | Result
+Running: TypeAlias = Started | Working | Measured | Checked | Skipped
+Event: TypeAlias = Running | Stage | Warned | Finished

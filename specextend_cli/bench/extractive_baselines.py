@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from specextend_cli.errors import UsageError
-from specextend_cli.summarize.sentences import spans
 
 VERSION = 1
 """To be raised when a baseline's settings change: stored results of another version are not reused."""
@@ -89,10 +88,7 @@ def first_words(text: str, words: int) -> str:
 
 
 class _Tokenizer:
-    """What sumy asks of a tokenizer."""
-
-    def to_sentences(self, text: str) -> tuple[str, ...]:
-        return tuple(text[start:end] for start, end in spans(text))
+    """What sumy asks of a tokenizer where the sentences are known."""
 
     def to_words(self, text: str) -> tuple[str, ...]:
         return tuple(_WORD.findall(text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import resource
 import subprocess
@@ -87,12 +86,12 @@ def peak(device: torch.device) -> int:
 @dataclass(frozen=True, slots=True)
 class Load:
     """`others`: mean number of the `cores` that other processes kept busy. `averages`: the one-minute load average
-    before and after, this process included; None if the system has none.
+    before and after, this process included.
     """
 
     cores: int
     others: float
-    averages: tuple[float, float] | None
+    averages: tuple[float, float]
 
     @property
     def busy(self) -> bool:
@@ -104,31 +103,18 @@ class LoadMeter:
     """Measures from its construction on."""
 
     def __init__(self) -> None:
-        self._average = _average()
-        self._at, self._busy, self._own = monotonic(), _busy_seconds(), _own_seconds()
+        self._before = _times()
 
     def load(self) -> Load:
         """The load since construction."""
-        wall = max(monotonic() - self._at, 1e-3)
-        others = (_busy_seconds() - self._busy - (_own_seconds() - self._own)) / wall
-        cores, after = psutil.cpu_count() or 1, _average()
-        averages = None if self._average is None or after is None else (self._average, after)
-        return Load(cores, min(max(others, 0.0), float(cores)), averages)
+        (began, others_before, average), (ended, others_after, after) = self._before, _times()
+        cores = psutil.cpu_count() or 1
+        others = (others_after - others_before) / max(ended - began, 1e-3)
+        return Load(cores, min(max(others, 0.0), float(cores)), (average, after))
 
 
-def _average() -> float | None:
-    try:
-        return os.getloadavg()[0]
-    except (AttributeError, OSError):
-        return None
-
-
-def _busy_seconds() -> float:
-    """Busy seconds of all cores since the system was started."""
-    times = psutil.cpu_times()._asdict()
-    return float(sum(seconds for kind, seconds in times.items() if kind not in _NOT_BUSY))
-
-
-def _own_seconds() -> float:
-    times = psutil.Process().cpu_times()
-    return float(times.user + times.system)
+def _times() -> tuple[float, float, float]:
+    """The clock, seconds that other processes kept cores busy, and the load average."""
+    own = psutil.Process().cpu_times()
+    busy = sum(seconds for kind, seconds in psutil.cpu_times()._asdict().items() if kind not in _NOT_BUSY)
+    return monotonic(), busy - own.user - own.system, psutil.getloadavg()[0]

@@ -1,39 +1,25 @@
-"""One run of one of our methods over one prompt. Only time inside the engine counts."""
+"""One run of one of our methods over one prompt, and whether its tokens are plain decoding's."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from time import perf_counter
 
-from specextend_cli.bench.prefilled import Prefilled
+import torch
+
+from specextend_cli.bench.prefilled import Prefilled, read
+from specextend_cli.bench.records import Divergence, Run
+from specextend_cli.bench.statistics import first_difference
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.events import Event, Retrieved, Step
 from specextend_cli.engine.events import Prefilled as PrefilledEvent
+from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
-
-
-@dataclass
-class Run:
-    """The result of a run, ours or an external program's; fields as in `Record`."""
-
-    tokens: list[int] = field(default_factory=list)
-    prefill_seconds: float = 0.0
-    decode_seconds: float = 0.0
-    accepted: list[int] = field(default_factory=list)
-    nodes: list[int] = field(default_factory=list)
-    draft_seconds: float = 0.0
-    verify_seconds: float = 0.0
-    retrieve_seconds: float = 0.0
-    hits: list[float] = field(default_factory=list)
-
-    @property
-    def hit(self) -> float | None:
-        """Mean share of the target's attention on the working set."""
-        return sum(self.hits) / len(self.hits) if self.hits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +39,11 @@ def measured(
     decoding: Decoding,
     retrieval: Retrieval,
     budget: DraftGate,
-) -> Generator[Event, None, Run]:
-    """Decode once; yields the engine's events and returns what was measured.
+) -> Iterator[Event | Run]:
+    """Decode once; yields the engine's events, and last what was measured.
 
     Prefill time is that of the target's real reading, plus whatever the drafter read.
     """
-    run = Run()
     events = decode(
         target,
         drafter,
@@ -69,29 +54,30 @@ def measured(
         gate=budget,
         prefill_chunk=decoding.prefill_chunk,
     )
-    seconds, prefilled = 0.0, False
+    seconds, prefill_seconds = 0.0, 0.0
+    steps, retrieved = list[Step](), list[Retrieved]()
     for event, took in _timed(events):
         seconds += took
-        match event:
-            case PrefilledEvent():
-                run.prefill_seconds = seconds - target.spent_seconds + target.read_seconds
-                seconds, prefilled = 0.0, True
-            case Step():
-                run.tokens += event.tokens
-                if event.nodes:
-                    run.accepted.append(event.accepted)
-                    run.nodes.append(event.nodes)
-                    run.draft_seconds += event.draft_seconds
-                    run.verify_seconds += event.verify_seconds
-            case Retrieved():
-                run.retrieve_seconds += event.seconds
-                run.hits.append(event.hit)
-            case _:
-                pass
+        if isinstance(event, PrefilledEvent):
+            prefill_seconds, seconds = seconds - target.spent_seconds + target.read_seconds, 0.0
+        elif isinstance(event, Step):
+            steps.append(event)
+        elif isinstance(event, Retrieved):
+            retrieved.append(event)
         yield event
-    assert prefilled
-    run.decode_seconds = seconds
-    return run
+    verified = [step for step in steps if step.nodes]
+    yield Run(
+        tokens=tuple(token for step in steps for token in step.tokens),
+        prefill_seconds=prefill_seconds,
+        decode_seconds=seconds,
+        accepted=tuple(step.accepted for step in verified),
+        nodes=tuple(step.nodes for step in verified),
+        draft_seconds=sum(step.draft_seconds for step in verified),
+        verify_seconds=sum(step.verify_seconds for step in verified),
+        retrieve_seconds=sum(event.seconds for event in retrieved),
+        hit=fmean(event.hit for event in retrieved) if retrieved else None,
+        retrievals=len(retrieved),
+    )
 
 
 def _timed(events: Iterator[Event]) -> Iterator[tuple[Event, float]]:
@@ -103,3 +89,47 @@ def _timed(events: Iterator[Event]) -> Iterator[tuple[Event, float]]:
         if event is None:
             return
         yield event, took
+
+
+TOLERANCE = 1.0
+"""The largest gap, in logits, that rounding may reverse in half precision.
+
+A bfloat16 number has eight significant bits, so logits between 16 and 32 are 1/8 apart; a tree's matrix products
+round otherwise than a single token's in every layer, and eight such steps leave room for the layers' errors to add up.
+A wrong implementation reverses gaps of any size; the typical gap is several logits.
+"""
+
+
+def divergence(
+    target: Prefilled, prompt: Sequence[int], plain: Sequence[int], other: Sequence[int], decoding: Decoding
+) -> Divergence | None:
+    """The first difference of `other` from `plain`, plain decoding's continuation of `prompt`; None if equal."""
+    index = first_difference(plain, other)
+    if index is None:
+        return None
+    return Divergence(index, gap(target, prompt, plain, index, decoding) if index < len(plain) else None)
+
+
+@torch.inference_mode()
+def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: int, decoding: Decoding) -> float:
+    """The difference of the two best choices for token `index`, after `prompt` and `plain[:index]`.
+
+    In logits, penalties included; for sampling, in logarithms of the scores that the sampler compares.
+    """
+    logits = read(target, prompt, decoding.prefill_chunk, room=len(plain) + 1).logits
+    sampler = Sampler(decoding.sampling, prompt, target.lm.device)
+    if index:
+        # The tokens before it, in one forward instead of one by one.
+        logits = target.prefill(torch.tensor(plain[:index], device=target.lm.device)).logits
+        sampler.commit(plain[:index])
+    best = sampler.ranking(logits)[0].topk(2).values
+    if not decoding.sampling.greedy:
+        best = best.log()
+    return float(best[0] - best[1])
+
+
+def is_wrong(found: Divergence | None, *, exact: bool) -> bool:
+    """Whether a lossless method's divergence cannot be rounding."""
+    if found is None:
+        return False
+    return exact or found.gap is None or found.gap > TOLERANCE

@@ -7,16 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from specextend_cli.bench.recipes import AUTO, REFERENCE, External, Method, Recipe, with_policy
 from specextend_cli.bench.records import PLAIN
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.models.preset import Draft
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.models import Models
+    from specextend_cli.bench.models import External, Method, Models, Recipe
 
 DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
 Build: TypeAlias = "Callable[[Models], Method]"
@@ -63,61 +62,37 @@ def reason(error: SpecextendError) -> str:
     return f"{error.what} ({error.why})" if error.why else error.what
 
 
-def drafting(
-    models: Models, kind: str, policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str = AUTO
-) -> Recipe:
-    """The preset's tree with a drafter. UsageError if the preset has no model for it."""
-    from specextend_cli.engine.target import Target
-
-    retrieval = with_policy(models, policy)
-    models.drafter(kind, Target(models.lm), retrieval)  # raises for a missing model now, not during the runs
-    return Recipe(
-        lambda target: models.drafter(kind, target, retrieval), retrieval, models.shape, gate, prefill, verify
-    )
-
-
 def _plain(models: Models) -> Recipe:
-    return Recipe(
-        lambda target: models.drafter("none", target, models.retrieval),
-        with_policy(models, "full"),  # with the others' layers, so that one target serves all
-        TreeShape(nodes=1),
-    )
+    # With the others' layers, so that one target serves all.
+    return models.recipe("none", models.under("full"), TreeShape(nodes=1))
 
 
-def _with(policy: str, *, gate: bool = False, prefill: str = AUTO, verify: str = AUTO) -> Build:
-    return lambda models: drafting(models, models.draft, policy, gate=gate, prefill=prefill, verify=verify)
+def _with(policy: str, **settings: Any) -> Build:
+    return lambda models: models.recipe(models.draft, models.under(policy), **settings)
 
 
-def _part(policy: str = "full", *, prefill: str = REFERENCE, verify: str = REFERENCE) -> Build:
+def _part(policy: str = "full", *, prefill: str = "reference", verify: str = "reference") -> Build:
     """Standard speculative decoding on masked attention, except for one part."""
     return _with(policy, prefill=prefill, verify=verify)
 
 
 def _by_name(kind: str) -> Build:
-    return lambda models: drafting(models, kind, models.retrieval.policy, gate=True)
+    return lambda models: models.recipe(kind, models.retrieval, gate=True)
 
 
-def _magicdec(models: Models) -> Recipe:
-    retrieval = with_policy(models, "streaming")
-    shape = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
-    return Recipe(lambda target: models.drafter("self", target, retrieval), retrieval, shape)
+def _baseline(name: str) -> Build:
+    def built(models: Models) -> Recipe:
+        from specextend_cli.bench import baselines
 
+        recipe: Recipe = getattr(baselines, name)(models)
+        return recipe
 
-def _triforce(models: Models) -> Recipe:
-    from specextend_cli.bench.baselines import triforce
-
-    return triforce.recipe(models)
-
-
-def _rapid(models: Models) -> Recipe:
-    from specextend_cli.bench.baselines import rapid
-
-    return rapid.recipe(models)
+    return built
 
 
 def _transformers(assistance: str) -> Build:
     def built(models: Models) -> External:
-        from specextend_cli.bench.external.transformers import Transformers
+        from specextend_cli.bench.external import Transformers
 
         return Transformers(models, assistance)
 
@@ -125,7 +100,7 @@ def _transformers(assistance: str) -> Build:
 
 
 def _llama_cpp(models: Models) -> External:
-    from specextend_cli.bench.external.llama_cpp import LlamaCpp
+    from specextend_cli.bench.external import LlamaCpp
 
     return LlamaCpp(models)
 
@@ -146,16 +121,19 @@ def _registry() -> dict[str, tuple[str, Build]]:
         "specextend": ("the draft sees what the target attends to, behind the gate", _with("retrieval", gate=True)),
         **{kind: (f"drafter by name: {described.get(kind, kind)}, gated", _by_name(kind)) for kind in drafters},
         "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
-        "+flash": ("naive, with the fast kernel in prefill", _part(prefill=AUTO)),
+        "+flash": ("naive, with the fast kernel in prefill", _part(prefill="auto")),
         "+hta": (
             "naive, with the fast tree attention in verification (hybrid; split-KV on processors)",
-            _part(verify=AUTO),
+            _part(verify="auto"),
         ),
         "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
         "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
-        "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _magicdec),
-        "triforce": ("TriForce: drafted for by the target over retrieved keys, itself drafted for", _triforce),
-        "rapid": ("RAPID's idea: the working set by BM25 of the recent tokens, not by attention", _rapid),
+        "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _baseline("magicdec")),
+        "triforce": (
+            "TriForce: drafted for by the target over retrieved keys, itself drafted for",
+            _baseline("triforce"),
+        ),
+        "rapid": ("RAPID's idea: the working set by BM25 of the recent tokens, not by attention", _baseline("rapid")),
         "transformers": ("transformers generate, sdpa", _transformers("")),
         "transformers-assisted": ("transformers with the preset's draft model", _transformers("model")),
         "transformers-prompt-lookup": ("transformers with prompt lookup", _transformers("prompt-lookup")),

@@ -1,32 +1,56 @@
-"""The preset's models, each loaded once, and the drafters made of them; RoPE stretched for long prompts."""
+"""The preset's models, each loaded once, and the methods made of them; RoPE stretched for long prompts."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.records import Run
+from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import FitError, UsageError
-from specextend_cli.models.load import load_model
+from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.eagle_head import load_eagle
-from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, retrieval_of, sampling_of
+from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, load_language_model, retrieval_of
 from specextend_cli.runtime.options import EngineOptions
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method of ours: its drafter and settings. `prefill` and `verify` name attention back ends."""
+
+    drafter: Callable[[Target], Drafter]
+    retrieval: Retrieval
+    shape: TreeShape
+    gate: bool = False
+    prefill: str = "auto"
+    verify: str = "auto"
+
+
+class External(Protocol):
+    """Another program over the same weights. Its prefill ends with its first token."""
+
+    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+        """Continue the prompt. SpecextendError if it cannot."""
+
+
+Method: TypeAlias = Recipe | External
 
 
 class Models:
@@ -44,8 +68,8 @@ class Models:
         self.device = device_of(choices.device)
         self.dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, self.device)
         check_memory(preset, self.device, choices, context=context)
-        self._loaded: dict[tuple[Path, torch.dtype], LanguageModel] = {}
-        self._heads: dict[Path, EagleHead] = {}
+        self._load = cache(self._read)
+        self._load_head = cache(lambda path: load_eagle(path, self.lm, preset.name))
         self.lm = self._load(directories.target, self.dtype)
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
@@ -59,11 +83,6 @@ class Models:
         return self.dtype == torch.float32
 
     @property
-    def sampling(self) -> Sampling:
-        """The preset's decoding."""
-        return sampling_of(self.preset, self.choices)
-
-    @property
     def retrieval(self) -> Retrieval:
         """The preset's retrieval."""
         return retrieval_of(self.preset, self.choices)
@@ -72,6 +91,15 @@ class Models:
     def shape(self) -> TreeShape:
         """The preset's tree."""
         return self.preset.tree
+
+    def under(self, policy: str, **changes: object) -> Retrieval:
+        """The preset's retrieval under another policy."""
+        return replace(self.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
+
+    @property
+    def own_draft(self) -> str:
+        """The drafter of `summarize`."""
+        return self.choices.draft or self.preset.draft.kind
 
     @property
     def draft(self) -> str:
@@ -93,6 +121,14 @@ class Models:
         """A new drafter of that kind. UsageError if the preset has no model for it."""
         choices = replace(self.choices, draft=kind)
         return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, self._load, self._load_head)
+
+    def recipe(self, kind: str, retrieval: Retrieval, shape: TreeShape | None = None, **settings: Any) -> Recipe:
+        """A method that drafts so, in the preset's tree or one of this `shape`; `settings` are further fields.
+
+        UsageError if the preset has no model for it.
+        """
+        self.drafter(kind, Target(self.lm), retrieval)  # raises now, not during the runs
+        return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape or self.shape, **settings)
 
     @property
     def heads(self) -> list[EagleHead]:
@@ -118,22 +154,9 @@ class Models:
             finally:
                 self.stretch = 1.0
 
-    def _load_head(self, path: Path) -> EagleHead:
-        if path not in self._heads:
-            self._heads[path] = load_eagle(path, self.lm, self.preset.name)
-        return self._heads[path]
-
-    def _load(self, path: Path, dtype: torch.dtype) -> LanguageModel:
-        if (path, dtype) not in self._loaded:
-            quantization = self.preset.target.quantization if path == self.directories.target else "none"
-            try:
-                model = load_model(
-                    path, device=self.device, dtype=dtype, quantization=quantization, name=self.preset.name
-                )
-            except torch.OutOfMemoryError as error:
-                raise FitError(f"preset {self.preset.name} does not fit into memory", why=str(error)) from error
-            self._loaded[path, dtype] = LanguageModel(model)
-        return self._loaded[path, dtype]
+    def _read(self, path: Path, dtype: torch.dtype) -> LanguageModel:
+        quantization = self.preset.target.quantization if path == self.directories.target else "none"
+        return load_language_model(self.preset, quantization, self.device, None, path, dtype)
 
 
 @contextmanager
@@ -168,11 +191,3 @@ def stretched(model: PreTrainedModel, trained: int, needed: int) -> Iterator[boo
         yield True
     finally:
         decoder.rotary_emb = before
-
-
-def missing_draft(models: Models) -> UsageError | None:
-    """The error to raise if the preset has no small language model; None if it has one."""
-    draft = models.preset.draft
-    if "lm" in (draft.kind, *draft.of) and models.directories.draft is not None:
-        return None
-    return UsageError(f"preset {models.preset.name} has no draft model")

@@ -7,7 +7,6 @@ import logging
 import math
 import textwrap
 import warnings
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,8 +75,6 @@ def draw(plot: Plot) -> Picture:
                 drawn = _stacked_bars(figure, axes, plot)
         if not drawn:
             axes.text(0.5, 0.5, "nothing was measured", ha="center", transform=axes.transAxes)
-        if plot.note:
-            axes.set_xlabel(f"{_short(plot.x_label)}\n{_short(plot.note)}")
         for kind, file in files.items():
             figure.savefig(file, format=kind, dpi=144, metadata=_NO_METADATA if kind == "svg" else None)
     svg = files["svg"].getvalue().decode("utf-8")
@@ -85,20 +82,20 @@ def draw(plot: Plot) -> Picture:
 
 
 def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
-    """A line a series, with its own colour, mark and dashes; error bars are the intervals."""
-    drawn = [[point for point in series.points if _drawable(point, plot.log_x)] for series in plot.series]
-    xs = sorted({point.x for points in drawn for point in points})
-    if plot.log_x:
-        axes.set_xscale("log", base=2)
+    """Every line has its own colour, mark and dashes; error bars are the intervals."""
+    lines = {name: [point for point in points if _drawable(point)] for name, points in plot.lines.items()}
+    xs = sorted({point.x for points in lines.values() for point in points})
+    axes.set_xscale("log", base=2)
     if xs and len(xs) <= 10:
         axes.set_xticks(xs, [format_length(int(x)) if x == int(x) else f"{x:g}" for x in xs], minor=False)
         axes.minorticks_off()
-    for index, (series, points) in enumerate(zip(plot.series, drawn, strict=True)):
-        look = index if series.look is None else series.look
-        # Intervals at one x would hide each other, so each series is shifted a little.
-        shift = 0.008 * (index - (len(drawn) - 1) / 2)
+    for look, (name, points) in enumerate(lines.items()):
+        # Intervals at one x would hide each other, so each line is shifted by a small share of the axis.
+        shift = max(xs[-1] / xs[0], 2.0) ** (0.008 * (look - (len(lines) - 1) / 2)) if xs else 1.0
+        if not points:
+            continue
         axes.errorbar(
-            [_shifted(point.x, shift, xs, plot.log_x) for point in points],
+            [point.x * shift for point in points],
             [point.y for point in points],
             yerr=[
                 [0.0 if point.low is None else max(point.y - point.low, 0.0) for point in points],
@@ -110,19 +107,16 @@ def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
             markersize=5,
             capsize=2,
             elinewidth=1,
-            label=_short(series.name),
+            label=_short(name),
         )
-    if plot.reference is not None:
-        axes.axhline(plot.reference, color="#666666", linestyle=(0, (6, 4)), linewidth=1)
-        axes.annotate(
-            _short(plot.reference_label), (1, plot.reference), xycoords=("axes fraction", "data"), va="center"
-        )
-    if plot.zero:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    if plot.over_plain:
+        axes.axhline(1.0, color="#666666", linestyle=(0, (6, 4)), linewidth=1)
+        axes.annotate("plain", (1, 1.0), xycoords=("axes fraction", "data"), va="center")
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.grid(True)
-    axes.set_xlabel(_short(plot.x_label))
+    axes.set_xlabel(f"{_short(plot.x_label)}\n{_short(plot.note)}".strip())
     axes.set_ylabel(_short(plot.y_label))
-    if plot.series:
+    if xs:
         figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return bool(xs)
 
@@ -130,27 +124,25 @@ def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
 def _heat_map(axes: Axes, plot: HeatMap) -> bool:
     """Every value as a colour of viridis, and as a number."""
     from matplotlib import colormaps
-    from matplotlib.colors import Normalize
 
-    known = [value for row in plot.values for value in row if value is not None and math.isfinite(value)]
-    if not known:
+    rows, columns = list(plot.values), list(dict.fromkeys(name for row in plot.values.values() for name in row))
+    found = [[plot.values[row].get(column) for column in columns] for row in rows]
+    values = [[math.nan if value is None else value for value in row] for row in found]
+    if not any(math.isfinite(value) for row in values for value in row):
         return False
-    low = min(known) if plot.low is None else plot.low
-    high = max(known) if plot.high is None else plot.high
-    scale, colours = Normalize(low, high, clip=True), colormaps["viridis"]
-    values = [[math.nan if value is None else value for value in row] for row in plot.values]
-    axes.pcolormesh(values, cmap=colours, norm=scale, edgecolors="white")  # not imshow, which embeds a bitmap
+    # Not imshow, which embeds a bitmap.
+    axes.pcolormesh(values, cmap="viridis", vmin=0.0, vmax=1.0, edgecolors="white")
     axes.invert_yaxis()
     for row, line in enumerate(values):
         for column, value in enumerate(line):
             missing = not math.isfinite(value)
-            said = MISSING if missing else format_percent(value) if plot.percent else format_cell(value)
-            red, green, blue, _ = (1.0,) * 4 if missing else colours(float(scale(value)))
+            red, green, blue, _ = (1.0,) * 4 if missing else colormaps["viridis"](value)
             # Black on light cells, white on dark ones: at this luminance both have the same contrast.
             light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18
+            said = MISSING if missing else format_percent(value)
             axes.text(column + 0.5, row + 0.5, said, ha="center", va="center", color="black" if light else "white")
-    axes.set_xticks([at + 0.5 for at in range(len(plot.columns))], [_short(name) for name in plot.columns])
-    axes.set_yticks([at + 0.5 for at in range(len(plot.rows))], [_short(name, 40) for name in plot.rows])
+    axes.set_xticks([at + 0.5 for at in range(len(columns))], [_short(name) for name in columns])
+    axes.set_yticks([at + 0.5 for at in range(len(rows))], [_short(name, 40) for name in rows])
     axes.set_xlabel(_short(plot.x_label))
     axes.set_ylabel(_short(plot.y_label))
     return True
@@ -158,23 +150,22 @@ def _heat_map(axes: Axes, plot: HeatMap) -> bool:
 
 def _stacked_bars(figure: Figure, axes: Axes, plot: StackedBars) -> bool:
     """Bars one below the other; a part shows its value if there is room for it."""
-    longest = max(map(sum, plot.values), default=0.0)
+    bars = list(plot.values.values())
+    longest = max((sum(bar.values()) for bar in bars), default=0.0)
     if not longest:
         return False
-    starts = [0.0] * len(plot.bars)
-    for index, part in enumerate(plot.parts):
-        sizes = [bar[index] for bar in plot.values]
-        colour = _COLOURS[index % len(_COLOURS)]
-        bars = axes.barh(range(len(plot.bars)), sizes, left=starts, color=colour, edgecolor="white", label=_short(part))
-        labels = [format_percent(size) if plot.percent else format_cell(size) for size in sizes]
+    starts = [0.0] * len(bars)
+    for index, part in enumerate(bars[0]):
+        sizes, colour = [bar[part] for bar in bars], _COLOURS[index % len(_COLOURS)]
+        drawn = axes.barh(range(len(bars)), sizes, left=starts, color=colour, edgecolor="white", label=_short(part))
         axes.bar_label(
-            bars,
-            [text if size > 0.06 * longest else "" for text, size in zip(labels, sizes, strict=True)],
+            drawn,
+            [(format_percent if plot.percent else format_cell)(n) if n > 0.06 * longest else "" for n in sizes],
             label_type="center",
             color="black" if colour in ("#e69f00", "#56b4e9") else "white",
         )
         starts = [start + size for start, size in zip(starts, sizes, strict=True)]
-    axes.set_yticks(range(len(plot.bars)), [_short(name, 40) for name in plot.bars])
+    axes.set_yticks(range(len(bars)), [_short(name, 40) for name in plot.values])
     axes.invert_yaxis()
     if plot.percent:
         axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
@@ -185,17 +176,11 @@ def _stacked_bars(figure: Figure, axes: Axes, plot: StackedBars) -> bool:
 
 def _size(plot: Plot) -> tuple[float, float]:
     """Inches."""
-    lines: Sequence[str] = () if isinstance(plot, LinePlot) else plot.rows if isinstance(plot, HeatMap) else plot.bars
-    return 7.5, 4.6 if isinstance(plot, LinePlot) else 1.6 + 0.32 * max(len(lines), 2)
+    return (7.5, 4.6) if isinstance(plot, LinePlot) else (7.5, 1.6 + 0.32 * max(len(plot.values), 2))
 
 
-def _shifted(x: float, shift: float, xs: Sequence[float], log_x: bool) -> float:
-    """`x` shifted by that share of the axis."""
-    return x * max(xs[-1] / xs[0], 2.0) ** shift if log_x else x + shift * max(xs[-1] - xs[0], 1.0)
-
-
-def _drawable(point: Point, log_x: bool) -> bool:
-    return all(math.isfinite(value) for value in point if value is not None) and (point.x > 0 or not log_x)
+def _drawable(point: Point) -> bool:
+    return all(math.isfinite(value) for value in point if value is not None) and point.x > 0
 
 
 def _short(text: str, width: int = 100) -> str:

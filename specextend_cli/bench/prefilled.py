@@ -13,7 +13,9 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from specextend_cli.bench.roofline import wait
 from specextend_cli.engine.attention import Queries
+from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.lm import LanguageModel, Output
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -57,7 +59,7 @@ class Prefilled(Target):
             # Rows from here on are overwritten.
             self._pieces = {start: kept for start, kept in self._pieces.items() if start < at}
             out = super().prefill(tokens, features=features)
-            self._wait()
+            wait(self.lm.device)
             piece = _Piece(tuple(tokens.tolist()), wanted, out, self._queries, perf_counter() - began)
             self._pieces[at] = piece
         self.read_seconds += piece.seconds
@@ -81,7 +83,16 @@ class Prefilled(Target):
             return None
         return piece
 
-    def _wait(self) -> None:
-        """Wait for the device: CUDA calls return early."""
-        if self.lm.device.type == "cuda":
-            torch.cuda.synchronize(self.lm.device)
+
+def read(target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafter: Drafter | None = None) -> Output:
+    """Begin a sequence with `room` rows after the prompt, and read the prompt in pieces; the drafter reads along."""
+    target.begin(len(prompt) + room)
+    if drafter is not None:
+        drafter.begin(len(prompt) + room)
+    for at in range(0, len(prompt), chunk):
+        piece = prompt[at : at + chunk]
+        features = () if drafter is None else drafter.feature_layers
+        out = target.prefill(torch.tensor(piece, device=target.lm.device), features=features)
+        if drafter is not None:
+            drafter.observe(piece, out.features)
+    return out

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
 
 from specextend_cli.errors import UsageError
 
 PLAIN = "plain"
 """Plain decoding: the method that every other is compared with."""
+
+Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Bounds of fields are checked when a file is read: statistics on impossible values would not fail, but be wrong."""
 
 _LENGTH = re.compile(r"(\d+)\s*([kK]?)")
 
@@ -26,34 +32,42 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One method, one prompt, one repeat.
+class Run:
+    """One output of one method, ours or another program's.
 
-    `length`: prompt tokens. `accepted` and `nodes`: one entry a verification step, bonus token included; empty for
-    programs that do not report steps. Seconds are wall clock: `prefill_seconds` until the first token,
-    `decode_seconds` for the rest; `draft_seconds`, `verify_seconds` and `retrieve_seconds` are parts of the latter.
-    `hit`: mean share of the target's attention that falls on the working set, over `retrievals` choices.
+    `accepted` and `nodes`: one entry a verification step, bonus token included; empty for programs that do not report
+    steps. Seconds are wall clock: `prefill_seconds` until the first token, `decode_seconds` for the rest;
+    `draft_seconds`, `verify_seconds` and `retrieve_seconds` are parts of the latter. `hit`: mean share of the target's
+    attention that falls on the working set, over `retrievals` choices.
+    """
+
+    tokens: tuple[int, ...]
+    prefill_seconds: Seconds
+    decode_seconds: Seconds
+    accepted: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    nodes: tuple[int, ...] = ()
+    draft_seconds: Seconds = 0.0
+    verify_seconds: Seconds = 0.0
+    retrieve_seconds: Seconds = 0.0
+    hit: float | None = None
+    retrievals: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Run):
+    """A run of one method on one prompt of `length` tokens, one repeat.
+
     `peak_bytes`: peak memory during the run (resident on CPU, allocated on CUDA). `scaled`: RoPE was stretched.
     """
 
     method: str
-    length: int
+    length: Annotated[int, Field(ge=1)]
     document: str
     repeat: int
-    tokens: tuple[int, ...]
-    prefill_seconds: float
-    decode_seconds: float
-    accepted: tuple[int, ...] = ()
-    nodes: tuple[int, ...] = ()
-    draft_seconds: float = 0.0
-    verify_seconds: float = 0.0
-    retrieve_seconds: float = 0.0
-    hit: float | None = None
-    peak_bytes: int = 0
+    peak_bytes: Annotated[int, Field(ge=0)] = 0
     scaled: bool = False
     text: str = ""
     divergence: Divergence | None = None
-    retrievals: int = 0
 
 
 @dataclass(frozen=True, slots=True)

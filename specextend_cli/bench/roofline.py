@@ -18,10 +18,8 @@ from specextend_cli.engine.four_bit import FourBitLinear, Packed
 from specextend_cli.engine.lm import LanguageModel
 
 _ROUNDS = 6
-_BYTES = {"cpu": 256 << 20}  # several times the shared cache of a processor
-_BYTES_ELSEWHERE = 1 << 30
-_WIDTH = {"cpu": 1536}  # of a square matrix
-_WIDTH_ELSEWHERE = 8192
+_ON_CPU, _ON_GPU = (256 << 20, 1536), (1 << 30, 8192)
+"""Bytes of a buffer, several times the shared cache of a processor, and the width of a square matrix."""
 
 
 class Roofline(NamedTuple):
@@ -77,9 +75,8 @@ def _bytes(module: nn.Module) -> int:
 
 def measure(device: torch.device, dtype: torch.dtype, *, scale: float = 1.0) -> Roofline:
     """Measure on all of torch's threads, or on the whole GPU. `scale` shrinks buffer and matrices, for tests."""
-    size = int(_BYTES.get(device.type, _BYTES_ELSEWHERE) * scale)
-    width = max(int(_WIDTH.get(device.type, _WIDTH_ELSEWHERE) * scale), 16)
-    buffer = torch.ones(max(size // 4, 1), dtype=torch.float32, device=device)
+    size, width = (max(int(whole * scale), 16) for whole in (_ON_CPU if device.type == "cpu" else _ON_GPU))
+    buffer = torch.ones(size // 4, dtype=torch.float32, device=device)
     copy = torch.empty_like(buffer)
     summed = buffer.nbytes / _fastest(lambda: buffer.sum(), device)
     copied = 2 * buffer.nbytes / _fastest(lambda: copy.copy_(buffer), device)

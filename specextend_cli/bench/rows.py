@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from statistics import mean, median
+
+import numpy as np
 
 from specextend_cli.bench import quality, statistics
 from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import PLAIN, Benchmark, Divergence, Record
-from specextend_cli.bench.statistics import Interval, Shares, first_difference
+from specextend_cli.bench.statistics import Interval, first_difference
 from specextend_cli.bench.tables import Cell
 
 
@@ -37,7 +39,7 @@ class Row:
     accepted: Interval | None
     accepted_counts: Counter[int]
     nodes: float | None
-    shares: Shares | None
+    shares: dict[str, float] | None
     hit: float | None
     peak_bytes: int
     repeated: float
@@ -50,26 +52,20 @@ class Row:
 
     def flat(self) -> dict[str, Cell]:
         """One number a key, for programs; keys are stable."""
-        found: dict[str, Cell] = {}
-        for name, value in asdict(self).items():
-            match name:
-                case "decode_speedup" | "total_speedup" | "accepted":
-                    interval = value or dict.fromkeys(("value", "low", "high"))
-                    found |= {name: interval["value"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
-                case "accepted_counts":
-                    found["accepted_p10"] = statistics.quantile(self.accepted_counts, 0.1) if value else None
-                    found["accepted_p90"] = statistics.quantile(self.accepted_counts, 0.9) if value else None
-                case "shares":
-                    parts = value or dict.fromkeys(("draft", "verify", "retrieve", "host"))
-                    found |= {f"{part}_share": share for part, share in parts.items()}
-                case "first_divergence":
-                    parts = value or dict.fromkeys(("index", "gap"))
-                    found |= {"first_divergence": parts["index"], "first_divergence_gap": parts["gap"]}
-                case "quality":
-                    found |= value or dict.fromkeys(("rouge1", "rouge2", "rouge_l", "chrf"))
-                case _:
-                    found[name] = value
-        return found
+        plain = [field.name for field in fields(self) if field.name not in _NESTED]
+        found: dict[str, Cell] = {name: getattr(self, name) for name in plain}
+        for name in ("decode_speedup", "total_speedup", "accepted"):
+            value, low, high = (getattr(getattr(self, name), part, None) for part in ("value", "low", "high"))
+            found |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        counts, shares = self.accepted_counts, self.shares or {}
+        found |= {f"accepted_p{n}": statistics.quantile(counts, n / 100) if counts else None for n in (10, 90)}
+        found |= {f"{part}_share": shares.get(part) for part in ("draft", "verify", "retrieve", "host")}
+        found["first_divergence"] = getattr(self.first_divergence, "index", None)
+        found["first_divergence_gap"] = getattr(self.first_divergence, "gap", None)
+        return found | {field.name: getattr(self.quality, field.name, None) for field in fields(Quality)}
+
+
+_NESTED = {"decode_speedup", "total_speedup", "accepted", "accepted_counts", "shares", "first_divergence", "quality"}
 
 
 def summarize(benchmark: Benchmark) -> tuple[Row, ...]:
@@ -113,7 +109,7 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
         tokens_per_second=median(speeds) if speeds else None,
         decode_speedup=_interval(decode_ratios(at_length, method), benchmark.seed),
         total_speedup=_interval(total_ratios(at_length, method), benchmark.seed),
-        accepted=(statistics.bootstrap_interval(accepted, statistics.mean, seed=benchmark.seed) if accepted else None),
+        accepted=(statistics.bootstrap_interval(accepted, np.mean, seed=benchmark.seed) if accepted else None),
         accepted_counts=statistics.accepted_counts(own),
         nodes=float(mean(nodes)) if nodes else None,
         shares=statistics.shares(own),

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import TypeAlias
 
 import torch
 
 from specextend_cli.bench import machine
-from specextend_cli.bench.checks import divergence, is_wrong
-from specextend_cli.bench.events import Checked, Decoding, Measured, Reading, Running, Skipped, Started, WarmingUp
-from specextend_cli.bench.measure import Decoding as Settings
-from specextend_cli.bench.measure import Run, measured
+from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
+from specextend_cli.bench.measure import Decoding, divergence, is_wrong, measured
 from specextend_cli.bench.methods import reason
-from specextend_cli.bench.models import Models
+from specextend_cli.bench.models import External, Method, Models, Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.recipes import External, Method, Recipe
-from specextend_cli.bench.records import PLAIN, Record
+from specextend_cli.bench.records import PLAIN, Record, Run, format_length
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.attention import backend_for
@@ -42,13 +39,17 @@ def key(record: Record) -> Key:
     return record.method, record.length, record.document, record.repeat
 
 
+def _where(name: str, prompt: Prompt) -> str:
+    return f"{name} · {format_length(prompt.length)} {prompt.document}"
+
+
 @dataclass
 class Runner:
     """Runs `methods`, plain decoding among them. `skipped`: methods that failed; `known`: all records so far."""
 
     models: Models
     methods: dict[str, Method]
-    decoding: Settings
+    decoding: Decoding
     repeats: int
     seed: int
     skipped: dict[str, str] = field(default_factory=dict)
@@ -99,9 +100,9 @@ class Runner:
                 method = self.methods[name]
                 try:
                     if isinstance(method, Recipe):
-                        run = yield from self._ours(name, method, prompt, repeat)
+                        run = yield from self._ours(name, method, prompt)
                     else:
-                        run = yield from self._external(name, method, prompt, repeat)
+                        run = yield from self._external(name, method, prompt)
                 except (FitError, ModelError, UsageError, torch.OutOfMemoryError) as error:
                     if name == PLAIN:
                         raise
@@ -109,47 +110,53 @@ class Runner:
                     self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
                     yield Skipped(name, self.skipped[name])
                     continue
-                record = self._record(name, prompt, repeat, run, scaled)
+                record = Record(
+                    **asdict(run),
+                    method=name,
+                    length=prompt.length,
+                    document=prompt.document,
+                    repeat=repeat,
+                    peak_bytes=machine.peak(self.models.device),
+                    scaled=scaled,
+                    text=self.models.encoder.decode(run.tokens),
+                )
                 self.known[key(record)] = record
                 yield Measured(record, len(self.known), self._runs)
         yield from self._check(prompt)
 
-    def _ours(self, name: str, recipe: Recipe, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:
+    def _ours(self, name: str, recipe: Recipe, prompt: Prompt) -> Generator[Running, None, Run]:
         target = self._target(recipe)
         yield from self._read(target, recipe, prompt)
         if name not in self._warm:
-            yield WarmingUp(name, prompt.length)
+            yield Working(f"{_where(name, prompt)} · warming up")
             few = replace(self.decoding, tokens=min(_WARM_UP, self.decoding.tokens))
             for _ in self._measured(name, recipe, target, prompt, few):
                 pass
             self._warm.add(name)
         machine.reset_peak(self.models.device)
         written = 0
-        events = self._measured(name, recipe, target, prompt, self.decoding)
-        while True:
-            try:
-                event = next(events)
-            except StopIteration as stopped:
-                run: Run = stopped.value
-                return run
+        for event in self._measured(name, recipe, target, prompt, self.decoding):
+            if isinstance(event, Run):
+                return event
             if isinstance(event, Step):
                 written += event.accepted
-                yield Decoding(name, prompt.document, prompt.length, repeat, written, self.decoding.tokens)
+                yield Working(_where(name, prompt), written, self.decoding.tokens)
+        raise AssertionError("decoding ended without a result")
 
     def _measured(
-        self, name: str, recipe: Recipe, target: Prefilled, prompt: Prompt, decoding: Settings
-    ) -> Generator[EngineEvent, None, Run]:
+        self, name: str, recipe: Recipe, target: Prefilled, prompt: Prompt, decoding: Decoding
+    ) -> Iterator[EngineEvent | Run]:
         target.verify_backend = backend_for(self.models.device, recipe.verify)
         # Measured step costs are kept between texts; what a drafter learns from a text is not.
         budget = DraftGate(recipe.shape, enabled=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
         return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, budget)
 
-    def _external(self, name: str, program: External, prompt: Prompt, repeat: int) -> Generator[Running, None, Run]:
+    def _external(self, name: str, program: External, prompt: Prompt) -> Generator[Running, None, Run]:
         if name not in self._warm:
-            yield WarmingUp(name, prompt.length)
+            yield Working(f"{_where(name, prompt)} · warming up")
             program.run(prompt.tokens[:_SHORT], replace(self.decoding, tokens=2))
             self._warm.add(name)
-        yield Decoding(name, prompt.document, prompt.length, repeat, 0, self.decoding.tokens)
+        yield Working(_where(name, prompt), 0, self.decoding.tokens)
         machine.reset_peak(self.models.device)
         return program.run(prompt.tokens, self.decoding)
 
@@ -170,30 +177,9 @@ class Runner:
         for at in range(0, prompt.length, chunk):
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
             if not target.has_read(piece, features):
-                yield Reading(prompt.document, prompt.length, at)
+                yield Working(f"reading {prompt.document}", at, prompt.length)
             with on_threads(self.models.lm.prefill_threads):
                 target.prefill(piece, features=features)
-
-    def _record(self, name: str, prompt: Prompt, repeat: int, run: Run, scaled: bool) -> Record:
-        return Record(
-            method=name,
-            length=prompt.length,
-            document=prompt.document,
-            repeat=repeat,
-            tokens=tuple(run.tokens),
-            prefill_seconds=run.prefill_seconds,
-            decode_seconds=run.decode_seconds,
-            accepted=tuple(run.accepted),
-            nodes=tuple(run.nodes),
-            draft_seconds=run.draft_seconds,
-            verify_seconds=run.verify_seconds,
-            retrieve_seconds=run.retrieve_seconds,
-            hit=run.hit,
-            retrievals=len(run.hits),
-            peak_bytes=machine.peak(self.models.device),
-            scaled=scaled,
-            text=self.models.encoder.decode(run.tokens),
-        )
 
     def _check(self, prompt: Prompt) -> Iterator[Running]:
         """Compare every record of the prompt with plain decoding's first."""

@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from specextend_cli.bench import hub, methods, texts, workloads
-from specextend_cli.bench.events import Event, Explored, Finished
-from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.bench import methods, texts, workloads
+from specextend_cli.bench.events import Event, Finished
+from specextend_cli.bench.records import Benchmark
+from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.loading import is_exact, with_draft
+from specextend_cli.runtime.loading import is_exact, sampling_of, with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import EngineOptions
@@ -66,94 +67,53 @@ def run(options: Options) -> Iterator[Event]:
     Records are kept on disk until `Finished.forget` is called, so that the next call continues an interrupted run.
     """
     setting, key = yield from _prepared(options, layers=not methods.have_own_attention(options.methods))
-    setting = _part(setting, options, key)
+    setting = setting.saved_as(key, fresh=options.fresh)
     able = setting.named(*options.methods)
     for name, why in setting.skipped.items():
         yield Warned(f"{name} is left out: {why}")
     found = yield from setting.measure(able)
-    assert setting.partial is not None
-    if setting.partial.problem:
-        yield Warned(setting.partial.problem)
-    yield Finished(setting.benchmark(found.records), tuple(setting.wrong), setting.partial.remove)
+    yield from _finished([setting], setting.benchmark(found.records))
 
 
-def explore(options: Options, names: Sequence[str]) -> Iterator[Event]:
-    """Run experiments one after the other; the last event is `Explored`. Otherwise as `run`."""
-    setting, key = yield from _prepared(options, layers="ablation" not in names)
+def explore(
+    options: Options, names: Sequence[str], *, traces: Path | None = None, explain: bool = False
+) -> Iterator[Event]:
+    """Run experiments one after the other, "profile" and "tune" among them. Otherwise as `run`.
+
+    `traces`: where a profile keeps traces. `explain`: tuning also takes each change back on its own.
+    """
+    setting, key = yield from _prepared(options, layers=not {"ablation", "profile"} & set(names))
+    setting = replace(setting, traces=traces, explain=explain)
 
     from specextend_cli.bench import experiments
 
     parts, found = [], []
     for name in names:
         yield Stage(f"experiment {name}")
-        parts.append(_part(setting, options, f"{key}-{name}"))
+        parts.append(setting.saved_as(f"{key}-{name}", fresh=options.fresh))
         found.append((yield from experiments.run(name, parts[-1])))
-    yield from _explored(parts, found)
+    asked = {name: value for name, value in setting.asked.items() if name != "methods"}
+    yield from _finished(parts, setting.benchmark(settings=asked), tuple(found))
 
 
-def profile(options: Options, directory: Path | None = None) -> Iterator[Event]:
-    """Profile steps, with traces in `directory`. The last event is `Explored`. Otherwise as `run`.
-
-    Layers do not run natively: a profiler sees operations, and the native forward is a single one.
-    """
-    setting, key = yield from _prepared(options, layers=False)
-
-    from specextend_cli.bench import profiling
-
-    part = _part(setting, options, f"{key}-profile")
-    found = yield from profiling.run(part, directory)
-    yield from _explored([part], [found])
-
-
-def tune(options: Options, *, explain: bool = False) -> Iterator[Event]:
-    """Look for better settings; the last event is `Explored`, with a preset if one is better. Otherwise as `run`.
-
-    UsageError for a single document.
-    """
-    setting, key = yield from _prepared(options)
-
-    from specextend_cli.bench import tuning
-
-    part = _part(setting, options, f"{key}-tune")
-    tuned = yield from tuning.tune(part, explain=explain)
-    yield from _explored([part], [tuned.experiment], tuned.preset)
-
-
-def _part(setting: Setting, options: Options, key: str) -> Setting:
-    """The setting with its own file of finished runs. `wrong` and `skipped` are shared."""
-    from specextend_cli.bench.partial import Partial
-
-    return replace(setting, partial=Partial(key, fresh=options.fresh))
-
-
-def _explored(parts: Sequence[Setting], found: Sequence[Experiment], preset: Preset | None = None) -> Iterator[Event]:
-    from specextend_cli.bench.caveats import provenance
-
-    setting = parts[0]
+def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Experiment, ...] = ()) -> Iterator[Event]:
     partials = [part.partial for part in parts if part.partial is not None]
     for problem in dict.fromkeys(partial.problem for partial in partials if partial.problem):
         yield Warned(problem)
-    asked = {name: value for name, value in setting.asked.items() if name != "methods"}
 
     def forget() -> None:
         for partial in partials:
             partial.remove()
 
-    yield Explored(
-        tuple(found),
-        provenance(setting.benchmark(settings=asked)),
-        tuple(setting.wrong),
-        setting.skipped,
-        setting.models.exact,
-        forget,
-        preset,
-    )
+    better = next((part.better for part in parts if part.better), None)
+    yield Finished(benchmark, tuple(parts[0].wrong), forget, found, better)
 
 
 def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None, tuple[Setting, str]]:
     """Load everything; returns the setting and the key of its finished runs.
 
-    `layers`: whether they may run natively; without, `compile` means our kernels alone.
+    `layers`: whether they may run natively; without, `compile` means our kernels alone. A profiler sees a native
+    forward as a single operation.
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
@@ -166,7 +126,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     from specextend_cli.bench.experiments.study import Setting
     from specextend_cli.bench.measure import Decoding
     from specextend_cli.bench.models import Models
-    from specextend_cli.bench.partial import key
+    from specextend_cli.bench.storage import key
 
     fit_threads()
     facts = machine.describe(device_of(options.device))
@@ -188,7 +148,7 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
 def _prompts(options: Options, prompter: PromptBuilder) -> tuple[tuple[workloads.Prompt, ...], tuple[str, ...]]:
     """The prompts, and warnings about too few documents."""
     builtin = options.workload == "reasoning" and not options.inputs and not options.dataset
-    sources = texts.problems() if builtin else hub.sources(options.inputs, options.dataset, offline=options.offline)
+    sources = texts.problems() if builtin else texts.sources(options.inputs, options.dataset, offline=options.offline)
     if options.workload == "reasoning":
         return workloads.problems(sources, prompter, options.docs), ()
     return workloads.summaries(sources, prompter, options.lengths, options.docs)
@@ -199,7 +159,7 @@ def _sampling(models: Models, options: Options) -> Sampling:
 
     if options.decoding == "greedy":
         return Sampling(seed=options.seed or 0)
-    chosen = models.sampling
+    chosen = sampling_of(models.preset, options)
     if options.decoding == "sample" and chosen.greedy:
         return replace(chosen, temperature=TEMPERATURE)
     return chosen

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median as middle
-from typing import TypeAlias
+from statistics import median
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from specextend_cli.bench.records import Record
-
-Values: TypeAlias = NDArray[np.float64]
-Statistic: TypeAlias = Callable[[Values], Values]
-"""Reduces the last axis."""
 
 Quantity: TypeAlias = Callable[[Record], float | None]
 """A figure of one run, or None if the run does not have it."""
@@ -37,24 +32,14 @@ class Interval:
     n: int
 
 
-def median(values: Values) -> Values:
-    """The median over the last axis."""
-    return np.asarray(np.median(values, axis=-1), dtype=np.float64)
-
-
-def mean(values: Values) -> Values:
-    """The mean over the last axis."""
-    return np.asarray(np.mean(values, axis=-1), dtype=np.float64)
-
-
 def bootstrap_interval(
     values: Sequence[float],
-    statistic: Statistic = median,
+    statistic: Callable[..., Any] = np.median,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The statistic and its percentile bootstrap interval.
+    """The statistic, a function of numpy, and its percentile bootstrap interval.
 
     The percentile method, not BCa: the correction needs a jackknife, which for a median of few values is zero or
     undefined. Raises ValueError without values.
@@ -67,18 +52,13 @@ def bootstrap_interval(
         return Interval(value, None, None, 1)
     chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
     tail = (1 - confidence) / 2
-    low, high = np.quantile(statistic(sample[chosen]), (tail, 1 - tail))
+    low, high = np.quantile(statistic(sample[chosen], axis=-1), (tail, 1 - tail))
     return Interval(value, float(low), float(high), sample.size)
 
 
 def decode_seconds_per_token(record: Record) -> float | None:
     """Seconds a token after the first one, which prefill gives. Per token, as outputs may end at different places."""
     return record.decode_seconds / (len(record.tokens) - 1) if len(record.tokens) > 1 else None
-
-
-def prefill_seconds(record: Record) -> float | None:
-    """Seconds until the first token."""
-    return record.prefill_seconds
 
 
 def seconds_for(tokens: int) -> Quantity:
@@ -92,30 +72,29 @@ def seconds_for(tokens: int) -> Quantity:
 
 
 def paired_ratios(
-    records: Iterable[Record], method: str, baseline: str, quantity: Quantity
+    records: Sequence[Record], method: str, baseline: str, quantity: Quantity
 ) -> dict[tuple[str, int], float]:
     """How many times less of `quantity` the method needs than the baseline: above 1 is better.
 
     By document and length: first each one's median over repeats, then the ratio. Documents that one of the two lacks,
     or where either is zero, are left out.
     """
-    kept = [record for record in records if record.method in (method, baseline)]
-    ours = _by_document(kept, method, quantity)
-    theirs = _by_document(kept, baseline, quantity)
+    ours, theirs = (
+        {key: median(figures) for key, figures in _figures(records, {name}, quantity).items()}
+        for name in (method, baseline)
+    )
     return {key: theirs[key] / ours[key] for key in ours if ours[key] > 0 and theirs.get(key, 0.0) > 0}
 
 
 def chance(
-    records: Iterable[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
+    records: Sequence[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
 ) -> float:
     """The p-value of the method needing less than the baselines, which are one method run several times.
 
     Van Elteren's test: Wilcoxon's rank-sum test stratified by document, one-sided, by random permutation of each
     document's runs. 1 if either has no run.
     """
-    kept = [record for record in records if record.method in (method, *baselines)]
-    ours = _runs_by_document(kept, {method}, quantity)
-    theirs = _runs_by_document(kept, baselines, quantity)
+    ours, theirs = _figures(records, {method}, quantity), _figures(records, baselines, quantity)
     rng = np.random.default_rng(abs(seed))
     found, dealt = 0.0, np.zeros(RESAMPLES)
     for key in sorted(ours.keys() & theirs.keys()):
@@ -127,13 +106,10 @@ def chance(
     return float(1 + np.count_nonzero(dealt <= found + 1e-9)) / (1 + RESAMPLES)
 
 
-def _by_document(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
-    return {key: middle(figures) for key, figures in _runs_by_document(records, {method}, quantity).items()}
-
-
-def _runs_by_document(
+def _figures(
     records: Iterable[Record], methods: Collection[str], quantity: Quantity
 ) -> dict[tuple[str, int], list[float]]:
+    """Those of the methods' runs that have one, by document and length."""
     found: dict[tuple[str, int], list[float]] = {}
     for record in records:
         if record.method in methods and (figure := quantity(record)) is not None:
@@ -152,8 +128,7 @@ def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
     runs: dict[tuple[str, int], list[Record]] = {}
     for record in records:
         runs.setdefault((record.document, record.length), []).append(record)
-    lengths = (accepted_length(of_one) for of_one in runs.values())
-    return tuple(length for length in lengths if length is not None)
+    return tuple(length for length in map(accepted_length, runs.values()) if length is not None)
 
 
 def accepted_counts(records: Iterable[Record]) -> Counter[int]:
@@ -168,26 +143,16 @@ def quantile(counts: Counter[int], share: float) -> int:
     return int(np.quantile(list(counts.elements()), share, method="inverted_cdf"))
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Shares of decoding time, which add up to one."""
-
-    draft: float
-    verify: float
-    retrieve: float
-    host: float
-
-
-def shares(records: Sequence[Record]) -> Shares | None:
-    """Shares of the records' decoding time; None if no part was measured. The remainder is the host's."""
-    draft = sum(record.draft_seconds for record in records)
-    verify = sum(record.verify_seconds for record in records)
-    retrieve = sum(record.retrieve_seconds for record in records)
-    known = draft + verify + retrieve
-    whole = max(sum(record.decode_seconds for record in records), known)
+def shares(records: Sequence[Record]) -> dict[str, float] | None:
+    """Shares of the records' decoding time, one in all; None if no part was measured. The rest is the host's."""
+    parts = {
+        part: sum(getattr(record, f"{part}_seconds") for record in records) for part in ("draft", "verify", "retrieve")
+    }
+    known = sum(parts.values())
     if not known:
         return None
-    return Shares(draft / whole, verify / whole, retrieve / whole, (whole - known) / whole)
+    whole = max(sum(record.decode_seconds for record in records), known)
+    return {part: seconds / whole for part, seconds in (parts | {"host": whole - known}).items()}
 
 
 def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:

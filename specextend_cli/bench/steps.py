@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import torch
 
+from specextend_cli.bench.prefilled import read
 from specextend_cli.bench.roofline import seconds
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters.model import ModelDrafter
@@ -44,9 +45,11 @@ class Plan:
 
 @dataclass
 class Steps:
-    """Measurements after a prompt of `length` tokens."""
+    """Measurements after one prompt, by `measure`."""
 
-    length: int
+    target: Target
+    drafter: ModelDrafter
+    plan: Plan
     verifying: Times = field(default_factory=lambda: defaultdict(list))
     drafting: Times = field(default_factory=lambda: defaultdict(list))
     choosing: Times = field(default_factory=lambda: defaultdict(list))
@@ -56,55 +59,29 @@ class Steps:
         """Seconds of a plain step."""
         return median(self.verifying[1])
 
+    @torch.inference_mode()
+    def measure(self, prompt: Sequence[int]) -> Iterator[int]:
+        """Read the prompt and time every round; yields the number of rounds done."""
+        target, drafter, plan = self.target, self.drafter, self.plan
+        yield 0
+        out = read(target, prompt, plan.prefill_chunk, room=plan.room, drafter=drafter)
+        sampler = Sampler(plan.sampling, prompt, target.lm.device)
+        last = int(sampler.choose(out.logits))
+        sampler.commit([last])
+        drafter.observe([last], None)
+        drafter.retrieve(target.attention_from([-1]))
+        trees = [_binary(prompt, nodes, target.lm.device) for nodes in plan.nodes]
+        for number in range(plan.rounds + 1):  # the first warms up
+            yield number
+            for tree in trees:
+                self._verify(tree, sampler)
+            for size in plan.working:
+                last = self._draft(last, size)
+            if number == 0:
+                for times in (self.verifying, self.drafting, self.choosing):
+                    times.clear()
 
-class Progress(NamedTuple):
-    """Prompt tokens read, and rounds done."""
-
-    read: int
-    rounds: int
-
-
-@torch.inference_mode()
-def measure(
-    target: Target, drafter: ModelDrafter, prompt: Sequence[int], plan: Plan, into: Steps
-) -> Iterator[Progress]:
-    """Read the prompt and fill `into`."""
-    device = target.lm.device
-    target.begin(len(prompt) + plan.room)
-    drafter.begin(len(prompt) + plan.room)
-    for at in range(0, len(prompt), plan.prefill_chunk):
-        yield Progress(at, 0)
-        piece = prompt[at : at + plan.prefill_chunk]
-        out = target.prefill(torch.tensor(piece, device=device), features=drafter.feature_layers)
-        drafter.observe(piece, out.features)
-    sampler = Sampler(plan.sampling, prompt, device)
-    last = int(sampler.choose(out.logits))
-    sampler.commit([last])
-    drafter.observe([last], None)
-    drafter.retrieve(target.attention_from([-1]))
-    trees = [_binary(prompt, nodes, device) for nodes in plan.nodes]
-    rounds = _Rounds(target, drafter, sampler, plan, into)
-    for number in range(plan.rounds + 1):  # the first warms up
-        yield Progress(len(prompt), number)
-        rounds.counts = number > 0
-        for tree in trees:
-            rounds.verify(tree)
-        for size in plan.working:
-            last = rounds.draft(last, size)
-
-
-@dataclass
-class _Rounds:
-    """One sequence and what is measured on it."""
-
-    target: Target
-    drafter: ModelDrafter
-    sampler: Sampler
-    plan: Plan
-    into: Steps
-    counts: bool = False
-
-    def verify(self, tree: DraftTree) -> None:
+    def _verify(self, tree: DraftTree, sampler: Sampler) -> None:
         """Time a step as in `decode`, after another of as many nodes, so that caches are as in decoding.
 
         The accepted nodes are rolled back.
@@ -112,13 +89,13 @@ class _Rounds:
 
         def step() -> None:
             self.target.cache.rollback()
-            accept(tree, self.sampler.choose(self.target.verify(tree).logits, tree))
+            accept(tree, sampler.choose(self.target.verify(tree).logits, tree))
 
         step()
-        self._time(self.into.verifying, len(tree), step)
+        self._time(self.verifying, len(tree), step)
         self.target.cache.rollback()
 
-    def draft(self, last: int, size: int) -> int:
+    def _draft(self, last: int, size: int) -> int:
         """A plain step after `last`, a choice of `size` tokens and a draft over them; returns the next token.
 
         The choice does not affect the time, so the tokens are spread evenly.
@@ -127,23 +104,21 @@ class _Rounds:
         out = target.verify(root(last, device), features=drafter.feature_layers, record=True)
         token = int(out.logits[0].argmax())
         target.keep([0])
-        read = drafter.working.read
-        chosen = torch.linspace(0, read - 1, min(size, read), device=device).long().unique()
+        length = drafter.working.read
+        chosen = torch.linspace(0, length - 1, min(size, length), device=device).long().unique()
         shape = replace(self.plan.shape, threshold=0.0)  # every level is grown: all sizes run as many forwards
 
         def choose() -> None:
             target.attention_from([0])
             drafter.working.show(chosen)
 
-        self._time(self.into.choosing, size, choose)
-        self._time(self.into.drafting, size, lambda: drafter.propose(shape))
+        self._time(self.choosing, size, choose)
+        self._time(self.drafting, size, lambda: drafter.propose(shape))
         drafter.observe([token], out.features)
         return token
 
     def _time(self, times: Times, size: int, call: Callable[[], object]) -> None:
-        took = seconds(call, self.target.lm.device)
-        if self.counts:
-            times[size].append(took)
+        times[size].append(seconds(call, self.target.lm.device))
 
 
 def _binary(tokens: Sequence[int], nodes: int, device: torch.device) -> DraftTree:

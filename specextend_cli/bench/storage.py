@@ -1,54 +1,41 @@
-"""A benchmark as a JSON file with a schema version, written by one run and read by the next one's `--compare`."""
+"""Benchmarks on disk: a finished one as JSON, which `--compare` reads, and the runs of one that was interrupted."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from specextend_cli.bench.records import Benchmark, Record
 from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import dumps
+from specextend_cli.bench.workloads import Prompt
 from specextend_cli.documents.names import printable
+from specextend_cli.engine.private_files import create
 from specextend_cli.errors import UsageError
+from specextend_cli.models.store import cache_root
 
 SCHEMA = "specextend-bench/1"
 """New keys may be added under it; a key that changes its meaning needs the next number."""
 
+Item = TypeVar("Item")
+
 
 def to_json(benchmark: Benchmark) -> str:
-    """The whole benchmark, a line a record. `summary` is for other programs: `from_json` computes it anew."""
-    head: dict[str, object] = {
-        "schema": SCHEMA,
-        "preset": benchmark.preset,
-        "settings": benchmark.settings,
-        "machine": asdict(benchmark.machine),
-        "seed": benchmark.seed,
-        "references": benchmark.references,
-        "skipped": benchmark.skipped,
-    }
-    lines = [f"  {dumps(key)}: {dumps(value)}" for key, value in head.items()]
-    lines += [
-        _list("summary", [row.flat() for row in summarize(benchmark)]),
-        _list("records", [_plain(record) for record in benchmark.records]),
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _list(key: str, items: Sequence[object]) -> str:
-    return f"  {dumps(key)}: [" + ",".join(f"\n    {dumps(item)}" for item in items) + "\n  ]"
-
-
-def _plain(record: Record) -> dict[str, object]:
-    """A record as a dictionary, one level at a time: `asdict` would copy every token."""
-    made = {field.name: getattr(record, field.name) for field in fields(record)}
-    return {**made, "divergence": record.divergence and asdict(record.divergence)}
+    """The whole benchmark in a line. `summary` is for other programs: `from_json` computes it anew."""
+    summary = [row.flat() for row in summarize(benchmark)]
+    return dumps({"schema": SCHEMA, "summary": summary, **asdict(benchmark)}) + "\n"
 
 
 def from_json(text: str) -> Benchmark:
     """What `to_json` wrote. UsageError for anything else."""
-    from pydantic import TypeAdapter, ValidationError  # not needed to write a report
-
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -58,29 +45,81 @@ def from_json(text: str) -> Benchmark:
         found = "nothing of the kind" if schema is None else printable(str(schema))[:60]
         raise _broken(f'it should say "schema": "{SCHEMA}", and says {found}')
     try:
-        benchmark = TypeAdapter(Benchmark).validate_json(text, strict=True)
+        return TypeAdapter(Benchmark).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = printable(".".join(str(part) for part in first["loc"]))
         raise _broken(f"{place or 'it'}: {printable(first['msg'])}") from None
-    for index, record in enumerate(benchmark.records):
-        if wrong := _impossible(record):
-            raise _broken(f"records.{index}.{wrong}")
-    return benchmark
-
-
-def _impossible(record: Record) -> str | None:
-    """A value that cannot have been measured; statistics on it would not fail, but be wrong."""
-    for name in ("prefill_seconds", "decode_seconds", "draft_seconds", "verify_seconds", "retrieve_seconds"):
-        value: float = getattr(record, name)
-        if not 0 <= value < float("inf"):
-            return f"{name}: {value} seconds"
-    if record.length < 1 or record.peak_bytes < 0:
-        return "length: below 1" if record.length < 1 else "peak_bytes: below 0"
-    if any(size < 1 for size in record.accepted):
-        return "accepted: a step emits at least one token"
-    return None
 
 
 def _broken(why: str) -> UsageError:
     return UsageError("the benchmark cannot be read", why=why, fix="write it anew: specextend bench --format json")
+
+
+class Journal(Generic[Item]):
+    """Finished dataclasses of one kind in a file, a JSON line each, so that an interrupted command can be continued."""
+
+    def __init__(self, path: Path, kind: type[Item]) -> None:
+        self.path = path
+        self._kind = TypeAdapter(kind)
+
+    def read(self) -> list[Item]:
+        """All items. A line that was cut by an interruption is removed, from the file as well.
+
+        OSError if the file cannot be read, ValueError if it is damaged.
+        """
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        items = [self._kind.validate_json(line) for line in whole.split("\n") if line]
+        if whole != text:
+            os.truncate(self.path, len(whole.encode()))
+        return items
+
+    def add(self, item: Item) -> None:
+        """On disk when this returns."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(self._kind.dump_python(item)) + "\n")
+
+
+class Partial(Journal[Record]):
+    """The records of one unfinished benchmark; a later line of the same run replaces an earlier one.
+
+    `problem`: why they cannot be saved, if so.
+    """
+
+    def __init__(self, key: str, *, fresh: bool = False) -> None:
+        super().__init__(cache_root() / "bench" / f"{key}.jsonl", Record)
+        self.problem = ""
+        if fresh:
+            self.remove()
+
+    def read(self) -> list[Record]:
+        """See `Journal`. The runs of a damaged file are measured again."""
+        try:
+            return super().read()
+        except OSError:
+            return []
+        except ValueError:
+            self.remove()
+            return []
+
+    def add(self, item: Record) -> None:
+        """See `Journal`."""
+        if self.problem:
+            return
+        try:
+            create(self.path.parent)
+            super().add(item)
+        except OSError as error:
+            self.problem = f"results are not being saved: {self.path}: {error}"
+
+    def remove(self) -> None:
+        """Delete the file."""
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def key(settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> str:
+    """A digest of settings and prompts."""
+    asked = [settings, [(prompt.document, prompt.tokens) for prompt in prompts]]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]

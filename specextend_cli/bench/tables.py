@@ -10,14 +10,16 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from specextend_cli.documents.names import printable
 
 Cell: TypeAlias = str | float | int | None
 """None is "not measured", never zero."""
+
+T = TypeVar("T")
 
 Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
 
@@ -39,6 +41,11 @@ class Table:
         if wrong:
             raise ValueError(f"a row of {len(wrong[0])} cells under a header of {len(self.header)}: {wrong[0]!r}")
 
+    @classmethod
+    def of(cls, title: str, rows: Iterable[T], columns: Mapping[str, Callable[[T], Cell]], note: str = "") -> Table:
+        """A row for each of `rows`, whose cells the `columns` compute from it."""
+        return cls(title, tuple(columns), tuple(tuple(cell(row) for cell in columns.values()) for row in rows), note)
+
 
 class Point(NamedTuple):
     """A measured point; `low` and `high` bound its interval, if it has one."""
@@ -50,74 +57,39 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """A line: its name and its points by ascending x.
-
-    `look` numbers colour and mark (default: the place in the plot), so that a method looks alike in all plots.
-    """
-
-    name: str
-    points: tuple[Point, ...]
-    look: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LinePlot:
-    """Lines over a common x axis. Labels carry the units ("prompt (tokens)").
+    """Named lines of points by ascending x, on a logarithmic axis. Labels carry the units ("prompt (tokens)").
 
-    `log_x`: a logarithmic x axis. `reference`: a horizontal line, named by `reference_label`. `zero`: the y axis
-    starts at 0.
+    A line's place decides its colour and mark, also if it has no points, so that a method looks alike in all plots.
+    `over_plain`: the values are ratios to plain decoding, which is drawn as a line at 1.
     """
 
     title: str
     x_label: str
     y_label: str
-    series: tuple[Series, ...]
-    log_x: bool = False
-    reference: float | None = None
-    reference_label: str = ""
-    zero: bool = True
+    lines: Mapping[str, Sequence[Point]]
     note: str = ""
+    over_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`values[row][column]`, coloured and written into the cell; None is not measured.
-
-    `low` and `high`: the ends of the colour scale (default: those of the values). `percent` writes 0.41 as 41%.
-    """
+    """`values[row][column]`, shares of one as colours and percentages; None is not measured."""
 
     title: str
     x_label: str
     y_label: str
-    columns: tuple[str, ...]
-    rows: tuple[str, ...]
-    values: tuple[tuple[float | None, ...], ...]
-    low: float | None = None
-    high: float | None = None
-    percent: bool = False
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
-            raise ValueError(f"a heat map needs {len(self.rows)} rows of {len(self.columns)} values")
+    values: Mapping[str, Mapping[str, float | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class StackedBars:
-    """A horizontal bar for each of `bars`, made of `parts`: `values[bar][part]`, absolute or as shares of one."""
+    """A horizontal bar for each of `values`, made of its parts: milliseconds, or shares of one if `percent`."""
 
     title: str
     x_label: str
-    bars: tuple[str, ...]
-    parts: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
+    values: Mapping[str, Mapping[str, float]]
     percent: bool = True
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        if len(self.values) != len(self.bars) or any(len(bar) != len(self.parts) for bar in self.values):
-            raise ValueError(f"stacked bars need {len(self.bars)} rows of {len(self.parts)} values")
 
 
 Plot: TypeAlias = LinePlot | HeatMap | StackedBars
@@ -183,19 +155,21 @@ def to_csv(table: Table) -> str:
     return buffer.getvalue()
 
 
-def render(experiment: Experiment, format: Format) -> str:
+def render(experiment: Experiment, format: Format, facts: Mapping[str, str] | None = None, **more: object) -> str:
     """An experiment as text that ends with a newline. CSV separates its tables by an empty line.
 
-    JSON lines have one line a row, each with the table's title; only JSON has the plots.
+    JSON lines have one line a row, each with the table's title. Markdown and JSON have the `facts`, which say what the
+    tables belong to; only JSON has the plots and `more`.
     """
     match format:
         case "md":
             head = f"## {escape(experiment.name)}\n\n{escape(experiment.question)}\n"
-            return "\n".join([head, *map(to_markdown, experiment.tables)])
+            listed = "".join(f"- {escape(name)}: {escape(value)}\n" for name, value in (facts or {}).items())
+            return "\n".join([head, *map(to_markdown, experiment.tables), *([listed] if listed else [])])
         case "csv":
             return "\n".join(map(to_csv, experiment.tables))
         case "json":
-            return dumps(to_plain(experiment), indent=2) + "\n"
+            return dumps(to_plain(experiment) | ({"facts": facts} if facts else {}) | more, indent=2) + "\n"
         case "jsonl":
             lines = (
                 {"experiment": experiment.name, "table": table.title, **dict(zip(table.header, row, strict=True))}

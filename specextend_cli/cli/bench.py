@@ -259,12 +259,12 @@ def bench(
     old = None if compare is None else bench_result.read(compare)
     if draft == "none":
         raise UsageError("--draft none leaves nothing to measure", fix="--methods plain measures plain decoding alone")
-    if tune is not None:
-        events = session.tune(settings, explain=explain)
-    elif profile:
-        events = session.profile(settings, report)
+    if tune is not None or profile:
+        chosen_experiments = ("tune",) if tune is not None else ("profile",)
+    if chosen_experiments:
+        events = session.explore(settings, chosen_experiments, traces=report, explain=explain)
     else:
-        events = session.explore(settings, chosen_experiments) if chosen_experiments else session.run(settings)
+        events = session.run(settings)
     result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)
     bench_result.show(terminal, result, kind, output, one_line=json, force=force)
     if report is not None:

@@ -30,8 +30,7 @@ def run(
     force: bool,
 ) -> None:
     """Measure, show, and judge. WrongError after the result was shown."""
-    from specextend_cli.bench import tables
-    from specextend_cli.bench.report import write_experiments
+    from specextend_cli.bench.report import write_report
     from specextend_cli.bench.suite.device_info import pick
 
     where = pick(device)
@@ -41,17 +40,16 @@ def run(
     if where.type != "cuda":
         terminal.warn(gpu.REHEARSAL)
     with signals.deadline(timeout):
-        suite = gpu.finish(gpu.run(where), (lambda line: None) if quiet else terminal.note)
+        suite = gpu.run(where, (lambda line: None) if quiet else terminal.note)
     if kind is None:
         terminal.show(experiments_report([suite.experiment], suite.facts, suite.skipped, terminal.width))
     else:
-        text = gpu.to_json(suite) if kind == "json" else tables.render(suite.experiment, cast("Format", kind))
-        write(terminal, text, output, one_line=one_line, force=force)
+        write(terminal, suite.render(cast("Format", kind)), output, one_line=one_line, force=force)
     if report is not None:
-        page = write_experiments([suite.experiment], report, suite.facts | suite.left_out)
+        page = write_report(report, experiments=[suite.experiment], facts=suite.facts | suite.left_out)
         if not quiet:
             terminal.note(f"report: {page}")
-    gpu.judge(suite)
+    suite.judge()
 
 
 def run_quality(
@@ -70,8 +68,8 @@ def run_quality(
 
     `wanted`: fields of the suite's `Settings`.
     """
-    from specextend_cli.bench.hub import sources
     from specextend_cli.bench.suite import quality
+    from specextend_cli.bench.texts import sources
     from specextend_cli.models.store import cache_root
     from specextend_cli.ui.destination import atomic
 

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.bench.caveats import caveats, provenance
+from specextend_cli.bench.overview import caveats, provenance
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval

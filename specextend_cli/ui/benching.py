@@ -13,16 +13,7 @@ from contextlib import ExitStack
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from specextend_cli.bench.events import (
-    Checked,
-    Decoding,
-    Event,
-    Measured,
-    Reading,
-    Skipped,
-    Started,
-    WarmingUp,
-)
+from specextend_cli.bench.events import Checked, Event, Measured, Skipped, Started, Working
 from specextend_cli.bench.records import Record, format_length
 from specextend_cli.documents.names import printable
 from specextend_cli.humanize import format_amount, format_count, format_seconds
@@ -92,7 +83,7 @@ class _Lines(BenchView):
             case Stage() if event.name != self._stage:
                 self._stage = event.name
                 self._say(event.name)
-            case Reading() | WarmingUp() | Decoding() | Stage() if time.monotonic() - self._spoke >= EVERY:
+            case Working() | Stage() if time.monotonic() - self._spoke >= EVERY:
                 self._say(format_status(event))
             case _:
                 pass
@@ -131,7 +122,7 @@ class _Bar(BenchView):
                     self.output.note(format_started(event))
             case Measured():
                 self._progress.update(self._task, completed=event.done)
-            case Reading() | WarmingUp() | Decoding() | Stage():
+            case Working() | Stage():
                 self._progress.update(self._task, description=format_status(event))
             case _:
                 pass
@@ -170,19 +161,12 @@ def format_record(record: Record) -> str:
     return f"{record.method} · {where} · {speed}prefill {format_seconds(record.prefill_seconds)}"
 
 
-def format_status(event: Reading | WarmingUp | Decoding | Stage) -> str:
+def format_status(event: Working | Stage) -> str:
     """What is going on, in a line."""
-    match event:
-        case Reading():
-            return f"reading {printable(event.document)} · {format_count(event.done)}/{format_count(event.length)}"
-        case WarmingUp():
-            return f"{event.method} · {format_length(event.length)} · warming up"
-        case Decoding():
-            where = f"{format_length(event.length)} {printable(event.document)}"
-            return f"{event.method} · {where} · {event.tokens}/{event.limit}"
-        case Stage():
-            amount = f" {format_amount(event.done, event.unit)}" if event.total else ""
-            return f"{event.name}{amount}"
+    if isinstance(event, Working):
+        done = f" · {format_count(event.done)}/{format_count(event.total)}" if event.total else ""
+        return f"{printable(event.what)}{done}"
+    return f"{event.name}{f' {format_amount(event.done, event.unit)}' if event.total else ''}"
 
 
 def format_divergence(record: Record) -> str:

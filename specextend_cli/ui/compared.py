@@ -77,9 +77,7 @@ def format_load(load: Load) -> Text:
     text = Text.assemble(f"{format_many(load.cores, 'core')}, ", (others, AMBER if load.busy else ""), style=QUIET)
     if load.busy:
         text.append(": results may differ on an idle machine", style=AMBER)
-    if load.averages is not None:
-        text.append("; load average {:.1f} before and {:.1f} after".format(*load.averages))
-    return text
+    return text.append("; load average {:.1f} before and {:.1f} after".format(*load.averages))
 
 
 def comparison_record(found: Comparison) -> dict[str, Any]:
@@ -97,6 +95,6 @@ def comparison_record(found: Comparison) -> dict[str, Any]:
         "load": {
             "cores": found.load.cores,
             "busy_with_others": round(found.load.others, 2),
-            "averages": None if found.load.averages is None else [round(one, 2) for one in found.load.averages],
+            "averages": [round(one, 2) for one in found.load.averages],
         },
     }

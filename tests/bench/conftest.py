@@ -45,11 +45,11 @@ def cli(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., SimpleNamespace]:
     """The command line in this process; built-in documents are shortened, which saves most of a short run's time."""
-    from specextend_cli.bench import hub, texts
+    from specextend_cli.bench import texts
     from specextend_cli.cli.main import run
 
     short = tuple(replace(source, text=source.text[:20_000]) for source in texts.builtin())
-    monkeypatch.setattr(hub, "builtin", lambda: short)
+    monkeypatch.setattr(texts, "builtin", lambda: short)
 
     def call(*arguments: object) -> SimpleNamespace:
         code = run([str(argument) for argument in arguments])

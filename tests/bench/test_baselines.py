@@ -8,8 +8,7 @@ from math import log
 import pytest
 import torch
 
-from specextend_cli.bench.baselines.rapid import ByText, bm25
-from specextend_cli.bench.baselines.triforce import Lookup, SmallModel, Source, TriForceDrafter
+from specextend_cli.bench.baselines import ByText, Lookup, SmallModel, Source, TriForceDrafter, bm25
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
@@ -30,7 +29,7 @@ def source(kind: str, positions: str) -> Source:
     if kind == "lookup":
         return Lookup()
     config = Retrieval(policy="streaming", chunk=8, top_k=3, recent=16, sinks=2, positions=positions)
-    return SmallModel(LanguageModel(small_draft()), config)
+    return SmallModel(LanguageModel(small_draft()), Target(LanguageModel(tiny())), config)
 
 
 def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 24) -> list[list[int]]:

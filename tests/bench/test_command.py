@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.bench import methods, runner
+from specextend_cli.bench.records import Run
 from specextend_cli.bench.storage import from_json, to_json
 from specextend_cli.errors import UsageError
 from tests.cli.shell import HIDE, SHOW, Terminal, environment
@@ -154,10 +155,10 @@ def test_a_method_that_emits_wrong_tokens_fails_the_benchmark(cli, small, monkey
     honest = runner.measured
 
     def lying(target, drafter, *arguments):
-        run = yield from honest(target, drafter, *arguments)
-        if drafter.name == "ngram":
-            run.tokens[5] ^= 1
-        return run
+        for event in honest(target, drafter, *arguments):
+            if isinstance(event, Run) and drafter.name == "ngram":
+                event = replace(event, tokens=(*event.tokens[:5], event.tokens[5] ^ 1, *event.tokens[6:]))
+            yield event
 
     monkeypatch.setattr(runner, "measured", lying)
     done = cli(*small, *FEW, "--json")

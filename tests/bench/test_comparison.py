@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -161,8 +162,10 @@ def test_text_and_json_name_the_interval_and_the_load(monkeypatch):
 def test_others_are_who_is_busy_beside_this_process(monkeypatch):
     clock = {"wall": 0.0, "busy": 100.0, "own": 10.0}
     monkeypatch.setattr(machine, "monotonic", lambda: clock["wall"])
-    monkeypatch.setattr(machine, "_busy_seconds", lambda: clock["busy"])
-    monkeypatch.setattr(machine, "_own_seconds", lambda: clock["own"])
+    every = lambda: SimpleNamespace(_asdict=lambda: {"user": clock["busy"], "idle": 7 * clock["wall"]})  # noqa: E731
+    own = SimpleNamespace(cpu_times=lambda: SimpleNamespace(user=clock["own"] - 1.0, system=1.0))
+    monkeypatch.setattr(machine.psutil, "cpu_times", every)
+    monkeypatch.setattr(machine.psutil, "Process", lambda: own)
     monkeypatch.setattr(machine.psutil, "cpu_count", lambda: 4)
     meter = LoadMeter()
     clock.update(wall=10.0, busy=130.0, own=20.0)

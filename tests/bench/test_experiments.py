@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from specextend_cli.bench import experiments, profiling
-from specextend_cli.bench.experiments import costs, gate, needle, recall
+from specextend_cli.bench import experiments
+from specextend_cli.bench.experiments import costs, gate, needle, profile
 from specextend_cli.bench.experiments.study import Setting
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.tables import Experiment
-from specextend_cli.bench.teacher_forcing import teacher_forced
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import summaries
 from specextend_cli.engine.config import Retrieval, Sampling
@@ -66,7 +66,7 @@ def test_parameters_change_one_thing_at_a_time(setting: Setting) -> None:
     assert len(sizes["Chunk"] | sizes["Sentences"]) == 1  # the budget stays when chunks change
     assert len(sizes["Working cache"]) == 6
     (plot,) = found.plots
-    assert [len(line.points) for line in plot.series] == [6, 6]
+    assert [len(points) for points in plot.lines.values()] == [6, 6]
 
 
 def test_costs_are_of_every_size_and_lie_beside_the_floor(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,14 +82,14 @@ def test_costs_are_of_every_size_and_lie_beside_the_floor(setting: Setting, monk
         assert named["step, times the floor"] == pytest.approx(named["plain step (ms)"] / floor)
         read = (named["weights (MB)"] + named["keys and values (MB)"]) / named["memory (GB/s)"]
         assert named["reading (ms)"] == pytest.approx(read)
-    assert [len(plot.series) for plot in found.plots] == [4, 3, 2]
+    assert [len(plot.lines) for plot in found.plots] == [4, 3, 2]
 
 
 def test_a_profile_attributes_every_millisecond(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(profiling, "STEPS", 3)
-    found = result_of(profiling.run(setting, tmp_path))
+    monkeypatch.setattr(profile, "STEPS", 3)
+    found = result_of(experiments.run("profile", replace(setting, traces=tmp_path)))
     totals, shares = found.tables
     assert [row[:2] for row in totals.rows] == [(n, step) for n in (160, 240) for step in ("plain", "verification")]
     layers = setting.models.lm.layers
@@ -97,17 +97,17 @@ def test_a_profile_attributes_every_millisecond(
         own = {row[2]: row for row in shares.rows if row[:2] == (length, step)}
         assert sum(row[3] for row in own.values()) == pytest.approx(profiled)
         assert sum(row[4] for row in own.values()) == pytest.approx(1)
-        assert own[profiling.ATTENTION][5] == layers  # called once a layer
-        products = own[profiling.PRODUCTS][5]
+        assert own[profile.ATTENTION][5] == layers  # called once a layer
+        products = own[profile.PRODUCTS][5]
         assert products == 7 * layers + 1 or (nodes > 1 and products > 7 * layers + 1)  # and those of a tree's mask
-        assert (nodes > 1) == (step == "verification") == (profiling.DRAFTING in own)
+        assert (nodes > 1) == (step == "verification") == (profile.DRAFTING in own)
     (bars,) = found.plots
-    assert bars.bars[0] == "plain · 160"
+    assert next(iter(bars.values)) == "plain · 160"
     assert {path.name for path in tmp_path.iterdir()} == {
         f"trace-{step}-{length}.json.gz" for length in (160, 240) for step in ("plain", "verification")
     }
     trace = json.loads(gzip.decompress((tmp_path / "trace-plain-160.json.gz").read_bytes()))
-    assert sum(event.get("name") == profiling.ATTENTION for event in trace["traceEvents"]) == 3 * layers
+    assert sum(event.get("name") == profile.ATTENTION for event in trace["traceEvents"]) == 3 * layers
 
 
 def test_the_gate_is_tried_on_adverse_documents(setting: Setting) -> None:
@@ -136,9 +136,6 @@ def test_an_unknown_experiment_is_refused() -> None:
     with pytest.raises(UsageError, match="no experiment 'gates'") as caught:
         experiments.parse("gate,gates")
     assert "needle" in caught.value.why
-    with pytest.raises(UsageError, match="'triggers' has left") as caught:
-        experiments.parse("triggers")
-    assert "docs/log.md" in caught.value.why
 
 
 @pytest.mark.parametrize("depth", needle.DEPTHS)
@@ -163,8 +160,10 @@ def test_the_layer_that_looks_at_what_is_hidden_finds_it(
     """Layers that look at the beginning show the beginning; one looks at the number, wherever it was hidden."""
     asked: list[needle.Needle] = []
 
+    honest = needle.hide
+
     def hide(*about: Any) -> needle.Needle:
-        asked.append(needle.hide(*about))
+        asked.append(honest(*about))
         return asked[-1]
 
     def attention_in(target: Target, layer: int, path: list[int]) -> torch.Tensor:
@@ -172,7 +171,7 @@ def test_the_layer_that_looks_at_what_is_hidden_finds_it(
         row[0, asked[-1].hidden if layer == looking else range(40)] = 1.0
         return row
 
-    monkeypatch.setattr(recall, "hide", hide)
+    monkeypatch.setattr(needle, "hide", hide)
     monkeypatch.setattr(Target, "attention_in", attention_in)
     found = finish("recall", setting)
     shares = {row[1]: row[2] for row in found.tables[0].rows if row[0] == 240}
@@ -193,26 +192,31 @@ def test_forced_target_says_what_the_model_says() -> None:
     lm = LanguageModel(model)
     target = Target(lm)
     full = Retrieval(policy="full")
-    said = list(teacher_forced(target, LMDrafter(lm, target, full), tokens, continuation, full, 64))
-    assert [one.token for one in said] == continuation[1:]
+    asked = needle.Needle(tuple(tokens), tuple(continuation), range(0))
+    said = list(needle.teacher_forced(target, LMDrafter(lm, target, full), asked, full, 64))
+    assert [token for _, token in said] == continuation[1:]
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
         logits = model(torch.tensor([tokens + continuation])).logits[0, len(tokens) : -1]
-    for one, judge in zip(said, logits.softmax(-1), strict=True):
-        torch.testing.assert_close(one.target, judge, atol=1e-5, rtol=1e-4)
-        # The target as its own draft, with nothing hidden, says the same.
-        torch.testing.assert_close(one.draft, judge, atol=1e-5, rtol=1e-4)
-        assert float(one.draft.sum()) == pytest.approx(1, abs=1e-4)
+    for (draft, _), judge in zip(said, logits.softmax(-1), strict=True):
+        # The target as its own draft, with nothing hidden, says what the target says.
+        torch.testing.assert_close(draft, judge, atol=1e-5, rtol=1e-4)
+        assert float(draft.sum()) == pytest.approx(1, abs=1e-4)
 
 
 def test_forced_drafts_see_only_their_working_set() -> None:
     lm, tokens = LanguageModel(tiny()), prompt(200)
     target = Target(lm)
     drafter = LMDrafter(lm, target, RETRIEVAL)
+    full, judge = Retrieval(policy="full"), Target(lm)
+    asked = needle.Needle(tuple(tokens), tuple(prompt(12, seed=4)), range(0))
+    whole = list(needle.teacher_forced(judge, LMDrafter(lm, judge, full), asked, full, 64))
     seen = []
-    for one in teacher_forced(target, drafter, tokens, prompt(12, seed=4), RETRIEVAL, 64):
+    for (draft, _), (unrestricted, _) in zip(
+        needle.teacher_forced(target, drafter, asked, RETRIEVAL, 64), whole, strict=True
+    ):
         seen.append(len(drafter.visible()))
-        assert not torch.allclose(one.target, one.draft)
+        assert not torch.allclose(draft, unrestricted)
     assert all(size <= RETRIEVAL.size + 12 for size in seen)
 
 

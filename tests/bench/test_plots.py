@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from specextend_cli.bench.charts import charts, distribution
+from specextend_cli.bench.overview import charts, distribution
 from specextend_cli.bench.plots import draw
 from specextend_cli.bench.rows import summarize
-from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, Series, StackedBars
+from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, StackedBars
 from tests.bench.made_benchmark import benchmark, realistic, record
 from tests.bench.untrusted_text import UNTRUSTED, controls
 
@@ -25,22 +25,26 @@ def texts(plot: Plot) -> list[str]:
 
 def line(*ys: float, **values: object) -> LinePlot:
     points = tuple(Point(2.0**index, y, y / 2, y * 2) for index, y in enumerate(ys, start=9))
-    return LinePlot("title", "x label", "y label", (Series("one", points),), **values)  # type: ignore[arg-type]
+    return LinePlot("title", "x label", "y label", {"one": points}, **values)  # type: ignore[arg-type]
 
 
 def test_a_line_plot_names_its_axes_lines_and_lengths() -> None:
-    shown = texts(line(1.0, 2.0, 1.5, log_x=True, reference=1.0, reference_label="plain", note="a note"))
+    shown = texts(line(1.0, 2.0, 1.5, over_plain=True, note="a note"))
     assert {"title", "x label", "y label", "one", "plain", "a note", "512", "1K", "2K"} <= set(shown)
 
 
 def test_a_heat_map_shows_its_values() -> None:
-    shown = texts(HeatMap("t", "length", "depth", ("1K", "2K"), ("0%", "50%"), ((0.1, 1.0), (None, float("nan")))))
+    shown = texts(
+        HeatMap("t", "length", "depth", {"0%": {"1K": 0.1, "2K": 1.0}, "50%": {"1K": None, "2K": float("nan")}})
+    )
     assert shown.count("–") == 2
-    assert {"0.100", "1.00", "1K", "50%", "length", "depth"} <= set(shown)
+    assert {"10%", "100%", "1K", "50%", "length", "depth"} <= set(shown)
 
 
 def test_stacked_bars_show_parts_that_have_room() -> None:
-    shown = texts(StackedBars("t", "share", ("a", "b"), ("draft", "verify"), ((0.25, 0.75), (0.02, 0.98))))
+    shown = texts(
+        StackedBars("t", "share", {"a": {"draft": 0.25, "verify": 0.75}, "b": {"draft": 0.02, "verify": 0.98}})
+    )
     assert {"25%", "75%", "98%", "draft", "verify", "a", "b"} <= set(shown)
     assert "2%" not in shown
 
@@ -48,9 +52,9 @@ def test_stacked_bars_show_parts_that_have_room() -> None:
 @pytest.mark.parametrize(
     "plot",
     [
-        LinePlot(UNTRUSTED, UNTRUSTED, "$x$", (Series(UNTRUSTED, (Point(1, 1),)),), reference=1, reference_label="$"),
-        HeatMap(UNTRUSTED, UNTRUSTED, UNTRUSTED, (UNTRUSTED,), (UNTRUSTED,), ((1.0,),), note=UNTRUSTED),
-        StackedBars(UNTRUSTED, "$\\frac$", (UNTRUSTED,), (UNTRUSTED, "b"), ((0.5, 0.5),)),
+        LinePlot(UNTRUSTED, UNTRUSTED, "$x$", {UNTRUSTED: [Point(1, 1)]}, UNTRUSTED),
+        HeatMap(UNTRUSTED, UNTRUSTED, UNTRUSTED, {UNTRUSTED: {UNTRUSTED: 1.0}}),
+        StackedBars(UNTRUSTED, "$\\frac$", {UNTRUSTED: {UNTRUSTED: 0.5, "b": 0.5}}),
     ],
     ids=["lines", "heat map", "bars"],
 )
@@ -64,11 +68,11 @@ def test_untrusted_text_is_text(plot: Plot) -> None:
 @pytest.mark.parametrize(
     "plot",
     [
-        LinePlot("t", "x", "y", ()),
+        LinePlot("t", "x", "y", {}),
         line(float("nan")),
-        LinePlot("t", "x", "y", (Series("s", (Point(0, 1),)),), log_x=True),
-        HeatMap("t", "x", "y", (), (), ()),
-        StackedBars("t", "x", ("a",), ("b",), ((0.0,),), percent=False),
+        LinePlot("t", "x", "y", {"s": [Point(0, 1)]}),
+        HeatMap("t", "x", "y", {}),
+        StackedBars("t", "x", {"a": {"b": 0.0}}, percent=False),
     ],
 )
 def test_an_empty_plot_says_so(plot: Plot) -> None:
@@ -81,16 +85,14 @@ def test_the_charts_of_a_benchmark() -> None:
     speedup, accepted = made[0], made[2]
     assert isinstance(speedup, LinePlot)
     assert isinstance(accepted, LinePlot)
-    assert "plain" not in {series.name for series in speedup.series}
-    looks = {series.name: series.look for series in speedup.series}
-    assert all(looks[series.name] == series.look for series in accepted.series)
+    assert "plain" not in speedup.lines
+    assert list(accepted.lines) == list(speedup.lines)  # the place is the look
 
 
 def test_long_accepted_lengths_share_the_last_column() -> None:
-    plot = distribution(summarize(benchmark(record("lucky", accepted=(1, 12, 40)))), 1024)
-    assert plot is not None
-    assert plot.columns[-1] == "12+"
-    assert plot.values[0][-1] == pytest.approx(2 / 3)
+    (plot,) = distribution(summarize(benchmark(record("lucky", accepted=(1, 12, 40)))), 1024)
+    assert list(plot.values["lucky"])[-1] == "12+"
+    assert plot.values["lucky"]["12+"] == pytest.approx(2 / 3)
 
 
 def test_without_drafting_there_are_no_charts_about_it() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.bench import extractive_baselines as baselines
-from specextend_cli.bench import summary_faults as faults
+from specextend_cli.bench import quality as faults
 from specextend_cli.bench.quality import rouge
 from specextend_cli.bench.suite import quality
 from specextend_cli.bench.texts import Source

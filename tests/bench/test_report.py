@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.caveats import caveats, provenance
+from specextend_cli.bench.overview import caveats, provenance, tables
 from specextend_cli.bench.records import Benchmark, Divergence, Machine, Record
-from specextend_cli.bench.report import render, tables
+from specextend_cli.bench.report import render
 from specextend_cli.bench.rows import methods, summarize
-from specextend_cli.bench.statistics import Interval, Shares
+from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.storage import SCHEMA, from_json, to_json
 from specextend_cli.bench.tables import Format
 from specextend_cli.errors import UsageError
@@ -46,7 +46,7 @@ def test_a_row_by_hand() -> None:
     assert row.accepted.value == pytest.approx((4.5 + 3) / 2)
     assert row.accepted_counts == {5: 1, 4: 1, 3: 3}
     assert row.nodes == 6.0
-    assert row.shares == Shares(pytest.approx(0.08), pytest.approx(0.64), 0.0, pytest.approx(0.28))
+    assert row.shares == pytest.approx({"draft": 0.08, "verify": 0.64, "retrieve": 0.0, "host": 0.28})
     assert (row.hit, row.peak_bytes, row.repeated) == (pytest.approx(0.6), 150, 0.0)
     assert (row.compared, row.equal, row.first_divergence, row.largest_gap) == (2, 2, None, None)
 
@@ -259,11 +259,11 @@ def test_broken_files(text: str, why: str) -> None:
     ("key", "value", "why"),
     [
         ("length", "1k", "records.0.length: "),
-        ("length", 0, "records.0.length: below 1"),
+        ("length", 0, "records.0.length: Input should be greater than or equal to 1"),
         ("tokens", [1.5], "records.0.tokens.0: "),
-        ("decode_seconds", -1.0, "records.0.decode_seconds: -1.0 seconds"),
-        ("accepted", [0], "records.0.accepted: "),
-        ("peak_bytes", -1, "records.0.peak_bytes: below 0"),
+        ("decode_seconds", -1.0, "records.0.decode_seconds: Input should be greater than or equal to 0"),
+        ("accepted", [0], "records.0.accepted.0: Input should be greater than or equal to 1"),
+        ("peak_bytes", -1, "records.0.peak_bytes: Input should be greater than or equal to 0"),
         ("prefill_seconds", None, "records.0.prefill_seconds: "),
     ],
 )

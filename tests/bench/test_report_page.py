@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.bench import plots
-from specextend_cli.bench.report import write_experiments, write_report
+from specextend_cli.bench.report import write_report
 from specextend_cli.bench.storage import from_json
-from specextend_cli.bench.tables import Experiment, HeatMap, LinePlot, Point, Series, Table
+from specextend_cli.bench.tables import Experiment, HeatMap, LinePlot, Point, Table
 from specextend_cli.errors import UsageError
 from tests.bench.made_benchmark import realistic
 from tests.bench.untrusted_text import UNTRUSTED, controls, untrusted_benchmark
@@ -22,8 +22,8 @@ EXPERIMENT = Experiment(
     UNTRUSTED,
     (Table(UNTRUSTED, (UNTRUSTED,), ((UNTRUSTED,), (None,)), UNTRUSTED),),
     (
-        LinePlot(UNTRUSTED, UNTRUSTED, UNTRUSTED, (Series(UNTRUSTED, (Point(1, 1),)),), note=UNTRUSTED),
-        HeatMap(UNTRUSTED, UNTRUSTED, UNTRUSTED, (UNTRUSTED,), (UNTRUSTED,), ((1.0,),)),
+        LinePlot(UNTRUSTED, UNTRUSTED, UNTRUSTED, {UNTRUSTED: [Point(1, 1)]}, note=UNTRUSTED),
+        HeatMap(UNTRUSTED, UNTRUSTED, UNTRUSTED, {UNTRUSTED: {UNTRUSTED: 1.0}}),
     ),
 )
 
@@ -60,7 +60,7 @@ class Reader(HTMLParser):
 
 def test_a_report_has_a_page_with_every_table_and_every_plot_as_svg_and_png(tmp_path: Path) -> None:
     made = realistic(documents=2, lengths=(512, 1024))
-    index = write_report(made, tmp_path / "new" / "report")
+    index = write_report(tmp_path / "new" / "report", made)
     assert index == tmp_path / "new" / "report" / "index.html"
     assert from_json((index.parent / "benchmark.json").read_text(encoding="utf-8")) == made
     read = Reader(index.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def test_a_report_has_a_page_with_every_table_and_every_plot_as_svg_and_png(tmp_
 
 
 def test_a_page_with_any_text_is_safe_and_requests_nothing(tmp_path: Path) -> None:
-    text = write_report(untrusted_benchmark(), tmp_path, [EXPERIMENT]).read_text(encoding="utf-8")
+    text = write_report(tmp_path, untrusted_benchmark(), [EXPERIMENT]).read_text(encoding="utf-8")
     assert not controls(text)
     namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     assert set(re.findall(r"https?://[^\s'\"]+", text)) == namespaces
@@ -90,7 +90,7 @@ def test_a_page_with_any_text_is_safe_and_requests_nothing(tmp_path: Path) -> No
 
 
 def test_experiments_alone(tmp_path: Path) -> None:
-    index = write_experiments([EXPERIMENT], tmp_path, {UNTRUSTED: UNTRUSTED})
+    index = write_report(tmp_path, experiments=[EXPERIMENT], facts={UNTRUSTED: UNTRUSTED})
     read = Reader(index.read_text(encoding="utf-8"))
     assert "script" not in read.tags
     assert read.tags.count("svg") == 2
@@ -101,7 +101,7 @@ def test_experiments_alone(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="the report cannot be written to") as caught:
-        write_experiments([], tmp_path / "file" / "report")
+        write_report(tmp_path / "file" / "report")
     assert "--report DIR" in caught.value.fix
 
 

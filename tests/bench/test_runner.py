@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.bench import checks, methods
-from specextend_cli.bench.events import Checked, Measured, Reading, Running, Skipped, Started
-from specextend_cli.bench.measure import Decoding, Run
+from specextend_cli.bench import measure, methods
+from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.recipes import Recipe
-from specextend_cli.bench.records import Divergence
+from specextend_cli.bench.records import Divergence, Run
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.texts import Source
@@ -91,7 +91,8 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
     made = runner(models, ("plain", "ngram", "self", "specextend", "magicdec"), repeats=2)
     events = list(made.run(prompts[:2]))
     assert sizes == [192, 192]
-    assert [(event.document, event.done) for event in of(events, Reading)] == [("b", 0), ("a", 0)]
+    read = [(event.what, event.done) for event in of(events, Working) if event.what.startswith("reading")]
+    assert read == [("reading b", 0), ("reading a", 0)]
     sizes.clear()
     list(runner(models, ("plain", "naive", "+flash", "+hta")).run(prompts[:1]))
     assert sizes == [192, 192]
@@ -150,7 +151,7 @@ class Liar(Prefilled):
 @pytest.fixture
 def planted(models, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """A method without a gate's patience, so that it drafts and lies at once."""
-    honest = methods.drafting(models, "ngram", "full")
+    honest = models.recipe("ngram", models.under("full"))
     return replace(honest, gate=False)
 
 
@@ -198,7 +199,7 @@ def _at(record) -> tuple[int, str]:
     ],
 )
 def test_rounding_is_told_from_wrong(found: Divergence | None, exact: bool, wrong: bool) -> None:
-    assert checks.is_wrong(found, exact=exact) == wrong
+    assert measure.is_wrong(found, exact=exact) == wrong
 
 
 @pytest.mark.parametrize("index", [0, 1, 9])
@@ -222,12 +223,12 @@ def test_the_gap_is_that_of_plain_decoding(models, prompts, sampling: Sampling, 
     assert int(ranked.argmax()) == written[index]
     best = ranked.topk(2).values
     expected = float(best[0] - best[1] if sampling.greedy else (best[0] / best[1]).log())
-    assert checks.gap(target, prompt, written, index, decoding) == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    assert measure.gap(target, prompt, written, index, decoding) == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 def test_an_output_that_goes_on_is_no_rounding(models, prompts) -> None:
     decoding = Decoding(Sampling(), 24, frozenset(), 64)
-    found = checks.divergence(Prefilled(models.lm), list(prompts[0].tokens), [5, 6], [5, 6, 7], decoding)
+    found = measure.divergence(Prefilled(models.lm), list(prompts[0].tokens), [5, 6], [5, 6, 7], decoding)
     assert found == Divergence(2, None)
 
 
@@ -241,10 +242,7 @@ class Failing:
         self.runs += 1
         if len(prompt) > 100:
             raise ModelError("it fell over", why="too long")
-        return Run([1, 2], 0.1, 0.1)
-
-    def close(self) -> None:
-        pass
+        return Run((1, 2), 0.1, 0.1)
 
 
 def test_a_method_that_fails_is_left_out_with_its_reason(models, prompts) -> None:
@@ -260,7 +258,7 @@ def test_a_method_that_fails_is_left_out_with_its_reason(models, prompts) -> Non
 def test_a_peer_that_differs_is_reported_and_no_failure(models, prompts) -> None:
     class Other(Failing):
         def run(self, prompt, decoding: Decoding) -> Run:
-            return Run([1, 2, 3], 0.1, 0.1)
+            return Run((1, 2, 3), 0.1, 0.1)
 
     made = runner(models, ("plain",))
     made.methods["other"] = Other()
@@ -340,7 +338,8 @@ def test_a_prompt_is_read_once_for_all_methods_whichever_layers_choose(models, p
     able, _ = methods.build(("plain", "standard", "streaming", "specextend"), models)
     decoding = Decoding(Sampling(), 4, frozenset(), 64)
     runner = Runner(models, able, decoding, 1, 0)
-    read = [event.done for event in runner.run(prompts[:1]) if isinstance(event, Reading)]
+    events = of(list(runner.run(prompts[:1])), Working)
+    read = [event.done for event in events if event.what.startswith("reading")]
     assert read == sorted(set(read))
     assert len(runner.records()) == 4
 

@@ -15,7 +15,6 @@ import torch
 from specextend_cli.bench.suite import gpu
 from specextend_cli.bench.suite.device_info import sizes_for
 from specextend_cli.bench.suite.kernels import Found
-from specextend_cli.runtime.loading_thread import result_of
 
 BARE = """
 import runpy, sys
@@ -82,7 +81,7 @@ def test_a_wrong_kernel_fails_the_command_after_its_result(
     monkeypatch.setattr(gpu, "check", found)
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "")
     for part in ("_timings", "_synthetic", "_pair"):
-        monkeypatch.setattr(gpu, part, lambda *_: iter(()))
+        monkeypatch.setattr(gpu, part, lambda *_: None)
     done = cli("bench", "--suite", "gpu", "--device", "cpu", "-f", "md", "-q", "--report", tmp_path)
     assert done.returncode == 1
     assert "WRONG" in done.stdout
@@ -94,8 +93,7 @@ def test_a_wrong_kernel_fails_the_command_after_its_result(
 
 def test_when_time_is_up_nothing_new_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "not here")
-    run = gpu.run(torch.device("cpu"), seconds=-1)
-    suite = result_of(run)
+    suite = gpu.run(torch.device("cpu"), seconds=-1)
     assert [table.title for table in suite.experiment.tables] == ["Ceilings"]
     assert set(suite.skipped.values()) == {"time was up", "not here"}
 

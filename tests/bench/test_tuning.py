@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from specextend_cli.bench import tuning
+from specextend_cli.bench import experiments
+from specextend_cli.bench.experiments import tune as tuning
 from specextend_cli.bench.experiments.study import Measurements, Setting
+from specextend_cli.bench.experiments.tune import AGAIN, OWN, Candidate
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.texts import Source
-from specextend_cli.bench.tuning import AGAIN, OWN, Candidate, Tuned
 from specextend_cli.bench.workloads import summaries
 from specextend_cli.engine.config import Sampling
 from specextend_cli.errors import UsageError
@@ -43,8 +45,10 @@ def timed(setting: Setting, monkeypatch: pytest.MonkeyPatch, seconds) -> None:
     monkeypatch.setattr(Setting, "measure", fake)
 
 
-def tune(setting: Setting, **options) -> Tuned:
-    return result_of(tuning.tune(setting, **options))
+def tune(setting: Setting, *, explain: bool = False) -> SimpleNamespace:
+    setting.explain = explain
+    found = result_of(experiments.run("tune", setting))
+    return SimpleNamespace(experiment=found, preset=setting.better)
 
 
 def test_a_faster_candidate_is_found_checked_elsewhere_and_explained(setting: Setting, monkeypatch) -> None:

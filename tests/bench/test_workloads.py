@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.bench import hub, texts
+from specextend_cli.bench import texts
 from specextend_cli.bench.records import format_length, parse_lengths
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import problems as problem_prompts
@@ -96,7 +96,7 @@ def test_the_built_in_documents_are_many_long_and_always_the_same() -> None:
 
 def test_files_are_read_as_documents(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(text(3))
-    (source,) = hub.sources([tmp_path / "a.txt"], None)
+    (source,) = texts.sources([tmp_path / "a.txt"], None)
     assert source.name == "a.txt"
     assert source.text.startswith("(0) The harbour")
     assert source.summary is None
@@ -109,7 +109,7 @@ def test_a_data_set(tmp_path: Path, packed: bool) -> None:
     data = "\n".join(map(json.dumps, lines)).encode() + b"\n"
     path = tmp_path / f"set.jsonl{'.gz' if packed else ''}"
     path.write_bytes(gzip.compress(data) if packed else data)
-    found = [(source.name, source.text, source.summary) for source in hub.sources([], str(path))]
+    found = [(source.name, source.text, source.summary) for source in texts.sources([], str(path))]
     assert found[0] == ("one", "a", "b")
     assert found[1][0].endswith("-2")
     assert found[2] == ("three", "d", "e")
@@ -120,7 +120,7 @@ def test_a_broken_data_set_names_the_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "set.jsonl"
     path.write_text('{"text": "fine"}\n' + line + "\n")
     with pytest.raises(InputError, match="line 2"):
-        hub.sources([], str(path))
+        texts.sources([], str(path))
 
 
 def test_other_broken_data_sets(tmp_path: Path) -> None:
@@ -128,18 +128,18 @@ def test_other_broken_data_sets(tmp_path: Path) -> None:
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}' * 100)[:20])
     for name, what in (("empty.jsonl", "empty"), ("cut.jsonl.gz", "cannot read")):
         with pytest.raises(InputError, match=what):
-            hub.sources([], str(tmp_path / name))
+            texts.sources([], str(tmp_path / name))
     with pytest.raises(UsageError, match="there is no data set") as caught:
-        hub.sources([], "govreprot")
+        texts.sources([], "govreprot")
     assert "govreport, pg19, booksum" in caught.value.why
     with pytest.raises(UsageError, match="contradict"):
-        hub.sources([tmp_path], "govreport")
+        texts.sources([tmp_path], "govreport")
 
 
-@pytest.mark.parametrize("name", hub.NAMES)
+@pytest.mark.parametrize("name", texts.NAMES)
 def test_data_sets_from_the_hub_are_honest_offline(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(home / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hub"))
     with pytest.raises(InputError, match="not on this machine") as caught:
-        hub.sources([], name, offline=True)
+        texts.sources([], name, offline=True)
     assert "offline" in caught.value.why

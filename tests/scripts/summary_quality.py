@@ -28,7 +28,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.bench.statistics import Interval, bootstrap_interval, mean, median, repeated_ngrams
+import numpy as np
+
+from specextend_cli.bench.statistics import Interval, bootstrap_interval, repeated_ngrams
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.presets import load_preset
@@ -182,7 +184,7 @@ def table(measured: dict[str, list[dict[str, float | None]]]) -> Iterator[str]:
         for name in names:
             values = [value for row in rows if (value := row[name]) is not None]
             plain = name in ("words", "seconds")
-            cells.append(_cell(bootstrap_interval(values, median if plain else mean), plain) if values else "")
+            cells.append(_cell(bootstrap_interval(values, np.median if plain else np.mean), plain) if values else "")
         yield f"| {method} | {len(rows)} | {' | '.join(cells)} |"
 
 
@@ -199,7 +201,7 @@ def differences(measured: dict[str, dict[str, dict[str, float | None]]], of: str
         for name in names:
             pairs = [(measured[of][document][name], rows[document][name]) for document in sorted(both)]
             values = [one - other for one, other in pairs if one is not None and other is not None]
-            cells.append(_cell(bootstrap_interval(values, mean), False) if values else "")
+            cells.append(_cell(bootstrap_interval(values, np.mean), False) if values else "")
         yield f"| {method} | {' | '.join(cells)} |"
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.bench.suite.device_info import Sizes, sizes_for
-from specextend_cli.bench.suite.timings import Ring, timed
+from specextend_cli.bench.suite.kernels import Ring, timed
 from specextend_cli.engine.attention.triton_plan import Plan, chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, pack
 

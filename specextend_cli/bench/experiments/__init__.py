@@ -11,22 +11,18 @@ if TYPE_CHECKING:
     from specextend_cli.bench.experiments.study import Run, Setting, Study
 
 NAMES = ("lengths", "ablation", "overhead", "parameters", "policies", "gate", "recall", "needle", "costs")
-RETIRED = ("positions", "triggers", "layers", "divergence")
-"""One-off questions that were answered; docs/log.md has what they found."""
 
 
 def parse(text: str) -> tuple[str, ...]:
     """The experiments in `lengths,gate`. UsageError for an unknown name."""
     wanted = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in wanted:
-        if name in RETIRED:
-            raise UsageError(f"the experiment {name!r} has left", why="it was answered: docs/log.md has its results")
         if name not in NAMES:
             raise UsageError(f"there is no experiment {name!r}", why=f"there are: {', '.join(NAMES)}")
     return wanted
 
 
 def run(name: str, setting: Setting) -> Run:
-    """Run one experiment; yields the events of its runs and returns its result."""
+    """Run one experiment, "profile" or "tune"; yields the events of its runs and returns its result."""
     study: Study = import_module(f"{__name__}.{name}").STUDY
     return study.run(name, setting)

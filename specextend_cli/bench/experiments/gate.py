@@ -13,10 +13,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from specextend_cli.bench.events import Running
-from specextend_cli.bench.experiments.study import COLUMNS, Measurements, Setting, Study, figures
-from specextend_cli.bench.recipes import Recipe
+from specextend_cli.bench.experiments.study import Columns, Measurements, Setting, Study, by_method
+from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.records import PLAIN
-from specextend_cli.bench.rows import decode_ratios
+from specextend_cli.bench.rows import Row, decode_ratios
 from specextend_cli.bench.tables import Table
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, framed
@@ -60,23 +60,20 @@ def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
         }
         for row in found.rows
     }
-    yield Table(
-        "Documents where drafting loses",
-        ("prompt (tokens)", "method", "worst document, times plain", "slower documents", *COLUMNS),
-        tuple(
-            (
-                row.length,
-                row.method,
-                min(own.values(), default=None),
-                f"{sum(ratio < SLOWER for ratio in own.values())} of {len(own)}",
-                *figures(row),
-            )
-            for row in found.rows
-            for own in [ratios[row.length, row.method]]
-        ),
+
+    def slower(row: Row) -> str:
+        own = ratios[row.length, row.method].values()
+        return f"{sum(ratio < SLOWER for ratio in own)} of {len(own)}"
+
+    columns: Columns = {
+        "worst document, times plain": lambda row: min(ratios[row.length, row.method].values(), default=None),
+        "slower documents": slower,
+    }
+    note = (
         f"Slower: below {SLOWER} times plain decoding on the same document, medians over repeats. Plain, again: how "
-        "much the clock alone makes of two runs of the same.",
+        "much the clock alone makes of two runs of the same."
     )
+    yield by_method("Documents where drafting loses", found.rows, note, columns=columns)
     names = [name for name in dict.fromkeys(row.method for row in found.rows) if name != PLAIN]
     yield Table(
         "Decoding, times plain, by document",

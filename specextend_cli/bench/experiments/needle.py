@@ -9,16 +9,24 @@ from __future__ import annotations
 import random
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, log
 from statistics import fmean
 from typing import TypeAlias
 
-from specextend_cli.bench.events import Decoding, Reading, Running
+import torch
+from torch import Tensor
+
+from specextend_cli.bench.events import Running, Working
 from specextend_cli.bench.experiments.study import Setting, Study
-from specextend_cli.bench.prefilled import Prefilled
+from specextend_cli.bench.prefilled import Prefilled, read
 from specextend_cli.bench.tables import HeatMap, Table
-from specextend_cli.bench.teacher_forcing import teacher_forced
 from specextend_cli.bench.workloads import Prompt, asking
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.drafters import Drafter
+from specextend_cli.engine.retrieval import Schedule
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import root
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -43,25 +51,26 @@ class Needle:
 
 def _measure(setting: Setting) -> Generator[Running, None, _Found]:
     """Every document at every depth under every policy; the prompt is read once for all policies."""
-    models, chunk = setting.models, setting.decoding.prefill_chunk
     found: _Found = {}
-    for prompt in setting.prompts:
-        with models.fitted(prompt.length + 32):
-            target = Prefilled(models.lm, score_layers=models.retrieval.layers)
-            for depth in DEPTHS:
-                needle = hide(setting, prompt, depth)
-                yield Reading(prompt.document, prompt.length, 0)
-                for policy in POLICIES:
-                    yield Decoding(policy, prompt.document, prompt.length, 0, 0, len(needle.answer))
-                    recipe = setting.policy(policy)
-                    drafter = recipe.drafter(target)
-                    found.setdefault((policy, prompt.length, depth), []).extend(
-                        (float(one.draft[one.token]), int(one.draft.argmax()) == one.token)
-                        for one in teacher_forced(
-                            target, drafter, needle.prompt, needle.answer, recipe.retrieval, chunk
-                        )
-                    )
+    for target, depth, needle in needles(setting, setting.models.retrieval.layers):
+        yield Working(f"{len(needle.prompt):,} tokens, {depth:.0%} deep")
+        for policy in POLICIES:
+            recipe = setting.policy(policy)
+            drafter, chunk = recipe.drafter(target), setting.decoding.prefill_chunk
+            forced = teacher_forced(target, drafter, needle, recipe.retrieval, chunk)
+            found.setdefault((policy, len(needle.prompt), depth), []).extend(
+                (float(draft[token]), int(draft.argmax()) == token) for draft, token in forced
+            )
     return found
+
+
+def needles(setting: Setting, score_layers: Sequence[int]) -> Iterator[tuple[Prefilled, float, Needle]]:
+    """Every document at every depth, and a target that fits its length."""
+    for prompt in setting.prompts:
+        with setting.models.fitted(prompt.length + 32):
+            target = Prefilled(setting.models.lm, score_layers=score_layers)
+            for depth in DEPTHS:
+                yield target, depth, hide(setting, prompt, depth)
 
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
@@ -89,6 +98,35 @@ def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
     return PromptBuilder(asking(models.preset, ask), models.encoder, models.directories.target).frame("single", {})
 
 
+@torch.inference_mode()
+def teacher_forced(
+    target: Target, drafter: Drafter, needle: Needle, retrieval: Retrieval, prefill_chunk: int
+) -> Iterator[tuple[Tensor, int]]:
+    """The draft's probabilities [vocabulary] before each token of the answer but the first, and the token.
+
+    The first one comes from prefill and is never drafted. The draft's working set is chosen as `decode` chooses it:
+    after prefill, and every few steps.
+    """
+    device, vocabulary = target.lm.device, target.lm.vocabulary
+    whole = TreeShape(nodes=vocabulary + 1, depth=1, width=vocabulary, threshold=0.0)  # one level of every token
+    read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1, drafter=drafter)
+    schedule = Schedule(retrieval.every)
+    drafter.observe(needle.answer[:1], None)
+    if drafter.retrieves:
+        drafter.retrieve(target.attention_from([-1]))
+    for last, token in pairwise(needle.answer):
+        tree = drafter.propose(whole)
+        draft = torch.zeros(vocabulary, device=device)
+        draft[tree.tokens[1:]] = tree.scores[1:].float()
+        yield draft, token
+        record = drafter.retrieves and schedule.due()
+        out = target.verify(root(last, device), features=drafter.feature_layers, record=record)
+        target.keep([0])
+        drafter.observe([token], out.features)
+        if record:
+            drafter.retrieve(target.attention_from([0]))
+
+
 def _tables(setting: Setting, found: _Found) -> Iterator[Table]:
     def row(length: int, policy: str) -> tuple[int, str, float, float, int]:
         every = [one for depth in DEPTHS for one in found[policy, length, depth]]
@@ -107,17 +145,11 @@ def _tables(setting: Setting, found: _Found) -> Iterator[Table]:
 
 def _plots(setting: Setting, found: _Found) -> Iterator[HeatMap]:
     for policy in POLICIES:
-        yield HeatMap(
-            f"Accuracy of the draft: {policy}",
-            "prompt (tokens)",
-            "depth of the needle",
-            tuple(f"{length:,}" for length in setting.lengths),
-            tuple(f"{depth:.0%}" for depth in DEPTHS),
-            tuple(tuple(_accuracy(found[policy, length, depth]) for length in setting.lengths) for depth in DEPTHS),
-            low=0.0,
-            high=1.0,
-            percent=True,
-        )
+        values = {
+            f"{depth:.0%}": {f"{length:,}": _accuracy(found[policy, length, depth]) for length in setting.lengths}
+            for depth in DEPTHS
+        }
+        yield HeatMap(f"Accuracy of the draft: {policy}", "prompt (tokens)", "depth of the needle", values)
 
 
 def _accuracy(found: Sequence[tuple[float, bool]]) -> float:

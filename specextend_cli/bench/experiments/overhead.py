@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study
-from specextend_cli.bench.records import PLAIN, Record
-from specextend_cli.bench.tables import LinePlot, Point, Series, Table
+from specextend_cli.bench.records import PLAIN
+from specextend_cli.bench.tables import LinePlot, Point, Table
 
-HEADER = (
-    "prompt (tokens)",
-    "plain step (ms)",
-    "drafting (ms)",
-    "verifying (ms)",
-    "retrieving (ms)",
-    "one retrieval (ms)",
+_PARTS = {
+    "plain step (ms)": (PLAIN, "verify"),
+    "drafting (ms)": ("retrieval", "draft"),
+    "verifying (ms)": ("retrieval", "verify"),
+    "retrieving (ms)": ("retrieval", "retrieve"),
+}
+"""Columns: the method, and the part of its steps."""
+_NOTE = (
+    "Drafting, verifying and retrieving are means over verification steps; one retrieval is the mean of those that "
+    "took place."
 )
 
 
-def _rows(setting: Setting, found: Measurements) -> Iterator[tuple[float | None, ...]]:
-    for length in setting.lengths:
-        plain, drafted = found.of(PLAIN, length), found.of("retrieval", length)
-        parts = (_per_step(drafted, part) for part in ("draft", "verify", "retrieve"))
-        choices = sum(record.retrievals for record in drafted)
-        one = 1e3 * sum(record.retrieve_seconds for record in drafted) / choices if choices else None
-        yield (length, _per_step(plain, "verify"), *parts, one)
-
-
-def _per_step(records: Sequence[Record], part: str) -> float | None:
+def _per_step(found: Measurements, length: int, column: str) -> float | None:
     """Milliseconds a verification step."""
+    method, part = _PARTS[column]
+    records = found.of(method, length)
     steps = sum(len(record.nodes) for record in records)
     return 1e3 * sum(getattr(record, f"{part}_seconds") for record in records) / steps if steps else None
 
 
+def _one_retrieval(found: Measurements, length: int) -> float | None:
+    records = found.of("retrieval", length)
+    choices = sum(record.retrievals for record in records)
+    return 1e3 * sum(record.retrieve_seconds for record in records) / choices if choices else None
+
+
 def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
-    note = (
-        "Drafting, verifying and retrieving are means over verification steps; one retrieval is the mean of those that "
-        "took place."
+    rows = tuple(
+        (length, *(_per_step(found, length, column) for column in _PARTS), _one_retrieval(found, length))
+        for length in setting.lengths
     )
-    yield Table("Milliseconds a step (Table 7)", HEADER, tuple(_rows(setting, found)), note)
+    header = ("prompt (tokens)", *_PARTS, "one retrieval (ms)")
+    yield Table("Milliseconds a step (Table 7)", header, rows, _NOTE)
 
 
 def _plots(setting: Setting, found: Measurements) -> Iterator[LinePlot]:
-    lines: dict[str, list[Point]] = {}
-    for length, *cells in _rows(setting, found):
-        for name, value in zip(HEADER[1:-1], cells, strict=False):
-            if length is not None and value is not None:
-                lines.setdefault(name.removesuffix(" (ms)"), []).append(Point(length, value))
-    series = tuple(Series(name, tuple(points)) for name, points in lines.items())
-    yield LinePlot("Cost of a step", "prompt (tokens)", "milliseconds a step", series, log_x=True)
+    lines = {
+        column.removesuffix(" (ms)"): [
+            Point(length, value)
+            for length in setting.lengths
+            if (value := _per_step(found, length, column)) is not None
+        ]
+        for column in _PARTS
+    }
+    yield LinePlot("Cost of a step", "prompt (tokens)", "milliseconds a step", lines)
 
 
 STUDY = Study(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from specextend_cli.bench.experiments.study import COLUMNS, Measurements, Setting, Study, figures
-from specextend_cli.bench.recipes import with_policy
-from specextend_cli.bench.tables import LinePlot, Point, Series, Table
+from specextend_cli.bench.experiments.study import Columns, Measurements, Setting, Study, by_method
+from specextend_cli.bench.tables import LinePlot, Point, Table
 from specextend_cli.engine.config import Retrieval
 
 SIZES = (4, 8, 16, 32, 64, 128)
@@ -18,7 +17,7 @@ RECENT = (16, 32, 64, 128, 256)
 
 def _choices(setting: Setting) -> dict[str, dict[str, Retrieval]]:
     """By parameter and label; all other settings are the preset's. A working set keeps its size when chunks change."""
-    base = with_policy(setting.models, "retrieval")
+    base = setting.models.under("retrieval")
     budget, ends = base.top_k * base.chunk, setting.models.encoder.sentence_ends
     cut = {chunk: replace(base, chunk=chunk, top_k=budget // chunk) for chunk in CHUNKS if chunk <= budget}
     return {
@@ -38,39 +37,34 @@ def _methods(setting: Setting) -> dict[str, Retrieval]:
     }
 
 
-def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
-    rows = {(row.method, row.length): row for row in found.rows}
-    for parameter, values in _choices(setting).items():
-        cells = tuple(
-            (length, label, retrieval.size, *figures(row))
-            for length in setting.lengths
-            for label, retrieval in values.items()
-            if (row := rows.get((f"{parameter} {label}", length)))
-        )
-        header = ("prompt (tokens)", parameter, "working set (tokens)", *COLUMNS)
-        yield Table(f"{parameter.capitalize()} (Table 8)", header, cells)
+def _table(found: Measurements, parameter: str, values: Mapping[str, Retrieval]) -> Table:
+    labels = {f"{parameter} {label}": label for label in values}
+    columns: Columns = {
+        parameter: lambda row: labels[row.method],
+        "working set (tokens)": lambda row: values[labels[row.method]].size,
+    }
+    rows = [row for row in found.rows if row.method in labels]
+    return by_method(f"{parameter.capitalize()} (Table 8)", rows, what=parameter, columns=columns)
 
 
 def _plots(setting: Setting, found: Measurements) -> Iterator[LinePlot]:
     sizes = {method: retrieval.size for method, retrieval in _methods(setting).items() if "cache" in method}
-    lines = tuple(
-        Series(
-            f"{length:,} tokens",
-            tuple(
-                Point(sizes[row.method], row.accepted.value, row.accepted.low, row.accepted.high)
-                for row in found.rows
-                if row.length == length and row.method in sizes and row.accepted is not None
-            ),
-        )
+    lines = {
+        f"{length:,} tokens": [
+            Point(sizes[row.method], row.accepted.value, row.accepted.low, row.accepted.high)
+            for row in found.rows
+            if row.length == length and row.method in sizes and row.accepted is not None
+        ]
         for length in setting.lengths
-    )
-    title = "Accepted length by working set"
-    yield LinePlot(title, "working set (tokens)", "tokens per verification step", lines, log_x=True)
+    }
+    yield LinePlot("Accepted length by working set", "working set (tokens)", "tokens per verification step", lines)
 
 
 STUDY = Study(
     "How sensitive is retrieval to its settings?",
-    measure=lambda setting: setting.measure({name: setting.recipe(made) for name, made in _methods(setting).items()}),
-    tables=_tables,
+    measure=lambda setting: setting.measure(
+        {name: setting.models.recipe(setting.models.attending, made) for name, made in _methods(setting).items()}
+    ),
+    tables=lambda setting, found: [_table(found, *choice) for choice in _choices(setting).items()],
     plots=_plots,
 )

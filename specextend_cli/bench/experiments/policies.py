@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
-from specextend_cli.bench.recipes import Method, Recipe, with_policy
+from specextend_cli.bench.models import Method
+from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.records import PLAIN, Record
-from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.statistics import accepted_length
 from specextend_cli.bench.tables import Table
-from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.target import Target
 
 SENTENCES = "retrieval of sentences"
 
@@ -25,16 +23,12 @@ def _drafters(setting: Setting) -> list[str]:
 
 def _methods(setting: Setting) -> dict[str, Method]:
     models = setting.models
-    seen = {policy: with_policy(models, policy) for policy in ("full", "streaming", "retrieval")}
+    seen = {policy: models.under(policy) for policy in ("full", "streaming", "retrieval")}
     seen[SENTENCES] = replace(seen["retrieval"], breaks=models.encoder.sentence_ends)
-
-    def every_step(kind: str, retrieval: Retrieval) -> Recipe:
-        models.drafter(kind, Target(models.lm), retrieval)  # raises for a missing model now, not during the runs
-        return Recipe(lambda target: models.drafter(kind, target, retrieval), retrieval, models.shape)
-
+    drafters = _drafters(setting)
     return {
-        "ngram": every_step("ngram", seen["full"]),
-        **{f"{kind}, {name}": every_step(kind, shown) for kind in _drafters(setting) for name, shown in seen.items()},
+        "ngram": models.recipe("ngram", seen["full"]),
+        **{f"{kind}, {name}": models.recipe(kind, shown) for kind in drafters for name, shown in seen.items()},
     }
 
 
@@ -44,7 +38,8 @@ def _steps_per_token(record: Record) -> float | None:
 
 
 def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
-    yield by_method("Drafters and what they see", "draft", found.rows, "On every step, in the preset's tree.")
+    note = "On every step, in the preset's tree."
+    yield by_method("Drafters and what they see", found.rows, note, what="draft")
     drafters = _drafters(setting)
     pairs = [
         (f"{kind}, retrieval", other)
@@ -59,7 +54,7 @@ def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
         "Accepted lengths side by side",
         ("prompt (tokens)", "draft", "over", "ratio"),
         tuple(
-            (length, ours, theirs, format_interval(found.ratio(length, ours, theirs, _steps_per_token), "×"))
+            (length, ours, theirs, format_interval(found.ratio(ours, theirs, _steps_per_token, length), "×"))
             for length in setting.lengths
             for ours, theirs in pairs
         ),

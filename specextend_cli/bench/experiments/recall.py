@@ -14,11 +14,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.events import Reading, Running
-from specextend_cli.bench.experiments.needle import DEPTHS, Needle, hide
+from specextend_cli.bench.events import Running, Working
+from specextend_cli.bench.experiments.needle import Needle, needles
 from specextend_cli.bench.experiments.study import Setting, Study
-from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.recipes import with_policy
+from specextend_cli.bench.prefilled import read
 from specextend_cli.bench.tables import HeatMap, Table
 from specextend_cli.engine.retrieval import Chunks, working_set
 from specextend_cli.engine.target import Target
@@ -31,39 +30,32 @@ _Found: TypeAlias = dict[tuple[int, str], list[bool]]
 def _measure(setting: Setting) -> Generator[Running, None, _Found]:
     """Every document at every depth: after the prompt and after each of the answer's tokens."""
     models = setting.models
-    retrieval, layers = with_policy(models, "retrieval"), models.lm.layers
+    retrieval, layers = models.under("retrieval"), models.lm.layers
     own = [layer % layers for layer in models.retrieval.layers]
     choices = {str(layer): [layer] for layer in range(layers)}
     choices |= {"all": list(range(layers)), f"the preset's: {', '.join(map(str, own))}": own}
     found: _Found = {}
-    for prompt in setting.prompts:
-        with models.fitted(prompt.length + 32):
-            target = Prefilled(models.lm, score_layers=range(layers))
-            for depth in DEPTHS:
-                needle = hide(setting, prompt, depth)
-                yield Reading(prompt.document, prompt.length, 0)
-                chunks = Chunks(retrieval)
-                chunks.add((*needle.prompt, *needle.answer))
-                hidden = torch.tensor(needle.hidden, device=models.device)
-                for attention in _attention(target, needle, setting.decoding.prefill_chunk):
-                    starts = chunks.starts(target.length, models.device)
-                    for name, asked in choices.items():
-                        scores = attention[asked].mean(0)
-                        seen = working_set(retrieval, target.length, scores, models.device, starts)
-                        found.setdefault((prompt.length, name), []).append(bool(torch.isin(hidden, seen).all()))
+    for target, depth, needle in needles(setting, range(layers)):
+        length = len(needle.prompt)
+        yield Working(f"{length:,} tokens, {depth:.0%} deep")
+        chunks = Chunks(retrieval)
+        chunks.add((*needle.prompt, *needle.answer))
+        hidden = torch.tensor(needle.hidden, device=models.device)
+        for attention in _attention(target, needle, setting.decoding.prefill_chunk):
+            starts = chunks.starts(target.length, models.device)
+            for name, asked in choices.items():
+                seen = working_set(retrieval, target.length, attention[asked].mean(0), models.device, starts)
+                found.setdefault((length, name), []).append(bool(torch.isin(hidden, seen).all()))
     return found
 
 
 @torch.inference_mode()
 def _attention(target: Target, needle: Needle, prefill_chunk: int) -> Iterator[Tensor]:
     """[layers, length]: every layer's attention after the prompt, and after each token of the answer but the last."""
-    device = target.lm.device
-    target.begin(len(needle.prompt) + len(needle.answer) + 1)
-    for at in range(0, len(needle.prompt), prefill_chunk):
-        target.prefill(torch.tensor(needle.prompt[at : at + prefill_chunk], device=device))
+    read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1)
     yield _rows(target, -1)
     for token, _ in pairwise(needle.answer):
-        target.verify(root(token, device), record=True)
+        target.verify(root(token, target.lm.device), record=True)
         target.keep([0])
         yield _rows(target, 0)
 
@@ -84,18 +76,11 @@ def _tables(setting: Setting, found: _Found) -> Iterator[Table]:
 
 
 def _plots(setting: Setting, found: _Found) -> Iterator[HeatMap]:
-    names = tuple(dict.fromkeys(name for _, name in found))
-    yield HeatMap(
-        "Found, by layer",
-        "prompt (tokens)",
-        "layer",
-        tuple(f"{length:,}" for length in setting.lengths),
-        names,
-        tuple(tuple(fmean(found[length, name]) for length in setting.lengths) for name in names),
-        low=0.0,
-        high=1.0,
-        percent=True,
-    )
+    values = {
+        name: {f"{length:,}": fmean(found[length, name]) for length in setting.lengths}
+        for name in dict.fromkeys(name for _, name in found)
+    }
+    yield HeatMap("Found, by layer", "prompt (tokens)", "layer", values)
 
 
 STUDY = Study(

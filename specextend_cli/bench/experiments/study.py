@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from specextend_cli.bench.charts import present
-from specextend_cli.bench.events import Running
+from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
-from specextend_cli.bench.models import Models
-from specextend_cli.bench.partial import Partial
-from specextend_cli.bench.recipes import Method, Recipe, with_policy
+from specextend_cli.bench.models import Method, Models, Recipe
+from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
-from specextend_cli.bench.report import format_interval
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Key, Runner
 from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
+from specextend_cli.bench.storage import Partial
 from specextend_cli.bench.tables import Cell, Experiment, Plot, Table
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.engine.config import Retrieval
+from specextend_cli.models.preset import Preset
 
 Run: TypeAlias = Generator[Running, None, Experiment]
 
@@ -30,7 +29,9 @@ Run: TypeAlias = Generator[Running, None, Experiment]
 class Setting:
     """Models, prompts and decoding of a benchmark.
 
-    `asked`: the settings as JSON. `wrong`: lossless methods whose tokens were wrong; `skipped`: methods left out.
+    `asked`: the settings as JSON. `partial`: the file of finished runs. `traces`, `explain`: see `session.explore`.
+    `better`: the preset that tuning found. `wrong`: lossless methods whose tokens were wrong; `skipped`: methods left
+    out.
     """
 
     models: Models
@@ -41,6 +42,9 @@ class Setting:
     machine: Machine
     asked: dict[str, object] = field(default_factory=dict)
     partial: Partial | None = None
+    traces: Path | None = None
+    explain: bool = False
+    better: Preset | None = None
     wrong: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     _known: dict[Key, Record] = field(default_factory=dict, init=False)
@@ -49,6 +53,10 @@ class Setting:
     def lengths(self) -> tuple[int, ...]:
         """Prompt lengths, ascending."""
         return tuple(sorted({prompt.length for prompt in self.prompts}))
+
+    def saved_as(self, key: str, *, fresh: bool) -> Setting:
+        """The same with its own file of finished runs. `wrong` and `skipped` are shared."""
+        return replace(self, partial=Partial(key, fresh=fresh))
 
     def benchmark(self, records: Sequence[Record] = (), **values: Any) -> Benchmark:
         """A benchmark of these records."""
@@ -64,14 +72,9 @@ class Setting:
         self.skipped |= unable
         return able
 
-    def policy(self, policy: str, **changes: object) -> Recipe:
-        """The preset's drafter with attention, on every step, under a policy and changed retrieval settings."""
-        return self.recipe(with_policy(self.models, policy, **changes))
-
-    def recipe(self, retrieval: Retrieval) -> Recipe:
-        """The preset's drafter with attention, on every step."""
-        kind = self.models.attending
-        return Recipe(lambda target: self.models.drafter(kind, target, retrieval), retrieval, self.models.shape)
+    def policy(self, policy: str) -> Recipe:
+        """The preset's drafter with attention, on every step, under a policy."""
+        return self.models.recipe(self.models.attending, self.models.under(policy))
 
     def measure(
         self, methods: Mapping[str, Method], prompts: Sequence[Prompt] | None = None, *, repeats: int | None = None
@@ -80,8 +83,10 @@ class Setting:
         every = {**self.named(PLAIN), **methods}
         runner = Runner(self.models, every, self.decoding, repeats or self.repeats, self.seed)
         saved = self.partial.read() if self.partial else ()
-        events = runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()])
-        yield from self.partial.keep(events) if self.partial else events
+        for event in runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()]):
+            if self.partial and isinstance(event, Measured | Checked):
+                self.partial.add(event.record)  # before anyone sees it
+            yield event
         self._known |= runner.known
         self.wrong += [name for name in runner.wrong() if name not in self.wrong]
         self.skipped |= runner.skipped
@@ -112,14 +117,11 @@ class Measurements:
         """The runs of one method at one length."""
         return tuple(record for record in self.at(length) if record.method == method)
 
-    def ratio(self, length: int, method: str, other: str, quantity: Quantity) -> Interval | None:
+    def ratio(self, method: str, other: str, quantity: Quantity, length: int | None = None) -> Interval | None:
         """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
-        ratios = tuple(paired_ratios(self.at(length), method, other, quantity).values())
+        records = self.records if length is None else self.at(length)
+        ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
-
-
-def _no_plots(setting: Setting, found: Any) -> Iterable[Plot | None]:
-    return ()
 
 
 @dataclass(frozen=True)
@@ -129,25 +131,28 @@ class Study:
     question: str
     measure: Callable[[Setting], Generator[Running, None, Any]]
     tables: Callable[[Setting, Any], Iterable[Table]]
-    plots: Callable[[Setting, Any], Iterable[Plot | None]] = _no_plots
+    plots: Callable[[Setting, Any], Iterable[Plot]] = lambda setting, found: ()
 
     def run(self, name: str, setting: Setting) -> Run:
         """Measure; yields the events of the runs and returns the result."""
         found = yield from self.measure(setting)
-        plots = present(tuple(self.plots(setting, found)))
-        return Experiment(name, self.question, tuple(self.tables(setting, found)), plots)
+        return Experiment(name, self.question, tuple(self.tables(setting, found)), tuple(self.plots(setting, found)))
 
 
-COLUMNS = ("accepted length", "tokens/s", "decoding, times plain", "nodes", "attention seen")
+Columns: TypeAlias = Mapping[str, Callable[[Row], Cell]]
+
+FIGURES: Columns = {
+    "accepted length": lambda row: format_interval(row.accepted),
+    "tokens/s": lambda row: row.tokens_per_second,
+    "decoding, times plain": lambda row: format_interval(row.decode_speedup, "×"),
+    "nodes": lambda row: row.nodes,
+    "attention seen": lambda row: row.hit,
+}
 
 
-def figures(row: Row) -> tuple[Cell, ...]:
-    """A row's values of `COLUMNS`."""
-    speedup = format_interval(row.decode_speedup, "×")
-    return format_interval(row.accepted), row.tokens_per_second, speedup, row.nodes, row.hit
-
-
-def by_method(title: str, what: str, rows: Sequence[Row], note: str) -> Table:
-    """A row a method and length with `COLUMNS`; `what` is the header of the methods."""
-    cells = tuple((row.length, row.method, *figures(row)) for row in rows)
-    return Table(title, ("prompt (tokens)", what, *COLUMNS), cells, note)
+def by_method(
+    title: str, rows: Iterable[Row], note: str = "", *, what: str = "method", columns: Columns | None = None
+) -> Table:
+    """A row a method and length with `columns` and `FIGURES`; `what` is the header of the methods."""
+    names: Columns = {"prompt (tokens)": lambda row: row.length, what: lambda row: row.method}
+    return Table.of(title, rows, {**names, **(columns or {}), **FIGURES}, note)

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from specextend_cli.bench.suite.device_info import pick
-from specextend_cli.bench.tables import escape, render
 from specextend_cli.errors import Exit, SpecextendError
 
 
@@ -27,17 +26,14 @@ def main() -> int:
 
         if device.type != "cuda":
             print(f"warning: {gpu.REHEARSAL}", file=sys.stderr)
-        suite = gpu.finish(gpu.run(device), lambda line: print(line, file=sys.stderr, flush=True))
-        if asked.json:
-            print(gpu.to_json(suite), end="")
-        else:
-            notes = [f"- {escape(f'{name}: {value}')}" for name, value in (suite.facts | suite.left_out).items()]
-            print(render(suite.experiment, "md"), *notes, sep="\n")
+        suite = gpu.run(device, lambda line: print(line, file=sys.stderr, flush=True))
+        print(suite.render("json" if asked.json else "md"), end="")
         if asked.report is not None:
-            from specextend_cli.bench.report import write_experiments
+            from specextend_cli.bench.report import write_report
 
-            print(f"report: {write_experiments([suite.experiment], asked.report, suite.facts | suite.left_out)}")
-        gpu.judge(suite)
+            facts = suite.facts | suite.left_out
+            print(f"report: {write_report(asked.report, experiments=[suite.experiment], facts=facts)}")
+        suite.judge()
     except SpecextendError as error:
         print(f"error: {error.what}", *(part for part in (error.why, error.fix) if part), sep="\n  ", file=sys.stderr)
         return error.exit

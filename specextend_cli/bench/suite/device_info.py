@@ -31,33 +31,34 @@ def pick(name: str) -> torch.device:
 
 @dataclass(frozen=True)
 class Sizes:
-    """`label` names the device in every row, or says that the figures are no GPU's."""
+    """Of models, kernels' inputs and runs; by default those of a rehearsal.
+
+    `label` names the device in every row, or says that the figures are no GPU's. `exact`, `head_dims` and `trees`
+    (nodes, and keys before them) are for the kernel checks; `ring` is the bytes of keys and values in the ring of the
+    timings: several times any cache. `ceiling` scales the roofline's buffers. `prompt`: tokens of the embedded pair's
+    prompt; it writes a quarter as many.
+    """
 
     device: torch.device
-    label: str
-    dtype: torch.dtype
-    exact: tuple[torch.dtype, ...]
-    """Number formats of the kernel checks."""
-    heads: int
-    kv_heads: int
-    head_dim: int
-    head_dims: tuple[int, ...]
-    """Head sizes of the kernel checks; timings use `head_dim`."""
-    trees: tuple[tuple[int, int], ...]
-    """Nodes, and keys before them, of the kernel checks."""
-    lengths: tuple[int, ...]
-    nodes: int
-    ring: int
-    """Bytes of keys and values in the ring of the timings: several times any cache."""
-    layers: int
-    hidden: int
-    intermediate: int
-    vocabulary: int
-    draft_vocabulary: int
-    rounds: int
-    ceiling: float
-    prompt: int
-    """Prompt tokens of the embedded pair; it writes a quarter as many."""
+    label: str = "no GPU: a rehearsal"
+    dtype: torch.dtype = torch.float32
+    exact: tuple[torch.dtype, ...] = (torch.float32, torch.float16)
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 32
+    head_dims: tuple[int, ...] = (32,)
+    trees: tuple[tuple[int, int], ...] = ((1, 40), (12, 70))
+    lengths: tuple[int, ...] = (32,)
+    nodes: int = 8
+    ring: int = 1
+    layers: int = 2
+    hidden: int = 128
+    intermediate: int = 256
+    vocabulary: int = 512
+    draft_vocabulary: int = 256
+    rounds: int = 1
+    ceiling: float = 0.02
+    prompt: int = 256
 
     @property
     def is_gpu(self) -> bool:
@@ -68,28 +69,7 @@ class Sizes:
 def sizes_for(device: torch.device) -> Sizes:
     """Llama 3.1 8B's sizes on CUDA, with as many layers as fit; tiny ones elsewhere."""
     if device.type != "cuda":
-        return Sizes(
-            device=device,
-            label="no GPU: a rehearsal",
-            dtype=torch.float32,
-            exact=(torch.float32, torch.float16),
-            heads=4,
-            kv_heads=2,
-            head_dim=32,
-            head_dims=(32,),
-            trees=((1, 40), (12, 70)),
-            lengths=(32,),
-            nodes=8,
-            ring=1,
-            layers=2,
-            hidden=128,
-            intermediate=256,
-            vocabulary=512,
-            draft_vocabulary=256,
-            rounds=1,
-            ceiling=0.02,
-            prompt=256,
-        )
+        return Sizes(device)
     free = torch.cuda.mem_get_info(device)[0]
     longest = 32768
     layers = int((free - _RESERVE - _ENDS) // (_LAYER + longest * _ROWS))

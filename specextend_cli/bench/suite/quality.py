@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,14 +17,15 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import torch
 
 from specextend_cli.bench import extractive_baselines as baselines
-from specextend_cli.bench import summary_faults as faults
 from specextend_cli.bench.machine import describe
-from specextend_cli.bench.quality import rouge
-from specextend_cli.bench.statistics import Interval, bootstrap_interval, mean
-from specextend_cli.bench.tables import Cell, Experiment, Format, Table, dumps, escape, render, to_plain
+from specextend_cli.bench.quality import boilerplate, dangling, repeated, rouge
+from specextend_cli.bench.statistics import Interval, bootstrap_interval
+from specextend_cli.bench.storage import Journal
+from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
 from specextend_cli.bench.texts import Source
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
@@ -107,30 +107,24 @@ class Row:
     seconds: float
 
 
-class Rows:
-    """The file of finished summaries, a JSON line each; a torn last line is removed. InputError for anything else."""
+class Rows(Journal[Row]):
+    """The file of finished summaries, and those `known` by key. InputError if it is damaged."""
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        self.path = path
+        super().__init__(path, Row)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("wb" if fresh else "ab").close()
-            text = path.read_bytes().decode("utf-8", "replace")
+            self.known = {row.key: row for row in self.read()}
         except OSError as error:
             raise UsageError(f"results cannot be kept in {path.parent}", why=str(error), fix="-o DIRECTORY") from error
-        whole = text[: text.rfind("\n") + 1]
-        try:
-            self.known = {row.key: row for row in (Row(**json.loads(line)) for line in whole.split("\n") if line)}
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise InputError(f"{path} is damaged", why=str(error), fix="--fresh, or another directory") from error
-        if whole != text:
-            os.truncate(path, len(whole.encode()))
 
-    def add(self, row: Row) -> None:
-        """On disk when this returns."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(row)) + "\n")
-        self.known[row.key] = row
+    def add(self, item: Row) -> None:
+        """See `Journal`."""
+        super().add(item)
+        self.known[item.key] = item
 
 
 @dataclass(frozen=True)
@@ -143,12 +137,8 @@ class Result:
     scores: Scores
 
     def render(self, kind: Format) -> str:
-        """The result as text; Markdown and JSON have the facts, JSON has every document's scores, too."""
-        if kind == "json":
-            more = {"facts": self.facts, "documents": self.documents, "scores": self.scores}
-            return dumps(to_plain(self.experiment) | more, indent=2) + "\n"
-        facts = "".join(f"- {name}: {escape(says)}\n" for name, says in self.facts.items())
-        return render(self.experiment, kind) + (f"\n{facts}" if kind == "md" else "")
+        """The result as text; only JSON has every document's scores."""
+        return render(self.experiment, kind, self.facts, documents=self.documents, scores=self.scores)
 
 
 class Ours:
@@ -258,9 +248,9 @@ def score(text: str, item: Item) -> dict[str, float]:
     sentences = [text[start:end] for start, end in spans(text)]
     figures = (
         *rouge(text, item.reference),
-        faults.boilerplate(sentences),
-        faults.repeated(sentences),
-        faults.dangling(sentences, item.sentences),
+        boilerplate(sentences),
+        repeated(sentences),
+        dangling(sentences, item.sentences),
         len(item.facts.unsupported(text)),
     )
     return dict(zip(_COLUMNS[1:-1], figures, strict=True))
@@ -271,7 +261,7 @@ def difference(
 ) -> Interval:
     """The mean over documents of our figure `name` minus theirs, with its 95% paired bootstrap interval."""
     values = [one[name] - other[name] for one, other in zip(ours, theirs, strict=True)]
-    return bootstrap_interval(values, mean, resamples=RESAMPLES, seed=seed)
+    return bootstrap_interval(values, np.mean, resamples=RESAMPLES, seed=seed)
 
 
 def _tables(scores: Scores, seed: int) -> Iterator[Table]:

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.roofline import Roofline, work
-from specextend_cli.bench.steps import Plan, Steps, measure
+from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
@@ -29,6 +29,32 @@ GRAPHS = f"triton{_WITH_GRAPHS}"
 """Triton's kernels, in CUDA graphs of whole forwards."""
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, with dense positions as heads trained on short texts need them."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Steps behind a prompt, with one back end. `floors` are the roofline's, by nodes; everything in seconds."""
+
+    length: int
+    backend: str
+    read: float
+    steps: Steps
+    floors: dict[int, float]
+
+    @property
+    def verifying(self) -> float:
+        """Of the tree."""
+        return median(self.steps.verifying[max(self.floors)])
+
+    @property
+    def drafting(self) -> float:
+        """Over the working set."""
+        return median(self.steps.drafting[min(self.steps.drafting)])
+
+    @property
+    def choosing(self) -> float:
+        """The working set."""
+        return median(self.steps.choosing[min(self.steps.choosing)])
 
 
 @dataclass(frozen=True)
@@ -76,41 +102,25 @@ class SyntheticModels:
 
     def measured(
         self, length: int, machine: Roofline, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
-    ) -> Iterator[tuple[str | float, ...]]:
-        """A row of the suite's table for each back end, over one prompt that is read once; failures go to `failed`."""
+    ) -> Iterator[Measured]:
+        """Steps with each back end, over one prompt that is read once; failures go to `failed`."""
         sizes, target = self.sizes, Prefilled(self.lm)
         shape = TreeShape(nodes=sizes.nodes, depth=8, width=8, threshold=0.0)
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = tuple(sorted({min(RETRIEVAL.size, length // 2), length}))
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
-        plain_floor, tree_floor = (work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes)
+        floors = {nodes: work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes}
         for name in backends:
-            steps = Steps(length)
+            steps = Steps(target, EagleDrafter(self.head, target, RETRIEVAL), plan)
             try:
                 with self._attending(name) as target.verify_backend:
-                    for _ in measure(target, EagleDrafter(self.head, target, RETRIEVAL), prompt, plan, steps):
+                    for _ in steps.measure(prompt):
                         pass
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            plain, verifying = steps.plain, median(steps.verifying[sizes.nodes])
-            drafting, choosing = median(steps.drafting[working[0]]), median(steps.choosing[working[0]])
-            a_step = choosing / RETRIEVAL.every
-            yield (
-                length,
-                name,
-                target.read_seconds,
-                1e3 * plain,
-                plain / plain_floor,
-                1e3 * verifying,
-                verifying / tree_floor,
-                verifying / plain,
-                1e3 * drafting,
-                1e3 * median(steps.drafting[length]),
-                1e3 * choosing,
-                a_step / (drafting + verifying + a_step),
-            )
+            yield Measured(length, name, target.read_seconds, steps, floors)
 
     @contextmanager
     def _attending(self, name: str) -> Iterator[Backend]:

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from specextend_cli.bench.events import Decoding, Reading
-from specextend_cli.bench.experiments.study import Run, Setting
+from specextend_cli.bench.events import Running, Working
+from specextend_cli.bench.experiments.study import Setting, Study
+from specextend_cli.bench.measure import measured
+from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.recipes import Recipe
-from specextend_cli.bench.records import PLAIN, format_length
+from specextend_cli.bench.records import PLAIN, Run, format_length
 from specextend_cli.bench.roofline import wait
-from specextend_cli.bench.tables import Cell, Experiment, StackedBars, Table
+from specextend_cli.bench.tables import Cell, StackedBars, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event, Step
-from specextend_cli.engine.stop import Stop
-from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from torch.autograd.profiler_util import FunctionEvent
@@ -60,74 +57,51 @@ class _Profile(NamedTuple):
     calls: dict[str, float]
 
 
-def run(setting: Setting, directory: Path | None = None) -> Run:
+def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
     """Profile plain steps, and verifications of the preset's tree with a draft on every step; one prompt a length.
 
-    Traces for chrome://tracing or Perfetto go to `directory`. UsageError if it cannot be written.
+    Traces for chrome://tracing or Perfetto go to `setting.traces`.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it writes to stderr
     models = setting.models
-    kind = models.choices.draft or models.preset.draft.kind
     plain = setting.named(PLAIN)[PLAIN]
     assert isinstance(plain, Recipe)
     steps = {PLAIN: plain}
-    if kind != "none":
-        steps["verification"] = Recipe(
-            lambda target: models.drafter(kind, target, models.retrieval), models.retrieval, models.shape
-        )
+    if models.own_draft != "none":
+        steps["verification"] = models.recipe(models.own_draft, models.retrieval)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if models.device.type == "cuda" else [])]
     found: list[_Profile] = []
     for length, prompts in groupby(setting.prompts, key=lambda prompt: prompt.length):
         prompt = next(iter(prompts))
         with models.fitted(length + _tokens(models.shape)):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
-            target.verify_backend = _named(ATTENTION, target.verify_backend)
+            target.verify_backend = record_function(ATTENTION)(target.verify_backend)
             _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})
             for name, recipe in steps.items():
-                yield Reading(prompt.document, length, 0)
+                yield Working(f"profiling {name} · {format_length(length)} {prompt.document}")
                 events = _decoding(setting, target, recipe, prompt)
                 _advance(events, _WARM_UP, models.device)
-                yield Decoding(name, prompt.document, length, 0, 0, 2 * STEPS)
                 alone, _ = _advance(events, STEPS, models.device)
-                yield Decoding(name, prompt.document, length, 0, STEPS, 2 * STEPS)
                 with profile(activities=activities) as profiler:
                     profiled, nodes = _advance(events, STEPS, models.device)
                 found.append(_attribute(length, name, nodes, alone, profiled, profiler.events() or ()))
-                if directory is not None:
-                    _export(profiler, directory / f"trace-{name}-{format_length(length)}.json.gz")
-    return Experiment("profile", "Where does the time of a step go?", (_totals(found), _shares(found)), (_bars(found),))
-
-
-def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, recorded under a name."""
-
-    @wraps(call)
-    def recorded(*arguments: Any, **options: Any) -> Any:
-        with record_function(name):
-            return call(*arguments, **options)
-
-    return recorded
+                if setting.traces is not None:
+                    setting.traces.mkdir(parents=True, exist_ok=True)
+                    profiler.export_chrome_trace(str(setting.traces / f"trace-{name}-{format_length(length)}.json.gz"))
+    return found
 
 
 def _name_calls(of: object, names: dict[str, str]) -> None:
     for method, name in names.items():
-        setattr(of, method, _named(name, getattr(of, method)))
+        setattr(of, method, record_function(name)(getattr(of, method)))
 
 
-def _decoding(setting: Setting, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Event]:
+def _decoding(setting: Setting, target: Prefilled, recipe: Recipe, prompt: Prompt) -> Iterator[Event | Run]:
     drafter = recipe.drafter(target)
     if recipe.shape.nodes > 1:  # what a drafter observes, it reads when it drafts: observing counts as drafting
         _name_calls(drafter, {"observe": DRAFTING, "propose": DRAFTING, "retrieve": CHOOSING, "visible": CHOOSING})
-    return decode(
-        target,
-        drafter,
-        prompt.tokens,
-        stop=Stop(_tokens(recipe.shape), frozenset()),
-        sampling=setting.decoding.sampling,
-        retrieval=recipe.retrieval,
-        gate=DraftGate(recipe.shape, enabled=False),
-        prefill_chunk=setting.decoding.prefill_chunk,
-    )
+    decoding = replace(setting.decoding, tokens=_tokens(recipe.shape), eos=frozenset())
+    return measured(target, drafter, prompt.tokens, decoding, recipe.retrieval, DraftGate(recipe.shape, enabled=False))
 
 
 def _tokens(shape: TreeShape) -> int:
@@ -135,7 +109,7 @@ def _tokens(shape: TreeShape) -> int:
     return (_WARM_UP + 2 * STEPS + 1) * (shape.depth + 1) + 1
 
 
-def _advance(events: Iterator[Event], steps: int, device: torch.device) -> tuple[float, float]:
+def _advance(events: Iterator[Event | Run], steps: int, device: torch.device) -> tuple[float, float]:
     """Seconds of that many steps, and the mean of their nodes."""
     wait(device)
     began, nodes = perf_counter(), 0
@@ -181,51 +155,41 @@ def _kind(operation: str) -> str:
     return PRODUCTS if operation.rpartition("::")[2].startswith(_PRODUCTS) else SMALL
 
 
-def _export(profiler: profile, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        profiler.export_chrome_trace(str(path))
-    except OSError as error:
-        raise UsageError(
-            f"the trace cannot be written to {path}", why=error.strerror or str(error), fix="another --report DIR"
-        ) from error
-
-
-def _totals(found: Sequence[_Profile]) -> Table:
-    return Table(
-        "Steps",
-        ("prompt (tokens)", "step", "nodes", "step (ms)", "under the profiler (ms)"),
-        tuple((one.length, one.step, one.nodes, one.alone, one.profiled) for one in found),
+def _tables(setting: Setting, found: Sequence[_Profile]) -> Iterator[Table]:
+    totals: Mapping[str, Callable[[_Profile], Cell]] = {
+        "prompt (tokens)": lambda one: one.length,
+        "step": lambda one: one.step,
+        "nodes": lambda one: one.nodes,
+        "step (ms)": lambda one: one.alone,
+        "under the profiler (ms)": lambda one: one.profiled,
+    }
+    note = (
         "Profiling costs time for every operation it records, so small operations and calling them look larger below "
-        "than they are, by the difference.",
+        "than they are, by the difference."
     )
-
-
-def _shares(found: Sequence[_Profile]) -> Table:
-    on_device = any(one.device for one in found)
-    header = ("prompt (tokens)", "step", "what", "ms a step", "share", "calls a step")
-    rows: list[tuple[Cell, ...]] = [
-        (one.length, one.step, kind, one.host[kind], one.host[kind] / one.profiled, one.calls[kind])
-        + ((one.device.get(kind),) if on_device else ())
-        for one in found
-        for kind in KINDS
-        if one.host[kind]
-    ]
+    yield Table.of("Steps", found, totals, note)
+    shares: dict[str, Callable[[tuple[_Profile, str]], Cell]] = {
+        "prompt (tokens)": lambda at: at[0].length,
+        "step": lambda at: at[0].step,
+        "what": lambda at: at[1],
+        "ms a step": lambda at: at[0].host[at[1]],
+        "share": lambda at: at[0].host[at[1]] / at[0].profiled,
+        "calls a step": lambda at: at[0].calls[at[1]],
+    }
     note = (
         "Verification: products, attention, small operations (norms, RoPE, activations, sums, copies), and the time "
         "between them, which is Python and transformers calling them. Drafting holds the draft's own."
     )
-    if on_device:
+    if any(one.device for one in found):
         note += " Milliseconds are the host's, which may only be waiting; the last column is the GPU's own work."
-    return Table("Where the time goes", header + (("on the GPU (ms)",) if on_device else ()), tuple(rows), note)
+        shares["on the GPU (ms)"] = lambda at: at[0].device.get(at[1])
+    rows = [(one, kind) for one in found for kind in KINDS if one.host[kind]]
+    yield Table.of("Where the time goes", rows, shares, note)
 
 
-def _bars(found: Sequence[_Profile]) -> StackedBars:
-    return StackedBars(
-        "Where the time of a step goes",
-        "milliseconds a step, under the profiler",
-        tuple(f"{one.step} · {format_length(one.length)}" for one in found),
-        KINDS,
-        tuple(tuple(one.host[kind] for kind in KINDS) for one in found),
-        percent=False,
-    )
+def _plots(setting: Setting, found: Sequence[_Profile]) -> Iterator[StackedBars]:
+    values = {f"{one.step} · {format_length(one.length)}": one.host for one in found}
+    yield StackedBars("Where the time of a step goes", "milliseconds a step, under the profiler", values, percent=False)
+
+
+STUDY = Study("Where does the time of a step go?", measure=_measure, tables=_tables, plots=_plots)

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import exp, log
 from statistics import fmean
 
 from specextend_cli.bench import statistics
 from specextend_cli.bench.events import Running
-from specextend_cli.bench.experiments.study import Measurements, Setting
-from specextend_cli.bench.recipes import Recipe
-from specextend_cli.bench.report import format_interval
+from specextend_cli.bench.experiments.study import Measurements, Setting, Study
+from specextend_cli.bench.models import Recipe
+from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.rows import decode_ratios
-from specextend_cli.bench.tables import Cell, Experiment, Table
+from specextend_cli.bench.tables import Cell, Table
 from specextend_cli.bench.workloads import Prompt
+from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import Preset
 
@@ -50,24 +51,24 @@ class Candidate:
     def __str__(self) -> str:
         return f"chunk {self.chunk}, top-k {self.top_k}, nodes {self.nodes}, depth {self.depth}"
 
-
-@dataclass(frozen=True)
-class Tuned:
-    """The tables, and the better preset; None if the preset's own settings stand."""
-
-    experiment: Experiment
-    preset: Preset | None
+    def applied(self, retrieval: Retrieval, shape: TreeShape) -> tuple[Retrieval, TreeShape]:
+        """Settings with those of the candidate."""
+        return replace(retrieval, chunk=self.chunk, top_k=self.top_k), replace(
+            shape, nodes=self.nodes, depth=self.depth
+        )
 
 
-def tune(setting: Setting, *, explain: bool = False) -> Generator[Running, None, Tuned]:
-    """Choose, check on held-out documents, and with `explain` revert each change alone. UsageError for one document."""
+def _measure(setting: Setting) -> Generator[Running, None, tuple[Table, Table]]:
+    """Choose, check on held-out documents, and with `explain` revert each change alone. UsageError for one document.
+
+    The better preset, if there is one, is left in `setting.better`.
+    """
     tuning, held_out = split(setting.prompts)
     own = own_settings(setting)
     best, halving = yield from _halve(setting, tuning, own)
-    compared, better = yield from _compare(setting, held_out, own, best, explain=explain)
-    question = "Which settings suit this pair on this machine and these documents?"
-    experiment = Experiment("tune", question, (compared, halving))
-    return Tuned(experiment, tuned(setting.models.preset, best) if better else None)
+    compared, better = yield from _compare(setting, held_out, own, best)
+    setting.better = tuned(setting.models.preset, best) if better else None
+    return compared, halving
 
 
 def _halve(
@@ -92,21 +93,22 @@ def _halve(
 
 
 def _compare(
-    setting: Setting, held_out: Sequence[Prompt], own: Candidate, best: Candidate, *, explain: bool
+    setting: Setting, held_out: Sequence[Prompt], own: Candidate, best: Candidate
 ) -> Generator[Running, None, tuple[Table, bool]]:
     """Whether `best` beats the preset on held-out documents by more than the preset's own runs differ.
 
     Measured in rounds, because a shared machine's speed varies more than settings do.
     """
     compared = {OWN: own} if best == own else {OWN: own, AGAIN: own, "best": best}
-    if explain:
-        undone = {name: replace(best, **{name: getattr(own, name)}) for name in _changes(own, best)}
-        compared |= {f"best, own {name}": made for name, made in undone.items() if made != own}
+    if setting.explain:
+        undone = {field.name: replace(best, **{field.name: getattr(own, field.name)}) for field in fields(best)}
+        compared |= {f"best, own {name}": made for name, made in undone.items() if made not in (own, best)}
     recipes = {name: recipe(setting, made) for name, made in compared.items()}
     rounds = setting.repeats if best == own else max(setting.repeats, ROUNDS)
     found = yield from setting.measure(recipes, held_out, repeats=rounds)
-    gains = {name: _against(found, name, setting.seed) for name in compared}
-    luck = statistics.chance(found.records, "best", (OWN, AGAIN), statistics.decode_seconds_per_token, setting.seed)
+    cost = statistics.decode_seconds_per_token
+    gains = {name: found.ratio(name, OWN, cost) for name in compared}
+    luck = statistics.chance(found.records, "best", (OWN, AGAIN), cost, setting.seed)
     gain = gains.get("best")
     better = gain is not None and gain.value > ENOUGH and (gain.low is None or gain.low > 1) and luck <= CHANCE
     if better:
@@ -161,16 +163,12 @@ def split(prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Prompt]]:
 def recipe(setting: Setting, made: Candidate) -> Recipe:
     """The preset's own drafter behind the gate, as `summarize` has it, with a candidate's settings."""
     models = setting.models
-    retrieval = replace(models.retrieval, chunk=made.chunk, top_k=made.top_k)
-    shape = replace(models.shape, nodes=made.nodes, depth=made.depth)
-    kind = models.choices.draft or models.preset.draft.kind
-    return Recipe(lambda target: models.drafter(kind, target, retrieval), retrieval, shape, gate=True)
+    return models.recipe(models.own_draft, *made.applied(models.retrieval, models.shape), gate=True)
 
 
 def tuned(preset: Preset, best: Candidate) -> Preset:
     """The preset with other settings."""
-    retrieval = replace(preset.retrieval, chunk=best.chunk, top_k=best.top_k)
-    tree = replace(preset.tree, nodes=best.nodes, depth=best.depth)
+    retrieval, tree = best.applied(preset.retrieval, preset.tree)
     return preset.model_copy(update={"retrieval": retrieval, "tree": tree})
 
 
@@ -185,11 +183,8 @@ def _score(found: Measurements, name: str) -> float:
     return exp(fmean(log(ratio) for ratio in ratios)) if ratios else 0.0
 
 
-def _against(found: Measurements, name: str, seed: int) -> statistics.Interval | None:
-    """Speed over the preset's own settings."""
-    pairs = statistics.paired_ratios(found.records, name, OWN, statistics.decode_seconds_per_token)
-    return statistics.bootstrap_interval(tuple(pairs.values()), seed=seed) if pairs else None
-
-
-def _changes(own: Candidate, best: Candidate) -> list[str]:
-    return [name for name in ("chunk", "top_k", "nodes", "depth") if getattr(own, name) != getattr(best, name)]
+STUDY = Study(
+    "Which settings suit this pair on this machine and these documents?",
+    measure=_measure,
+    tables=lambda setting, found: found,
+)

@@ -1,0 +1,226 @@
+"""Published methods, composed of our own parts.
+
+MagicDec (arXiv 2408.11049): the target drafts a chain for itself over a streaming cache.
+
+TriForce (arXiv 2404.11912): two levels of drafting under one verification. The target drafts for itself over a small
+set of its own keys, retrieved once after prefill. A smaller model drafts for this draft: the preset's language model
+over a streaming cache, or n-grams if it has none. Each level continues a chain greedily; the level above keeps what
+agrees with its own choice.
+
+RAPID's retrieval (arXiv 2502.20330): the working set is chosen by text, not by attention. Chunks of the document are
+ranked by BM25 against the newest tokens; everything else is as in `specextend`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from specextend_cli.bench.models import Models, Recipe
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.drafters import Drafter, LMDrafter
+from specextend_cli.engine.retrieval import Chunks
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree, from_lists, root
+
+_LENGTH = 6  # tokens that the retrieved target of TriForce drafts for the whole one
+_AHEAD = 3  # tokens that the smallest drafter of TriForce drafts for the retrieved target
+_QUERY = 64  # newest tokens that RAPID compares chunks with
+_K1, _B = 1.2, 0.75  # of BM25
+
+
+def magicdec(models: Models) -> Recipe:
+    """A chain of four without a gate."""
+    return models.recipe("self", models.under("streaming"), TreeShape(nodes=5, depth=4, width=1, threshold=0.0))
+
+
+def triforce(models: Models) -> Recipe:
+    """Chains without a gate, as published; a working set of the preset's size, chosen once."""
+    retrieval = models.under("retrieval", every=0)
+    small = models.draft_lm if models.preset.draft.model == "lm" else None
+    streaming = models.under("streaming")
+
+    def build(target: Target) -> TriForceDrafter:
+        source = Lookup() if small is None else SmallModel(small, target, streaming)
+        return TriForceDrafter(target, source, retrieval)
+
+    return Recipe(build, retrieval, TreeShape(nodes=_LENGTH + 1, depth=_LENGTH, width=1, threshold=0.0))
+
+
+def rapid(models: Models) -> Recipe:
+    """The preset's draft and tree, behind the gate, as `specextend` has them."""
+    retrieval = models.under("retrieval")
+    return Recipe(
+        lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
+        retrieval,
+        models.shape,
+        gate=True,
+    )
+
+
+class Source(Protocol):
+    """The smallest drafter: continues what is committed and what is only supposed."""
+
+    def begin(self, capacity: int) -> None:
+        """Forget the last sequence."""
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        """Tokens that were committed."""
+
+    def follow(self, supposed: Sequence[int], n: int) -> list[int]:
+        """At most `n` tokens after the committed and the `supposed` ones, none of which is remembered."""
+
+
+class Lookup:
+    """What followed the last two tokens, or the last one, when they were committed before."""
+
+    def begin(self, capacity: int) -> None:
+        """See `Source`."""
+        self._tokens: list[int] = []
+        self._after: dict[tuple[int, ...], int] = {}
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        """See `Source`."""
+        for token in tokens:
+            end = len(self._tokens)
+            for n in (1, 2):
+                if end >= n:
+                    self._after[tuple(self._tokens[end - n :])] = end
+            self._tokens.append(token)
+
+    def follow(self, supposed: Sequence[int], n: int) -> list[int]:
+        """See `Source`."""
+        last = (*self._tokens[-2:], *supposed)
+        place = self._after.get(tuple(last[-2:]), self._after.get(tuple(last[-1:])))
+        return [] if place is None else self._tokens[place : place + n]
+
+
+class SmallModel(LMDrafter):
+    """A language model over a streaming cache, greedy."""
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None = None) -> None:
+        """See `Source`."""
+        super().observe(tokens, features)
+
+    def follow(self, supposed: Sequence[int], n: int) -> list[int]:
+        """See `Source`."""
+        working = self.working
+        if working.stale or working.cache.length > 2 * working.config.size:
+            self.working.choose(None)
+            self._in_prompt = False
+        if len(self._pending) > 1:  # the last committed token is supposed to be followed, like the others
+            self._follow(self._pending[:-1])
+        tokens = [*self._pending, *supposed]
+        drafted: list[int] = []
+        offset = 0
+        while len(drafted) < n:
+            logits = self._forward(tokens, working.positions(len(tokens), offset=offset), working.cache)
+            offset += len(tokens)
+            tokens = [int(logits[-1].argmax())]
+            drafted += tokens
+        working.cache.rollback()
+        return drafted
+
+
+class TriForceDrafter(LMDrafter):
+    """The target over its retrieved keys, verifying what a smaller source supposes, as a drafter of chains."""
+
+    def __init__(self, target: Target, source: Source, config: Retrieval) -> None:
+        super().__init__(target.lm, target, config)
+        self.name = "triforce"
+        self.source = source
+
+    def begin(self, capacity: int) -> None:
+        """See `Drafter`."""
+        super().begin(capacity)
+        self.source.begin(capacity)
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+        """See `Drafter`."""
+        super().observe(tokens, features)
+        self.source.observe(tokens)
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        """See `Drafter`. A chain; a node's score is the retrieved target's own probability of its path."""
+        last, most = self._pending[-1], min(shape.nodes - 1, shape.depth)
+        if most == 0 or shape.forwards == 0:
+            return root(last, self.device)
+        if self._in_prompt:
+            self.working.choose(None)
+            self._in_prompt = False
+        self.working.follow()
+        chain, scores = [last], [1.0]
+        cache, base = self.working.cache, self.working.cache.length
+        start = self.working.positions(1)
+        while len(chain) - 1 < most:
+            supposed = self.source.follow(chain[1:], min(_AHEAD, most - len(chain)))
+            tokens = torch.tensor([chain[-1], *supposed], device=self.device)
+            positions = start + len(chain) - 1 + torch.arange(len(tokens), device=self.device)
+            probabilities = self.lm.forward(tokens, positions, cache).logits.float().softmax(-1)
+            best, choice = (values.tolist() for values in probabilities.max(-1))
+            agreed = next((i for i, token in enumerate(supposed) if choice[i] != token), len(supposed))
+            for score, token in zip(best[: agreed + 1], choice[: agreed + 1], strict=True):
+                scores.append(scores[-1] * score)
+                chain.append(token)
+            # The rows of the old last token and of what agreed stay for the next round, the rest was wrong.
+            cache.rollback(base + len(chain) - 1)
+        cache.rollback(base)
+        nodes = min(len(chain), most + 1)
+        parents = [max(i - 1, 0) for i in range(nodes)]
+        return from_lists(chain[:nodes], parents, scores[:nodes], self.device)
+
+
+class ByText:
+    """A drafter whose working set is the chunks most similar to the newest tokens."""
+
+    def __init__(self, inner: Drafter, config: Retrieval) -> None:
+        self.inner = inner
+        self.config = config
+        self.name = f"{inner.name} by text"
+        self.feature_layers = inner.feature_layers
+        self._tokens: list[int] = []
+        self._chunks = Chunks(config)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the inner drafter's."""
+        return getattr(self.inner, name)
+
+    def begin(self, capacity: int) -> None:
+        """See `Drafter`."""
+        self._tokens = []
+        self._chunks = Chunks(self.config)
+        self.inner.begin(capacity)
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+        """See `Drafter`."""
+        self._tokens.extend(tokens)
+        self._chunks.add(tokens)
+        self.inner.observe(tokens, features)
+
+    def retrieve(self, scores: Tensor) -> None:
+        """Every position gets its chunk's BM25; the target's own scores are ignored."""
+        starts = self._chunks.starts(len(scores)).tolist()
+        cut = list(pairwise((*starts, len(scores))))
+        ranked = bm25([self._tokens[start:end] for start, end in cut], self._tokens[-_QUERY:])
+        sizes = torch.tensor([end - start for start, end in cut], device=scores.device)
+        self.inner.retrieve(torch.tensor(ranked, device=scores.device).repeat_interleave(sizes))
+
+
+def bm25(chunks: Sequence[Sequence[int]], query: Sequence[int]) -> list[float]:
+    """The Okapi BM25 score of each chunk for the distinct tokens of `query`."""
+    counts = [Counter(chunk) for chunk in chunks]
+    mean = sum(map(len, chunks)) / max(len(chunks), 1)
+    scores = [0.0] * len(chunks)
+    for token in set(query):
+        having = sum(token in count for count in counts)
+        weight = log(1 + (len(chunks) - having + 0.5) / (having + 0.5))
+        for i, count in enumerate(counts):
+            if often := count.get(token, 0):
+                scores[i] += weight * often * (_K1 + 1) / (often + _K1 * (1 - _B + _B * len(chunks[i]) / mean))
+    return scores

@@ -1,1 +1,0 @@
-"""Published methods, composed of our own parts."""

