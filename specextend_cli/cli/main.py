@@ -7,6 +7,7 @@ run, so that `--help` is fast.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -131,6 +132,9 @@ def _in_process_group(arguments: Sequence[str]) -> int:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     debug = "--debug" in arguments
+    # torch's threads spin for milliseconds when they have nothing to do, on cores that others want: our own threads
+    # after a prompt's products, and other programs. OpenMP reads this when torch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     try:
         code = typer.main.get_command(app).main(list(arguments), prog_name="specextend", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK

@@ -33,6 +33,9 @@ from specextend_cli.engine.thread_governor import on_threads, probing_threads
 from specextend_cli.engine.tree import from_lists
 
 
+_WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
+
+
 def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     """Let `lm`, a model on a CPU, run by the native library, which is loaded.
 
@@ -44,7 +47,7 @@ def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     exact = exact and lm.dtype == torch.float32
     with on_threads(probing_threads(lm.model)):
         install(lm, NativeModel(lm, exact=exact), partial(_trial, lm), rounds=not exact)
-    lm.exact_rows = MOST_ROWS
+    lm.exact_rows = _WORTH_ROWS
 
 
 class NativeModel:
