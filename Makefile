@@ -34,8 +34,8 @@ test-slow: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
-APART := attention draft_gate cache compiled_model compiled_head decoding_threads graphs memory native ngram retrieval sampling \
-	thread_governor tree triton triton_on_gpu
+APART := attention draft_gate cache decoding_threads graphs memory native ngram other_processors retrieval sampling tree triton \
+	triton_on_gpu
 test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) -m "not slow" tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 

@@ -23,7 +23,7 @@ from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.draft_gate import CostModel, DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.thread_governor import on_threads
+from specextend_cli.engine.threads import on_threads
 from specextend_cli.errors import FitError, ModelError, UsageError
 
 Key: TypeAlias = tuple[str, int, str, int]

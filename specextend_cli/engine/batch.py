@@ -27,6 +27,7 @@ from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.threads import on_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,12 @@ def decode_batch(
                 live.append(began)
         if not live:
             continue
-        lm.governor.begin_step()
         started = perf_counter()
         steps += 1
         measured = steps % attribution_interval == 0 and any(len(one.segment_starts) for one in live)
         recorder = AttentionRecorder(attribution_layers) if measured else None
         logits, states = _step(lm, cache, live, features, recorder)
         batch_size, seconds = len(live), perf_counter() - started
-        lm.governor.end_step(batch_size, seconds)
         if batch_size == 1:
             costs.learn(1, cache.longest, seconds)
         for slot in reversed(range(len(live))):  # a dropped slot is refilled by the last one, which is done
@@ -168,7 +167,7 @@ class _Reader:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
-            with self.lm.governor.prefilling(self.lm.prefill_threads):
+            with on_threads(self.lm.prefill_threads):
                 out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1, features=self.features)
             self.cache.commit()
             if out.features is not None:

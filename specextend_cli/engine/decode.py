@@ -18,6 +18,7 @@ from specextend_cli.engine.retrieval import Schedule, spans
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import root
 from specextend_cli.engine.verify import accept
 
@@ -49,7 +50,7 @@ def decode(
     if not prompt:
         raise ValueError("the prompt is empty")
     retrieval, gate = retrieval or Retrieval(), gate or DraftGate()
-    device, governor = target.lm.device, target.lm.governor
+    device = target.lm.device
     sampler, schedule = Sampler(sampling or Sampling(), prompt, device), Schedule(retrieval.every)
     attribution = _Attribution(target, segment_starts, attribution_interval)
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
@@ -71,7 +72,6 @@ def decode(
     failed = drafter.failure is not None  # and its event was emitted
     while reason is None:
         last, length = tokens[-1], target.length
-        governor.begin_step()
         began = perf_counter()
         shape = gate.next_shape(length)
         tree = root(last, device)
@@ -89,7 +89,6 @@ def decode(
         sampler.commit(tokens)
         drafter.observe(tokens, out.features[path] if out.features is not None else None)
         draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
-        governor.end_step(len(tree), verify_seconds)
         gate.learn(tree, shape, len(tokens), draft_seconds, verify_seconds, length)
 
         new, reason = stop(tokens)
@@ -119,7 +118,7 @@ def _prefill(
     started, logits = perf_counter(), torch.empty(0)
     for start, end in chunks:
         yield Prefilling(start, len(prompt), perf_counter() - started)
-        with target.lm.governor.prefilling(target.lm.prefill_threads):
+        with on_threads(target.lm.prefill_threads):
             tokens = torch.tensor(prompt[start:end], device=target.lm.device)
             logits, features = target.prefill(tokens, features=drafter.feature_layers)
             drafter.observe(prompt[start:end], features)

@@ -15,7 +15,7 @@ from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.self_check import difference, stock_logits
-from specextend_cli.engine.thread_governor import ThreadGovernor, on_threads, probing_threads
+from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
@@ -47,8 +47,6 @@ class LanguageModel:
         """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
         """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
-        self.governor = ThreadGovernor()
-        """Lowers the number of threads while other programs use the cores; the default one never does."""
         with on_threads(probing_threads(model)):
             with _refusing(model, "its own attention does not run"):
                 stock = stock_logits(model) if parts == 1 else None

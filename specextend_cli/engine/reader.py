@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.threads import on_threads
 
 
 class Reader:
@@ -31,7 +32,7 @@ class Reader:
         for start in range(0, len(tokens), chunk):
             piece = torch.tensor(tokens[start : start + chunk], device=lm.device)
             positions = torch.arange(start, start + len(piece), device=lm.device)
-            with lm.governor.prefilling(lm.prefill_threads):
+            with on_threads(lm.prefill_threads):
                 read = lm.forward(piece, positions, cache, logits_to_keep=1, features=(lm.layers,)).features
             assert read is not None
             cache.commit()

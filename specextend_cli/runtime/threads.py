@@ -12,12 +12,8 @@ from collections.abc import Sequence
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from specextend_cli.engine.lm import LanguageModel
 
 _OVERRULED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -42,16 +38,6 @@ def fit_threads() -> int:
     if fitting != torch.get_num_threads():
         torch.set_num_threads(fitting)
     return fitting
-
-
-def share_cores(lm: LanguageModel) -> None:
-    """Let decoding take fewer threads while other programs want the cores, unless the user says how many."""
-    import torch
-
-    from specextend_cli.engine.thread_governor import ThreadGovernor
-
-    if lm.device.type == "cpu" and lm.parts == 1 and not are_chosen():
-        lm.governor = ThreadGovernor(torch.get_num_threads())
 
 
 def are_chosen() -> bool:

@@ -25,7 +25,7 @@ from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_dr
 from specextend_cli.runtime.loading_thread import result_of, stages
 from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.runtime.threads import fit_threads, share_cores
+from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.cached_generator import CachedGenerator
 from specextend_cli.summarize.events import (
     ChunkRead,
@@ -335,7 +335,6 @@ class Summarizer:
             if options.compile:
                 exact = is_exact(preset, options.engine)
                 yield from run_natively(self._reader.lm, exact=exact, all_threads=True)
-            share_cores(self._reader.lm)
         return self._reader
 
     def load(self) -> Generator[Event, None, TextGenerator]:
@@ -356,7 +355,6 @@ class Summarizer:
             if options.compile:
                 heads = heads_of(self._generator.drafter)
                 yield from run_natively(self._generator.target.lm, heads, exact=is_exact(preset, options.engine))
-            share_cores(self._generator.target.lm)
             self._generator.batch_size = min(self._generator.batch_size, self._batch)
             self._generator.keep_exact()
             yield Stage(f"drafts: {describe(self._generator.drafter)}")

@@ -9,7 +9,7 @@ import torch
 
 from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.thread_governor import on_threads
+from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.tree import from_lists
 
 _SEEN = 2048  # tokens in the cache while steps are timed

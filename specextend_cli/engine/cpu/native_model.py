@@ -29,9 +29,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
 from specextend_cli.engine.native.library import Layer, Model, Step, library
-from specextend_cli.engine.thread_governor import on_threads, probing_threads
+from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import from_lists
-
 
 _WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
