@@ -1,6 +1,6 @@
 """Summarize a document in children that are killed; prints what each of them did.
 
-    python -m tests.summarize.killed PRESET DOCUMENT SEED [--as-set]
+    python -m tests.summarize.killed PRESET DOCUMENT SEED KILLS [--as-set]
 
 One process imports everything and forks, so that a child begins at once. Notes are written in batches, as on a machine
 that reads slowly, which does not read a whole batch before it writes. `--as-set` writes as many notes at once, on as
@@ -25,7 +25,6 @@ from specextend_cli.summarize import text_generator
 from specextend_cli.summarize.events import ChunkSummarized, Plan, Summarized
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
-KILLS = 10
 AS_SET = "--as-set" in sys.argv
 
 
@@ -67,14 +66,14 @@ def child(preset: str, path: str, *, seconds: float | None = None, cache: bool =
     return [json.loads(line) for line in lines[1:] if line.endswith("\n")], took
 
 
-def main(preset: str, path: str, seed: str) -> None:
-    """Undisturbed, then killed at ten random moments, then to the end."""
-    chance = random.Random(int(seed))
+def main(preset: str, path: str, seed: str, kills: str) -> None:
+    """Undisturbed, then killed at so many random moments, then to the end."""
+    chance, count = random.Random(int(seed)), int(kills)
     whole, took = child(preset, path, cache=False)
-    killed = [child(preset, path, seconds=chance.uniform(0, 2 * took / KILLS))[0] for _ in range(KILLS)]
+    killed = [child(preset, path, seconds=chance.uniform(0, 2 * took / count))[0] for _ in range(count)]
     last, _ = child(preset, path)
     print(json.dumps({"whole": whole, "killed": killed, "last": last}))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])
