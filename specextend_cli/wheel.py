@@ -39,7 +39,7 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[misc]
         def compiled(name: str) -> Path:
             made = directory / file_name(name, machine or platform.machine())
             static = ("-static-libstdc++", "-static-libgcc") if machine else ()
-            command = [compiler(), *flags_of(name), *static, str(SOURCES[-1]), "-o", str(made)]
+            command = [*compiler(), *flags_of(name), *static, str(SOURCES[-1]), "-o", str(made)]
             subprocess.run(command, check=True, capture_output=machine is None)
             return made
 

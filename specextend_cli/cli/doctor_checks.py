@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -148,20 +148,21 @@ def _compiler() -> Check:
 
     cost = f"native code is not compiled for this machine; {_SLOW}"
     try:
-        name = compiler()
+        command = compiler()
     except CannotCompileError as error:
         fix = "sudo apt install g++ (macOS: xcode-select --install)"
         return Check("compiler", str(error), "poor", fix, cost)
-    if (why := _why_not(name)) is not None:
+    name = " ".join(command)
+    if (why := _why_not(command)) is not None:
         return Check("compiler", f"{name} fails ({why})", "poor", "sudo apt install g++", cost)
     return Check("compiler", name)
 
 
-def _why_not(compiler: str) -> str | None:
+def _why_not(compiler: Sequence[str]) -> str | None:
     """The first line of the compiler's error; None if the program compiles."""
     try:
         done = subprocess.run(
-            [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"],
+            [*compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"],
             input="#include <atomic>\nint main() { return 0; }\n",
             capture_output=True,
             text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,11 @@ def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
         return
     try:
         library = Library.within(_directory())
+        if library.is_shipped:
+            with suppress(CannotCompileError):
+                library.load()
+                return
+            library = Library.within(_directory(), shipped=False)
         if not library.is_made:
             yield Stage(_COMPILING)
             with _locked():

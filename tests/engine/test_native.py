@@ -413,7 +413,7 @@ echo half > "$2"
 echo 'kernels.cpp:1: error: no such thing' >&2
 exit 1"""
     broken = fake_compiler(tmp_path, script)
-    monkeypatch.setattr(module, "compiler", lambda: broken)
+    monkeypatch.setattr(module, "compiler", lambda: (broken,))
     library = Library(tmp_path / "made" / "kernels.so", ())
     with pytest.raises(CannotCompileError, match="no such thing"):
         library.make()
@@ -421,7 +421,7 @@ exit 1"""
 
 
 def test_a_compiler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "compiler", lambda: fake_compiler(tmp_path, "exec sleep 60"))
+    monkeypatch.setattr(module, "compiler", lambda: (fake_compiler(tmp_path, "exec sleep 60"),))
     monkeypatch.setattr(module, "_LONGEST", 0.2)
     with pytest.raises(CannotCompileError, match="longer than"):
         Library(tmp_path / "made" / "kernels.so", ()).make()

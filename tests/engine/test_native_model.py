@@ -22,14 +22,15 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.forward import ForwardInput
+from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists, root
-from tests.engine.test_four_bit import broad, four_bit
+from tests.engine.test_four_bit import broad, four_bit, random_weights
 from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
-from tests.engine.tiny_models import COMMON, generate, make, prompt
+from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
 from tests.helpers.grid import grid
 
 LONG = prompt(200)
@@ -307,10 +308,59 @@ def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
     assert lm.forward_backend is None
 
 
+@pytest.mark.parametrize("low", ["v_proj", "q_proj", "up_proj", "gate_proj"])
+def test_layers_of_four_and_eight_bits_beside_each_other(low: str, kernels: str) -> None:
+    model, judge = broad(), broad()
+    weights = random_weights(model)
+    random_weights(judge)
+    for index in range(3):
+        part = "self_attn" if low in ("v_proj", "q_proj") else "mlp"
+        name = f"model.layers.{index}.{part}.{low}.weight"
+        weights |= {f"{name}.low.{kind}": weights[f"{name}.{kind}"].clone() for kind in ("codes", "scales")}
+        judge.get_parameter(name).data *= 2
+    assert use_four_bit(model, weights)
+    made = native(LanguageModel(model))
+    target = Target(made.lm)
+    assert run(target, DRAFTERS["ngram"](target, small("full")), LONG, small("full"))[0] == generate(judge, LONG, NEW)
+    assert not made.asked
+
+
+def test_tokens_that_the_model_does_not_have(made: Native) -> None:
+    cache = made.lm.new_cache(10)
+    for token in (-1, 97):
+        with pytest.raises(IndexError, match="vocabulary of 97"):
+            made.lm.forward(torch.tensor([token]), torch.tensor([0]), cache)
+        cache.rollback()
+
+
+@pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma"])
+def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
+    lm = LanguageModel(tiny(name))
+    with pytest.raises(CannotCompileError):
+        run_natively(lm)
+    assert lm.forward_backend is None
+
+
+def test_parameters_that_nobody_reads_are_refused(kernels: str) -> None:
+    model = of("llama")
+    model.lm_head.bias = torch.nn.Parameter(torch.ones(97))
+    attention = model.get_decoder().layers[1].self_attn
+    attention.extra_norm = torch.nn.LayerNorm(32)
+    with pytest.raises(CannotCompileError, match="output layer has a bias"):
+        run_natively(LanguageModel(model))
+    model.lm_head.bias = None
+    with pytest.raises(CannotCompileError, match=r"layers\.1\.self_attn\.extra_norm"):
+        run_natively(LanguageModel(model))
+
+
 def test_other_results_are_refused(kernels: str) -> None:
-    """A model that scales what passes between its parts."""
+    """A model that scales what passes between its parts, as its configuration says, or as only the results show."""
     sizes = {**COMMON, "hidden_size": 96, "head_dim": 32}
     lm = LanguageModel(make(transformers.GraniteConfig(**sizes, embedding_multiplier=12.0, logits_scaling=8.0)))
+    with pytest.raises(CannotCompileError, match="embedding_multiplier"):
+        run_natively(lm)
+    lm = LanguageModel(of("llama"))
+    lm.model.get_decoder().layers[0].register_forward_hook(lambda layer, given, out: 1.5 * out)
     with pytest.raises(CannotCompileError, match="something else"):
         run_natively(lm)
     assert lm.forward_backend is None

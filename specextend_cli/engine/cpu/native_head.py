@@ -15,7 +15,7 @@ from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.native import additive
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cpu.native_model import Rotation
+from specextend_cli.engine.cpu.native_model import Rotation, check_tokens
 from specextend_cli.engine.cpu.native_weights import Weights
 from specextend_cli.engine.cpu.replacement import install
 from specextend_cli.engine.forward import ForwardInput, HeadOutput
@@ -35,7 +35,7 @@ def run_natively(head: EagleHead, *, exact: bool = False) -> None:
     if weight.device.type != "cpu" or weight.dtype not in FORMATS or head.config.head_dim % 32:
         raise CannotCompileError(f"there is no native forward for {weight.device.type}, {weight.dtype} or its heads")
     exact = exact and weight.dtype == torch.float32
-    install(head, NativeHead(head, exact=exact), partial(_trial, head), rounds=not exact)
+    install(head, partial(NativeHead, head, exact=exact), partial(_trial, head), rounds=not exact)
 
 
 class NativeHead:
@@ -43,7 +43,7 @@ class NativeHead:
 
     def __init__(self, head: EagleHead, *, exact: bool) -> None:
         config, self._dtype = head.config, head.fc.weight.dtype
-        self._draft_vocabulary = head.lm_head.out_features
+        self._embedding, self._draft_vocabulary = head.embedding, head.lm_head.out_features
         self._rotation = Rotation(lambda: head.rotary, self._dtype)
         weights = Weights(self._dtype)
         layers = (Layer * config.layers)()
@@ -77,6 +77,8 @@ class NativeHead:
         )
         if config.generation == 1:
             self._model.joined = weights.matrix(head.fc)
+        norms = [part for name, part in head.named_children() if name in ("input_norm", "fc_norm")]
+        weights.check_complete(head, head.embedding, head.fc, *norms)  # these make the states that it reads
 
     def run(self, inputs: ForwardInput) -> HeadOutput | None:
         """See `ForwardBackend`. The rows are a tree's, over at least one committed row."""
@@ -87,6 +89,7 @@ class NativeHead:
         if cache.length == 0 or n > MOST_ROWS or (rows != 1 if mask is None else mask.shape != (n, rows)):
             return None
         tokens, positions, states = inputs.tokens.contiguous(), inputs.positions.contiguous(), states.contiguous()
+        check_tokens(tokens, self._embedding)
         cos, sin = self._rotation.up_to(int(positions.max()))
         added, seen = additive(mask), torch.tensor([cache.length])
         keep = min(inputs.logits_to_keep or n, n)

@@ -32,6 +32,10 @@ from specextend_cli.engine.native.library import Layer, Model, Step, library
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import from_lists
 
+_NEUTRAL = (
+    *("embedding_multiplier", "residual_multiplier", "logits_scaling", "logit_scale"),
+    "final_logit_softcapping",
+)
 _WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
 
@@ -45,7 +49,7 @@ def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
         raise CannotCompileError(f"there is no native forward for {lm.device.type}, {lm.dtype} or this attention")
     exact = exact and lm.dtype == torch.float32
     with on_threads(probing_threads(lm.model)):
-        install(lm, NativeModel(lm, exact=exact), partial(_trial, lm), rounds=not exact)
+        install(lm, partial(NativeModel, lm, exact=exact), partial(_trial, lm), rounds=not exact)
     lm.exact_rows = _WORTH_ROWS
 
 
@@ -58,11 +62,11 @@ class NativeModel:
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         scales = _scales(lm)
         self._embedding: nn.Embedding = lm.model.get_input_embeddings()
-        self._head: nn.Module = lm.model.get_output_embeddings()
+        self._head: nn.Linear = lm.model.get_output_embeddings()
         self._layers: list[Any] = list(decoder.layers)
         self._rotation = Rotation(lambda: decoder.rotary_emb, self._embedding.weight.dtype)
         _, _, self._kv_heads, _, self._head_dim = lm.new_cache(1).buffer.shape
-        self._width, self._vocabulary = self._embedding.weight.shape[1], lm.vocabulary
+        self._width, self._vocabulary = self._embedding.weight.shape[1], self._head.out_features
         if self._head_dim % 32:
             raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")
         self._heads = self._layers[0].self_attn.q_proj.out_features // self._head_dim
@@ -93,6 +97,12 @@ class NativeModel:
             final_norm=weights.norm(decoder.norm, epsilon, self._width),
             head=weights.matrix(self._head),
         )
+        if self._head.bias is not None:
+            raise CannotCompileError("its output layer has a bias")
+        weights.check_complete(lm.model)
+        for name in _NEUTRAL:
+            if getattr(lm.config, name, None) not in (None, 1):
+                raise CannotCompileError(f"{type(lm.model).__name__} has {name}")
 
     def run(self, inputs: ForwardInput) -> ModelOutput | None:
         """See `ForwardBackend`."""
@@ -118,6 +128,7 @@ class NativeModel:
     ) -> ModelOutput:
         (b, n), context = inputs.tokens.shape, inputs.context
         tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
+        check_tokens(tokens, self._embedding)
         cos, sin = self._rotation.up_to(int(positions.max()))
         dtype, buffer = self._embedding.weight.dtype, cache.buffer
         keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
@@ -232,6 +243,13 @@ class Rotation:
             self._cos, self._sin = cos[0].float().contiguous(), sin[0].float().contiguous()
             self._module = module
         return self._cos, self._sin
+
+
+def check_tokens(tokens: Tensor, embedding: nn.Embedding) -> None:
+    """IndexError, as torch raises, for tokens that the embedding does not have: the library would not look."""
+    low, high = torch.aminmax(tokens)
+    if int(low) < 0 or int(high) >= len(embedding.weight):
+        raise IndexError(f"token {int(high)} of a vocabulary of {len(embedding.weight)}")
 
 
 def _full(module: nn.Linear, x: Tensor) -> Tensor:

@@ -26,16 +26,25 @@ class Weights:
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self.kept: list[object] = []
+        self._read: set[int] = set()  # identities of the parameters
 
     def at(self, tensor: Tensor | None) -> int | None:
         """The address of a tensor in the model's format."""
         if tensor is None:
             return None
+        self._read.add(id(tensor))
         if type(tensor.data) is not Tensor or tensor.dtype != self.dtype or tensor.device.type != "cpu":
             raise CannotCompileError("its weights are not plain tensors of one number format")
         tensor = tensor.detach().contiguous()
         self.kept.append(tensor)
         return tensor.data_ptr()
+
+    def check_complete(self, model: nn.Module, *others: nn.Module) -> None:
+        """CannotCompileError where the model has parameters that nobody reads, but for those of `others`."""
+        left_out = {id(parameter) for other in others for parameter in other.parameters()}
+        for name, parameter in model.named_parameters():
+            if id(parameter) not in self._read | left_out:
+                raise CannotCompileError(f"{type(model).__name__} has {name}, which the native forward does not know")
 
     def norm(self, module: nn.Module | None, epsilon: float, width: int) -> int | None:
         """An RMS norm's weight; None for the identity."""
@@ -57,8 +66,9 @@ class Weights:
         if packed is None:
             kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
             return Matrix(kind, rows, columns, 1, self.at(module.weight), None, bias)
-        self.kept.append(packed)
         codes, scales = packed.codes, packed.scales
+        self._read.add(id(module.weight))
+        self.kept += (codes, scales)
         if rows % _TILE or first % _TILE:
             raise CannotCompileError(f"{rows} rows of four bits are no multiple of {_TILE}")
         tile = first // _TILE
@@ -74,8 +84,20 @@ class Weights:
             raise CannotCompileError(f"{type(mlp).__name__} is no MLP with SiLU")
         projections = [getattr(attention, f"{name}_proj", None) for name in "qkvo"]
         projections += [getattr(mlp, f"{name}_proj", None) for name in ("gate", "up", "down")]
+        matrices = [self.matrix(projection) for projection in projections]
+        q, k, v, o, gate, up, down = ((matrix.rows, matrix.columns) for matrix in matrices)
+        joined = 2 if getattr(module, "hidden_norm", None) is not None else 1  # embedding and state side by side
+        if not (
+            q[0] % head_dim == 0
+            and q[1] == k[1] == v[1] == joined * hidden
+            and k[0] == v[0]
+            and o == (hidden, q[0])
+            and gate == up == (down[1], hidden)
+            and down[0] == hidden
+        ):
+            raise CannotCompileError(f"{type(module).__name__} has projections of other sizes")
         return Layer(
-            *map(self.matrix, projections),
+            *matrices,
             self.norm(getattr(module, "input_layernorm", None), epsilon, hidden),
             self.norm(getattr(module, "post_attention_layernorm", None), epsilon, hidden),
             self.norm(getattr(attention, "q_norm", None), epsilon, head_dim),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 from functools import cache
 from pathlib import Path
@@ -13,12 +14,12 @@ class CannotCompileError(Exception):
     """Something cannot be compiled, or not on this machine."""
 
 
-def compiler() -> str:
-    """The command of a C++ compiler: `$CXX`, g++ or clang++. CannotCompileError where there is none."""
+def compiler() -> tuple[str, ...]:
+    """The command of a C++ compiler: `$CXX`, with its arguments, g++ or clang++. CannotCompileError: there is none."""
     chosen = os.environ.get("CXX")
-    for name in (chosen,) if chosen else ("g++", "clang++"):
+    for name, *arguments in (shlex.split(chosen),) if chosen else (["g++"], ["clang++"]):
         if found := shutil.which(name):
-            return found
+            return found, *arguments
     raise CannotCompileError(f"there is no C++ compiler ({chosen or 'g++ or clang++'})")
 
 

@@ -23,23 +23,23 @@ class Input {
     rows_ = rows;
     columns_ = columns;
     is_exact_ = exact;
-    ready_ = kNone;
+    std::fill_n(ready_, kFormats, false);
   }
 
   // To out [rows, stride]: the matrix's rows from `begin` to `end`, whole tiles of four bits, as its first columns.
   // `prepare` comes first, on one thread.
   void prepare(const SxMatrix& matrix) {
-    const int64_t kind = matrix.kind * 4 + matrix.parts;
-    if (kind == ready_) return;
-    ready_ = kind;
+    bool& ready = ready_[matrix.kind * 2 + matrix.parts - 1];
+    if (ready) return;
+    ready = true;
     if (matrix.kind == kBFloat16)
       halves_.prepare(x_, rows_, columns_);
     else if (matrix.kind == kFloat32)
       singles_.prepare(x_, rows_, columns_);
     else if (is_exact_)
-      exact_.prepare(x_, rows_, columns_, matrix.parts);
+      exact_[matrix.parts - 1].prepare(x_, rows_, columns_, matrix.parts);
     else
-      rounded_.prepare(x_, rows_, columns_, matrix.parts);
+      rounded_[matrix.parts - 1].prepare(x_, rows_, columns_, matrix.parts);
   }
 
   void times(const SxMatrix& matrix, int64_t begin, int64_t end, float* out, int64_t stride) const {
@@ -51,20 +51,21 @@ class Input {
       const auto* codes = static_cast<const uint8_t*>(matrix.weights);
       const auto* scales = static_cast<const BFloat16*>(matrix.scales);
       if (is_exact_)
-        times_tiles(exact_, rows_, codes, scales, begin / kTile, end / kTile, out, stride);
+        times_tiles(exact_[matrix.parts - 1], rows_, codes, scales, begin / kTile, end / kTile, out, stride);
       else
-        times_tiles(rounded_, rows_, codes, scales, begin / kTile, end / kTile, out, stride);
+        times_tiles(rounded_[matrix.parts - 1], rows_, codes, scales, begin / kTile, end / kTile, out, stride);
     }
   }
 
  private:
   const float* x_ = nullptr;
-  int64_t rows_ = 0, columns_ = 0, ready_ = kNone;
-  bool is_exact_ = false;
+  int64_t rows_ = 0, columns_ = 0;
+  static constexpr int64_t kFormats = 2 * (kFloat32 + 1);  // kinds, in one part or two
+  bool is_exact_ = false, ready_[kFormats] = {};
   Plain<BFloat16> halves_;
   Plain<float> singles_;
-  Exact exact_;
-  Rounded rounded_;
+  Exact exact_[2];  // of one part and of two, which one input may meet
+  Rounded rounded_[2];
 };
 
 template <typename T>

@@ -49,8 +49,8 @@ def instructions() -> str:
     CannotCompileError where that is none of `INSTRUCTIONS`, or the CPU lacks it.
     """
     has, machine = frozenset(processor()[0].split()), platform.machine()
-    if machine in ("arm64", "aarch64") and not has:
-        has = frozenset({"asimd", "asimddp"})  # Apple's have both, and no /proc/cpuinfo
+    if platform.system() == "Darwin" and machine == "arm64":
+        has = frozenset({"asimd", "asimddp"})  # all of Apple's have both, and no /proc/cpuinfo
     able = [name for name, (needed, _) in INSTRUCTIONS.items() if needed <= has]
     chosen = os.environ.get(VARIABLE) or able[0]
     if chosen not in able:
@@ -78,26 +78,27 @@ class Library:
     flags: tuple[str, ...]
 
     @classmethod
-    def within(cls, directory: Path) -> Library:
-        """For `instructions`, from the package if it came compiled, else in `directory`. CannotCompileError."""
+    def within(cls, directory: Path, *, shipped: bool = True) -> Library:
+        """For `instructions`: from the package if it came compiled (`shipped`), else in `directory`."""
         name = instructions()
         file = file_name(name, platform.machine())
-        shipped = _SHIPPED / file
-        return cls(shipped if shipped.exists() else directory / file, flags_of(name))
+        is_there = shipped and (_SHIPPED / file).exists()
+        return cls((_SHIPPED if is_there else directory) / file, flags_of(name))
 
     @property
     def is_made(self) -> bool:
         """Whether the file came with the package, or exists, whole, and ours; otherwise `make` it."""
-        return self._is_shipped or is_good(self.file)
+        return self.is_shipped or is_good(self.file)
 
     @property
-    def _is_shipped(self) -> bool:
+    def is_shipped(self) -> bool:
+        """Whether it came with the package. Then it may have been made for another system's C library."""
         return self.file.parent == _SHIPPED
 
     def make(self) -> None:
         """Compile. CannotCompileError, with no file left."""
         made = self.file.with_name(f"{self.file.name}.{os.getpid()}")
-        command = [compiler(), *self.flags, str(SOURCES[-1]), "-o", str(made)]
+        command = [*compiler(), *self.flags, str(SOURCES[-1]), "-o", str(made)]
         try:
             make_private(self.file.parent)
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_LONGEST)
@@ -120,7 +121,7 @@ class Library:
         if _loaded is not None:
             return
         try:
-            file = self.file if self._is_shipped else checked(self.file)
+            file = self.file if self.is_shipped else checked(self.file)
         except DamagedError as error:
             raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
         except OSError as error:

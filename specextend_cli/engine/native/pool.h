@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -38,15 +38,17 @@ class Pool {
   }
 
   // How many threads compute, the caller included.
-  void use(int64_t threads) { threads_ = std::max<int64_t>(threads, 1); }
+  void use(int64_t threads) {
+    threads = std::max<int64_t>(threads, 1);
+    if (threads_.exchange(threads) != threads) threads_.notify_all();
+  }
   int64_t threads() const { return threads_; }
 
   // Calls work(chunk) for every chunk below `chunks`, and returns when all calls have. A call from a second thread, or
   // from within `work`, computes alone.
   template <typename Work>
   void run(int64_t chunks, const Work& work) {
-    std::unique_lock<std::mutex> lock(running_, std::defer_lock);
-    if (chunks < 2 || threads_ < 2 || !lock.try_lock()) {
+    if (chunks < 2 || threads_ < 2 || running_.test_and_set(std::memory_order_acquire)) {
       for (int64_t chunk = 0; chunk < chunks; ++chunk) work(chunk);
       return;
     }
@@ -66,13 +68,14 @@ class Pool {
       pause_briefly();
       if (spins > kSpins) sched_yield();  // the thread that holds a chunk may need this core
     }
+    running_.clear(std::memory_order_release);
   }
 
  private:
   static constexpr uint64_t kClosed = 0xffffffff;
   static constexpr int kSpins = 2000;  // some 50 microseconds
 
-  std::mutex running_;
+  std::atomic_flag running_ = ATOMIC_FLAG_INIT;
   std::atomic<int64_t> threads_ = 1;
   uint64_t next_number_ = 1;
   int64_t started_ = 0;
@@ -87,13 +90,21 @@ class Pool {
 
   Pool() = default;
 
-  // The threads that are missing. A process that was forked has none of its parent's.
+  // The threads that are missing, or as many as the system allows. A process that was forked has none of its parent's.
   void start() {
     if (!is_watched_) {
-      pthread_atfork(nullptr, nullptr, [] { shared().started_ = 0; });
+      pthread_atfork(nullptr, nullptr, [] {
+        Pool& pool = shared();
+        pool.started_ = 0;
+        pool.sleeping_ = 0;
+        pool.running_.clear();
+      });
       is_watched_ = true;
     }
-    for (; started_ < threads_ - 1; ++started_) std::thread([this, index = started_ + 1] { help(index); }).detach();
+    try {
+      for (; started_ < threads_ - 1; ++started_) std::thread([this, index = started_ + 1] { help(index); }).detach();
+    } catch (const std::system_error&) {  // the caller computes what nobody takes
+    }
   }
 
   // Computes chunks until none is left.
@@ -116,6 +127,7 @@ class Pool {
   void help(int64_t index) {
     uint64_t seen = 0;  // the number of the last job
     while (true) {
+      for (int64_t threads = threads_; index >= threads; threads = threads_) threads_.wait(threads);
       uint64_t ticket = ticket_.load(std::memory_order_acquire);
       for (int spins = 0; spins < kSpins && ticket >> 32 == seen; ++spins) {
         pause_briefly();
@@ -132,7 +144,7 @@ class Pool {
       }
       if ((ticket & kClosed) == kClosed) continue;  // it is being exchanged
       seen = ticket >> 32;
-      if (index < threads_) take();
+      take();
     }
   }
 };
