@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp tests/engine/*.cpp)
 
-.PHONY: demo test test-all test-full test-settings test-slow test-oldest lint format docs wheels clean
+.PHONY: demo test test-all test-full test-processors test-settings test-slow test-oldest lint format docs wheels clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -28,6 +28,10 @@ test-full: $(VENV)/.developing
 # The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
 test-settings: $(VENV)/.developing
 	tests/scripts/demo_settings.sh
+
+# The kernels for every instruction set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
+test-processors: $(VENV)/.developing
+	$(VENV)/$(PYTEST) -m full tests/engine/test_other_processors.py
 
 # Many minutes: every experiment of the benchmark, every architecture and head compiled.
 test-slow: $(VENV)/.developing
