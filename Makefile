@@ -38,8 +38,8 @@ test-slow: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
-APART := attention draft_gate cache decoding_threads graphs memory native ngram other_processors retrieval sampling tree triton \
-	triton_on_gpu
+APART := attention draft_gate cache decoding_threads graph_check graph_rehearsal graphs kernel_resources memory native ngram \
+	other_processors retrieval sampling tree triton triton_on_gpu
 test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) -m "not slow" tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 
@@ -56,6 +56,7 @@ format: $(VENV)/.developing
 
 docs: $(VENV)/.developing
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_families.py
 	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_panel.py
 

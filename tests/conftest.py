@@ -14,6 +14,7 @@ from tests.helpers.once import compiled_files
 
 if TYPE_CHECKING:
     from specextend_cli.engine.native import Library
+    from tests.helpers.pretend_device import PretendDevice
 
 # Tiny models gain nothing from a second thread, and threads that wait for each other on a busy machine lose a lot.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -90,6 +91,15 @@ def compiled_library(config: pytest.Config, factory: pytest.TempPathFactory) -> 
         if not library.is_made:
             library.make()
     return library
+
+
+@pytest.fixture
+def pretend() -> Iterator[PretendDevice]:
+    """A device that says it is `cuda:0`, and counts what the host reads from it."""
+    from tests.helpers.pretend_device import pretend_device
+
+    with pretend_device() as device:
+        yield device
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,7 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter, LMDrafter
 from specextend_cli.engine.retrieval import Chunks
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 
 _LENGTH = 6  # tokens that the retrieved target of TriForce drafts for the whole one
@@ -104,9 +105,9 @@ class Lookup:
 class SmallModel(LMDrafter):
     """A language model over a streaming cache, greedy."""
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None = None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None = None, ids: Tensor | None = None) -> None:
         """See `Source`."""
-        super().observe(tokens, features)
+        super().observe(tokens, features, ids)
 
     def follow(self, supposed: Sequence[int], n: int) -> list[int]:
         """See `Source`."""
@@ -116,14 +117,14 @@ class SmallModel(LMDrafter):
             self._in_prompt = False
         if len(self._pending) > 1:  # the last committed token is supposed to be followed, like the others
             self._follow(self._pending[:-1])
-        tokens = [*self._pending, *supposed]
+        tokens = torch.cat((self._pending, upload(supposed, self.device)))
         drafted: list[int] = []
         offset = 0
         while len(drafted) < n:
             logits = self._forward(tokens, working.positions(len(tokens), offset=offset), working.cache)
             offset += len(tokens)
-            tokens = [int(logits[-1].argmax())]
-            drafted += tokens
+            tokens = logits[-1:].argmax(-1)
+            drafted += tokens.tolist()
         working.cache.rollback()
         return drafted
 
@@ -141,16 +142,16 @@ class TriForceDrafter(LMDrafter):
         super().begin(capacity)
         self.source.begin(capacity)
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
-        super().observe(tokens, features)
+        super().observe(tokens, features, ids)
         self.source.observe(tokens)
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`. A chain; a node's score is the retrieved target's own probability of its path."""
-        last, most = self._pending[-1], min(shape.nodes - 1, shape.depth)
+        last, most = self._last, min(shape.nodes - 1, shape.depth)
         if most == 0 or shape.forwards == 0:
-            return root(last, self.device)
+            return root(last)
         if self._in_prompt:
             self.working.choose(None)
             self._in_prompt = False
@@ -173,7 +174,7 @@ class TriForceDrafter(LMDrafter):
         cache.rollback(base)
         nodes = min(len(chain), most + 1)
         parents = [max(i - 1, 0) for i in range(nodes)]
-        return from_lists(chain[:nodes], parents, scores[:nodes], self.device)
+        return from_lists(chain[:nodes], parents, scores[:nodes])
 
 
 class ByText:
@@ -197,11 +198,11 @@ class ByText:
         self._chunks = Chunks(self.config)
         self.inner.begin(capacity)
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         self._tokens.extend(tokens)
         self._chunks.add(tokens)
-        self.inner.observe(tokens, features)
+        self.inner.observe(tokens, features, ids)
 
     def retrieve(self, scores: Tensor) -> None:
         """Every position gets its chunk's BM25; the target's own scores are ignored."""

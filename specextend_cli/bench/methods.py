@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from specextend_cli.bench.records import PLAIN
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import SpecextendError, UsageError
-from specextend_cli.models.preset import Draft
 
 if TYPE_CHECKING:
     from specextend_cli.bench.models import External, Method, Models, Recipe
@@ -106,7 +106,6 @@ def _llama_cpp(models: Models) -> External:
 
 
 def _registry() -> dict[str, tuple[str, Build]]:
-    drafters = [kind for kind in get_args(Draft.model_fields["kind"].annotation) if kind != "none"]
     described = {
         "ngram": "copied continuations from the document and the output",
         "self": "the target over a working set of its own keys",
@@ -119,7 +118,11 @@ def _registry() -> dict[str, tuple[str, Build]]:
         "standard": ("the draft sees everything, every step", _with("full")),
         "streaming": ("the draft sees the first and the newest tokens, every step", _with("streaming")),
         "specextend": ("the draft sees what the target attends to, behind the gate", _with("retrieval", gate=True)),
-        **{kind: (f"drafter by name: {described.get(kind, kind)}, gated", _by_name(kind)) for kind in drafters},
+        **{
+            kind: (f"drafter by name: {described.get(kind, kind)}, gated", _by_name(kind))
+            for kind in DRAFTERS
+            if kind != "none"
+        },
         "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
         "+flash": ("naive, with the fast kernel in prefill", _part(prefill="auto")),
         "+hta": (

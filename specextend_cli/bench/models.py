@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.records import Run
+from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.head import EagleHead
@@ -130,6 +131,10 @@ class Models:
         self.drafter(kind, Target(self.lm), retrieval)  # raises now, not during the runs
         return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape or self.shape, **settings)
 
+    def backend(self, name: str) -> Backend:
+        """The attention back end of that name; "auto" is the target's."""
+        return backend_for(self.device, self.lm.attention if name == "auto" else name)
+
     @property
     def heads(self) -> list[EagleHead]:
         """The EAGLE head of the preset, if it has one."""
@@ -156,7 +161,7 @@ class Models:
 
     def _read(self, path: Path, dtype: torch.dtype) -> LanguageModel:
         quantization = self.preset.target.quantization if path == self.directories.target else "none"
-        return load_language_model(self.preset, quantization, self.device, None, path, dtype)
+        return load_language_model(self.preset, quantization, self.device, None, path, dtype, self.choices.attention)
 
 
 @contextmanager

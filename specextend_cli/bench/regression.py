@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row, summarize
@@ -16,6 +17,9 @@ SCOPE = frozenset({"methods", "lengths", "docs", "repeats"})
 
 RETIRED = (("adaptive", False), ("queries", "last"))
 """Settings of earlier versions, with the value that the present version always has."""
+
+RENAMED = {"head": "draft_head", "scope": "penalty_scope"}
+"""Settings of earlier versions by their names in the present one."""
 
 NOISE = 0.05
 """A smaller fall never counts: with few documents the interval can be narrower than the clock's noise."""
@@ -49,11 +53,11 @@ def _only(benchmark: Benchmark, runs: set[tuple[str, int, str]]) -> Benchmark:
 
 
 def _check(old: Benchmark, new: Benchmark) -> None:
-    names = sorted((old.settings.keys() | new.settings.keys()) - SCOPE)
+    was, is_now = _plain(old.settings), _plain(new.settings)
     differing = [
-        f"{name} was {_said(old.settings, name)} and is {_said(new.settings, name)}"
-        for name in names
-        if _plain(old.settings.get(name)) != _plain(new.settings.get(name))
+        f"{name} was {was.get(name, 'not set')} and is {is_now.get(name, 'not set')}"
+        for name in sorted((was.keys() | is_now.keys()) - SCOPE)
+        if was.get(name) != is_now.get(name)
     ]
     if old.preset != new.preset:
         differing.insert(0, f"preset was {old.preset} and is {new.preset}")
@@ -100,12 +104,8 @@ def _differing(row: Row) -> float:
     return (row.compared - row.equal) / row.compared if row.compared else 0.0
 
 
-def _said(settings: dict[str, object], name: str) -> str:
-    return str(_plain(settings[name])) if name in settings else "not set"
-
-
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:
     """The setting in JSON types: a file has no tuples."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items() if (key, item) not in RETIRED}
+        return {RENAMED.get(key, key): _plain(item) for key, item in value.items() if (key, item) not in RETIRED}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

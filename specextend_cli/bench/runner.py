@@ -19,7 +19,6 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import PLAIN, Record, Run, format_length
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.draft_gate import CostModel, DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
@@ -146,7 +145,7 @@ class Runner:
     def _measured(
         self, name: str, recipe: Recipe, target: Prefilled, prompt: Prompt, decoding: Decoding
     ) -> Iterator[EngineEvent | Run]:
-        target.verify_backend = backend_for(self.models.device, recipe.verify)
+        target.verify_backend = self.models.backend(recipe.verify)
         # Measured step costs are kept between texts; what a drafter learns from a text is not.
         budget = DraftGate(recipe.shape, enabled=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
         return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, budget)
@@ -165,7 +164,7 @@ class Runner:
         at = (recipe.prefill, recipe.retrieval.layers)
         if at not in self._targets:
             target = Prefilled(self.models.lm, score_layers=recipe.retrieval.layers)
-            target.prefill_backend = backend_for(self.models.device, recipe.prefill)
+            target.prefill_backend = self.models.backend(recipe.prefill)
             self._targets[at] = target
         return self._targets[at]
 
@@ -191,7 +190,7 @@ class Runner:
             recipe = self.methods[PLAIN]
             assert isinstance(recipe, Recipe)
             target = self._target(recipe)
-            target.verify_backend = backend_for(self.models.device, recipe.verify)
+            target.verify_backend = self.models.backend(recipe.verify)
             found = divergence(target, prompt.tokens, plain.tokens, record.tokens, self.decoding)
             self.known[at] = replace(record, divergence=found)
             yield Checked(self.known[at])

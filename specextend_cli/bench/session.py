@@ -15,6 +15,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
+from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import is_exact, sampling_of, with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.native import load_library, run_natively
@@ -112,8 +113,8 @@ def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Exper
 def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None, tuple[Setting, str]]:
     """Load everything; returns the setting and the key of its finished runs.
 
-    `layers`: whether they may run natively; without, `compile` means our kernels alone. A profiler sees a native
-    forward as a single operation.
+    `layers`: whether they may run natively or by CUDA graphs; without, `compile` means our kernels alone. A profiler
+    sees such a forward as a single operation.
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
@@ -136,8 +137,12 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
     models = Models(preset, pair, options, context=longest)
     if options.compile and layers:
         yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
+    if layers:
+        yield from run_by_graphs(models.lm, models.heads)
     sampling, seed = _sampling(models, options), options.seed or 0
     asked = _asked(options, models, sampling)
+    asked["attention"] = models.lm.attention
+    asked["graphs"] = models.device.type == "cuda" and models.lm.forward_backend is not None
     asked["compile"] = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
     identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": seed}
     decoding = Decoding(sampling, options.limit, models.eos, models.prefill_chunk)
@@ -167,7 +172,7 @@ def _sampling(models: Models, options: Options) -> Sampling:
 
 def _asked(options: Options, models: Models, sampling: Sampling) -> dict[str, object]:
     """The settings in JSON types; repeating them gives the same prompts and the same decoding."""
-    left_out = {"fresh", "offline", "policy", "preset", "seed", "temperature"}
+    left_out = {"fresh", "draft_attention", "offline", "preset", "seed", "temperature"}
     asked = {field.name: getattr(options, field.name) for field in fields(Options) if field.name not in left_out}
     retrieval = models.retrieval
     return {

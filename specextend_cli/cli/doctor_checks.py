@@ -56,6 +56,26 @@ def _software(gpu: str | None) -> Iterator[Check]:
         fix = "pip install 'specextend-cli[flash]' --no-build-isolation"
         cost = "PyTorch's own kernels read prompts, more slowly"
         yield Check("flash-attn", flash) if flash else Check("flash-attn", "not installed", "poor", fix, cost)
+        if not gpu.startswith("Apple"):
+            yield from _attention("flash-attn" if flash else "torch")
+
+
+def _attention(otherwise: str) -> Iterator[Check]:
+    """What attends on a GPU, and whether forwards are replayed as CUDA graphs; `otherwise` attends without triton."""
+    from specextend_cli.runtime.graphs import VARIABLE, are_wanted
+
+    launches = "every forward launches its kernels one by one"
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    has_triton = _version("triton") is not None
+    if not (has_triton and compiler):
+        what, fix = ("a C compiler", "sudo apt install gcc") if has_triton else ("triton", "pip install triton")
+        yield Check(
+            "attention", f"{otherwise}, for want of {what}", "poor", fix, "slower over long texts, and no graphs"
+        )
+        yield Check("CUDA graphs", "off: they need triton", cost=launches)
+        return
+    yield Check("attention", f"triton; prompts by {otherwise}")
+    yield Check("CUDA graphs", "on") if are_wanted() else Check("CUDA graphs", f"off by {VARIABLE}", cost=launches)
 
 
 def _missing(package: str, fix: str) -> Check:

@@ -10,15 +10,16 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import typer
 
 from specextend_cli.cli.help import Rare
-from specextend_cli.engine.config import Policy
+from specextend_cli.engine.config import Attention, Policy
+from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.prompt_templates import Style
+from specextend_cli.models.prompt_templates import Mode, Style
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
@@ -34,8 +35,11 @@ RENAMED = {
 MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
-# Commands are declared without importing pydantic, which owns the originals of these (`models/preset.py`).
-Draft: TypeAlias = Literal["none", "ngram", "lm", "eagle", "self", "blend"]
+if TYPE_CHECKING:
+    Draft: TypeAlias = str
+else:
+    Draft = Literal[tuple(DRAFTERS)]
+# Commands are declared without importing pydantic, which owns the original of this (`models/preset.py`).
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -100,8 +104,13 @@ Length: TypeAlias = Annotated[
     str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
 StyleOption: TypeAlias = Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")]
+ModeOption: TypeAlias = Annotated[
+    Mode | None,
+    option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),
+]
 MaxTokens: TypeAlias = Annotated[
-    int | None, option("--max-tokens", "Limit on the tokens of each text.", "N", Rare(STYLE), min=1)
+    int | None,
+    option("--max-tokens", "Limit on the tokens of each text (extractive: on words).", "N", Rare(STYLE), min=1),
 ]
 Temperature: TypeAlias = Annotated[
     float | None,
@@ -114,7 +123,7 @@ Model: TypeAlias = Annotated[
     str | None,
     option(
         "--model -m",
-        "Preset name or .toml file.",
+        "Preset name, .toml or .gguf file, or ollama:NAME.",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
         autocompletion=preset_names,
@@ -139,9 +148,7 @@ Offline: TypeAlias = Annotated[
         show_envvar=False,
     ),
 ]
-DraftOption: TypeAlias = Annotated[
-    Draft | None, option("--draft", f"Drafter: {format_or(get_args(Draft))}.", "NAME", SPEED)
-]
+DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {format_or(DRAFTERS)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
     Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
@@ -153,6 +160,10 @@ Compile: TypeAlias = Annotated[
         panel=Rare(SPEED),
         envvar="SPECEXTEND_COMPILE",
     ),
+]
+AttentionOption: TypeAlias = Annotated[
+    Attention,
+    option("--attention", f"Attention kernels: {format_or(get_args(Attention))}.", "NAME", Rare(SPEED)),
 ]
 Timeout: TypeAlias = Annotated[
     float | None,
@@ -224,11 +235,18 @@ class ModelOptions:
         ),
     ] = None
     compile: Compile = True
+    attention: AttentionOption = "auto"
 
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments for the library's `Options`."""
         return asdict(self) | {"draft_head": None if self.draft_head is None else str(self.draft_head.absolute())}
+
+    @property
+    def generating(self) -> list[str]:
+        """The options that were set and matter only where text is generated."""
+        names = ("temperature", "seed", "draft", "draft_head", "draft_attention")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -23,6 +23,7 @@ def plan(
     files: options.Files = None,
     length: options.Length = None,
     style: options.StyleOption = "paragraph",
+    mode: options.ModeOption = None,
     max_tokens: options.MaxTokens = None,
     model: options.Model = None,
     json: options.Json = False,
@@ -45,7 +46,7 @@ def plan(
     from specextend_cli.ui.streams import Output
 
     wanted = options.given(
-        preset=model, length=options.length(length), style=style, max_tokens=max_tokens, offline=offline
+        preset=model, length=options.length(length), style=style, mode=mode, max_tokens=max_tokens, offline=offline
     )
     with closing(Summarizer(Options(**wanted))) as summarizer:
         inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List and show presets: pairs of models with their settings.", cls=Group, rich_markup_mode=None)
 
 Name = Annotated[
-    str, typer.Argument(metavar="PRESET", help="Preset name or .toml file.", autocompletion=options.preset_names)
+    str,
+    typer.Argument(
+        metavar="PRESET", help="Preset name, .toml or .gguf file, or ollama:NAME.", autocompletion=options.preset_names
+    ),
 ]
 
 
 @app.command("list", cls=Command)
 def list_(json: options.Json = False, debug: options.Debug = False) -> None:
-    """List the presets with their memory, licence, and whether they are on disk."""
+    """List the presets with their memory, licence, and whether they are on disk and were tested."""
     from dataclasses import asdict
 
     from specextend_cli.models.presets import list_presets
@@ -72,6 +75,7 @@ def row(preset: Preset) -> PresetRow:
         drafter=" + ".join(preset.draft.of) or preset.draft.kind,
         licence=preset.licence,
         gated=preset.gated,
+        tested=preset.tested,
         context=preset.window.context,
         memory=need.total if need else None,
         complete=need is None or need.complete,

@@ -253,7 +253,7 @@ def run(
     quiet: bool,
 ) -> list[tuple[Source, SpecextendError]]:
     """Summarize every input over the cluster at `address`; returns the failures."""
-    if options.preset.endswith(".toml"):  # workers, too, can open its absolute path
+    if options.preset.endswith((".toml", ".gguf")):  # workers, too, can open its absolute path
         options = replace(options, preset=str(Path(options.preset).expanduser().absolute()))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

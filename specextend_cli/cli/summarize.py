@@ -16,7 +16,6 @@ from specextend_cli.cli.options import INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.prompt_templates import Mode
 from specextend_cli.ui import Format
 
 if TYPE_CHECKING:
@@ -36,12 +35,7 @@ def summarize(
     files: options.Files = None,
     length: options.Length = None,
     style: options.StyleOption = "paragraph",
-    mode: Annotated[
-        Mode | None,
-        option(
-            "--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"
-        ),
-    ] = None,
+    mode: options.ModeOption = None,
     focus: Annotated[
         str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
     ] = None,
@@ -145,6 +139,9 @@ def summarize(
     with closing(Summarizer(Options(**wanted))) as summarizer:
         if not dry_run and ray is None:
             options.usable(engine.device)
+        mode, generating = summarizer.settings.mode, [*engine.generating, *(["--batch"] if batch else [])]
+        if mode != "abstractive" and generating and not quiet:
+            terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
         inputs = sources(
             files,
             reading,

@@ -32,6 +32,7 @@ def train_ranker(
     model: options.Model = None,
     layer: Annotated[int, option("--layer", "Layers of the target that read; 0: trees only.", "N", min=0)] = 16,
     most: Annotated[int, option("--states-from", "Documents of each file that the target reads.", "N", min=2)] = 450,
+    force: options.Force = False,
     offline: options.Offline = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -49,6 +50,7 @@ def train_ranker(
     _check_libraries()
     options.go_offline(offline)
 
+    from specextend_cli.summarize.ranking.ranker import STATES, TREES
     from specextend_cli.train.ranker import (
         example,
         fit_states,
@@ -59,9 +61,13 @@ def train_ranker(
         save_trees,
     )
     from specextend_cli.train.ranker_evaluation import evaluate, held_out_guided
+    from specextend_cli.ui.overwriting import refuse_existing
     from specextend_cli.ui.streams import Output
 
-    terminal = Output()
+    trees, states, terminal = output / TREES, output / STATES, Output()
+    refuse_existing((trees, states) if layer else (trees,), force=force)
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is not a directory", fix="--output DIR")
     examples: list[Example] = []
     chosen: list[int] = []
     sizes: list[int] = []
@@ -79,17 +85,17 @@ def train_ranker(
         if not quiet:
             terminal.note(f"{path}: {len(found)} documents")
     output.mkdir(parents=True, exist_ok=True)
-    save_trees(fit_trees(examples), output / "trees.npz")
+    save_trees(fit_trees(examples), trees)
     if not quiet:
-        terminal.note(f"{output / 'trees.npz'} is written")
+        terminal.note(f"{trees} is written")
     if layer == 0:
         return
     scores = held_out_scores(examples)
     read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]
     _read(terminal, read, model, layer, quiet=quiet)
-    save_states(fit_states(read, known, layer), output / "states.npz")
+    save_states(fit_states(read, known, layer), states)
     if not quiet:
-        terminal.note(f"{output / 'states.npz'} is written")
+        terminal.note(f"{states} is written")
     guided, start, peers = held_out_guided(read, known, layer), 0, _peers()
     for path, size in zip(pairs, sizes, strict=True):
         part = slice(start, start + min(size, most))

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+
 ATTRIBUTION_INTERVAL = 4
 """Steps between two measurements; measuring at every step costs about 4% of decoding time (docs/trust.md)."""
 
@@ -26,17 +28,31 @@ def segment_attention(attention: Tensor, segment_starts: Tensor) -> Tensor:
 
 
 class AttentionRecorder:
-    """Records one forward of a batch: `attention` [sequences, keys] of its tokens, mean over heads and `layers`."""
+    """Records one forward of a batch: `attention` [sequences, keys] of its tokens, mean over heads and `layers`.
 
-    def __init__(self, layers: Collection[int]) -> None:
-        self.layers = layers
+    A row sums to 1; what sinks take is left out.
+    """
+
+    def __init__(self, layers: Collection[int], keys: int) -> None:
+        self.layers, self.keys = layers, keys
         self.attention = torch.zeros(())
         self._at = 0
 
-    def record(self, q: Tensor, k: Tensor, scale: float, mask: Tensor | None) -> None:
-        """One layer, in their order: q [b, kv_heads, group, d], k [b, kv_heads, T, d], mask [b, 1, 1, T]."""
+    def record(self, q: Tensor, k: Tensor, scale: float, seen: Tensor | None, softmax: SoftmaxOptions = PLAIN) -> None:
+        """One layer, in their order: q [b, kv_heads, group, d], k [b, kv_heads, T, d], which keys are `seen` [b, T].
+
+        The keys may be the newest only, those in a window.
+        """
         if self._at in self.layers:
-            logits = torch.matmul(q, k.transpose(2, 3)).float() * scale
-            seen = (logits if mask is None else logits + mask).softmax(-1).mean((1, 2))
-            self.attention = self.attention + seen / len(self.layers)
+            shares = attention(q, k, scale, seen, softmax).mean((1, 2))
+            if softmax.sinks is not None:
+                shares = shares / shares.sum(-1, keepdim=True)
+            self.attention = self.attention + pad(shares, (self.keys - k.shape[2], 0)) / len(self.layers)
         self._at += 1
+
+
+def attention(q: Tensor, k: Tensor, scale: float, seen: Tensor | None, softmax: SoftmaxOptions) -> Tensor:
+    """Attention [b, kv_heads, group, T] (float32) of one query per sequence and head; see `record`."""
+    scores = torch.matmul(q, k.transpose(2, 3)).float() * scale
+    by_head = scores.reshape(len(q), -1, 1, k.shape[2])
+    return softmax.weights(by_head, None if seen is None else seen[:, None, None]).reshape(scores.shape)

@@ -28,6 +28,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.threads import on_threads
+from specextend_cli.engine.transfer import upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ def decode_batch(
                     reading += event.seconds
                 yield number, event
             began = _Sequence(number, request, lm.device)
-            yield number, began.emit(reader.logits)
+            choice = began.sampler.choose(reader.logits)
+            yield number, began.emit(int(choice), choice)
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
@@ -109,8 +111,10 @@ def decode_batch(
         started = perf_counter()
         steps += 1
         measured = steps % attribution_interval == 0 and any(len(one.segment_starts) for one in live)
-        recorder = AttentionRecorder(attribution_layers) if measured else None
+        recorder = AttentionRecorder(attribution_layers, cache.longest + 1) if measured else None
         logits, states = _step(lm, cache, live, features, recorder)
+        choice = torch.cat([one.sampler.choose(logits[slot : slot + 1]) for slot, one in enumerate(live)])
+        tokens = choice.tolist()  # the only read of the step, whatever the batch's size
         batch_size, seconds = len(live), perf_counter() - started
         if batch_size == 1:
             costs.learn(1, cache.longest, seconds)
@@ -122,7 +126,8 @@ def decode_batch(
             if recorder is not None and len(one.segment_starts):
                 attribution = segment_attention(recorder.attention[slot : slot + 1], one.segment_starts)
             plain = costs.plain(cache.longest)
-            yield one.number, one.emit(logits[slot : slot + 1], seconds / batch_size, plain, batch_size, attribution)
+            ids = choice[slot : slot + 1]
+            yield one.number, one.emit(tokens[slot], ids, seconds / batch_size, plain, batch_size, attribution)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
@@ -160,7 +165,7 @@ class _Reader:
         else:
             self.cache.begin(len(prompt))
         started = perf_counter()
-        tokens = torch.tensor(prompt, device=self.lm.device)
+        tokens = upload(prompt, self.lm.device)
         positions = torch.arange(len(prompt), device=self.lm.device)
         for start, end in prefill_chunks(len(prompt), self.chunk, shared_prefix):
             if start < kept:
@@ -184,24 +189,25 @@ class _Sequence:
         self.number = number
         self.stop = request.stop
         self.prompt = len(request.prompt)
-        self.segment_starts = torch.tensor(request.segment_starts, dtype=torch.long, device=device)
+        self.segment_starts = upload(request.segment_starts, device)
         self.sampler = Sampler(request.sampling, request.prompt, device)
         self.last = -1
         self.reason: Reason | None = None
 
     def emit(
         self,
-        logits: Tensor,
+        token: int,
+        ids: Tensor,
         seconds: float = 0.0,
         plain: float = 0.0,
         batch_size: int = 1,
         attribution: Tensor | None = None,
     ) -> Step:
-        """Choose the next token from logits [1, vocabulary]."""
+        """Append the token that was chosen; `ids` [1] is the same on the device."""
         nodes = 0 if self.last < 0 else 1
-        (self.last,) = self.sampler.choose(logits).tolist()
-        self.sampler.commit([self.last])
-        new, self.reason = self.stop([self.last])
+        self.last = token
+        self.sampler.commit([token], ids)
+        new, self.reason = self.stop([token])
         return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, batch_size, attribution)
 
 
@@ -213,8 +219,8 @@ def _step(
     recorder: AttentionRecorder | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Feed every sequence its last token: logits [live, vocabulary] and the features [live, widths] or None."""
-    tokens = torch.tensor([[one.last] for one in live], device=lm.device)
-    context = ForwardContext(BatchedAttention(cache.mask(lm.dtype), recorder))
+    tokens = upload([one.last for one in live], lm.device)[:, None]
+    context = ForwardContext(BatchedAttention(recorder), cache.mask())
     out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, hidden_states=bool(features)))
     cache.grow()
     states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None

@@ -10,8 +10,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache
 
-from specextend_cli.engine.attribution import AttentionRecorder
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.attribution import AttentionRecorder, attention
 from specextend_cli.engine.cache import BufferLayer, KVCache
+from specextend_cli.engine.transfer import upload
 
 
 class _Layer(BufferLayer):
@@ -43,67 +45,91 @@ class _Layer(BufferLayer):
 
 
 class BatchedKVCache(Cache):
-    """Keys and values of several sequences, [2, layers, slots, kv_heads, capacity, head_dim]; the first `used` live."""
+    """Keys and values of several sequences, [2, layers, slots, kv_heads, capacity, head_dim]; the first `used` live.
+
+    `rows` are the lengths of each on the host, `lengths` [used] the same on the device.
+    """
 
     def __init__(self, config: PreTrainedConfig, like: KVCache, slots: int, capacity: int) -> None:
         _, layers, heads, _, head_dim = like.buffer.shape
         self.buffer = like.buffer.new_zeros(2, layers, slots, heads, capacity, head_dim)
-        self.used = 0
+        self.rows: list[int] = []
         self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.buffer.device)
         super().__init__(layers=[_Layer(self, index) for index in range(layers)])
 
     @property
+    def used(self) -> int:
+        """Live sequences."""
+        return len(self.rows)
+
+    @property
     def longest(self) -> int:
         """Rows of the longest sequence."""
-        return int(self.lengths.max()) if self.used else 0
+        return max(self.rows, default=0)
 
     def add(self, read: KVCache) -> None:
         """Copy a prompt's cache into the next slot."""
         self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
-        self._set([*self.lengths.tolist(), read.length])
+        self._set([*self.rows, read.length])
 
     def drop(self, slot: int) -> None:
         """Free a slot; the last one moves there."""
-        lengths = self.lengths.tolist()
-        last = lengths.pop()
-        if slot < len(lengths):
+        *rows, last = self.rows
+        if slot < len(rows):
             self.buffer[:, :, slot, :, :last] = self.buffer[:, :, self.used - 1, :, :last]
-            lengths[slot] = last
-        self._set(lengths)
+            rows[slot] = last
+        self._set(rows)
 
     def grow(self) -> None:
         """Every sequence is one row longer."""
+        self.rows = [rows + 1 for rows in self.rows]
         self.lengths = self.lengths + 1
 
-    def mask(self, dtype: torch.dtype) -> Tensor | None:
-        """The additive mask [used, 1, 1, longest + 1] of rows after each sequence's new one; None if there are none."""
-        if int(self.lengths.min()) == self.longest:
+    def mask(self) -> Tensor | None:
+        """The rows up to each sequence's new one, bool [used, longest + 1]; None if that is all of them."""
+        if min(self.rows) == self.longest:
             return None
-        return _hidden(torch.arange(self.longest + 1, device=self.lengths.device) > self.lengths[:, None], dtype)
+        return torch.arange(self.longest + 1, device=self.lengths.device) <= self.lengths[:, None]
 
-    def _set(self, lengths: list[int]) -> None:
-        self.used = len(lengths)
-        self.lengths = torch.tensor(lengths, dtype=torch.long, device=self.buffer.device)
+    def _set(self, rows: list[int]) -> None:
+        self.rows = rows
+        self.lengths = upload(rows, self.buffer.device)
         self.at = torch.arange(self.used, device=self.buffer.device)
 
 
-def _hidden(where: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros(where.shape, dtype=dtype, device=where.device).masked_fill_(where, -torch.inf)[:, None, None]
-
-
 class BatchedAttention:
-    """A `Backend` with one query per sequence. Query heads that share a key head are folded, so keys are read once."""
+    """A `Backend` with one query per sequence, for one forward. Query heads that share a key head are folded.
 
-    def __init__(self, mask: Tensor | None, recorder: AttentionRecorder | None) -> None:
-        self.mask, self.recorder = mask, recorder
+    Queries are [b, H, 1, d], and `tree_mask` [b, T] says which keys each sequence sees; None: all.
+    """
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+    def __init__(self, recorder: AttentionRecorder | None) -> None:
+        self.recorder = recorder
+        self._seen: Tensor | None = None
+        self._mask: Tensor | None = None  # additive, of `_seen`
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    ) -> Tensor:
         """See `Backend`."""
-        self.record(q, k, scale)
+        self.record(q, k, scale, tree_mask, softmax)
         folded = q.reshape(*k.shape[:2], -1, q.shape[3])
-        return scaled_dot_product_attention(folded, k, v, attn_mask=self.mask, scale=scale).reshape(q.shape)
+        if softmax.is_plain:
+            mask = self._additive(tree_mask, q.dtype)
+            return scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale).reshape(q.shape)
+        weights = attention(folded, k, scale, tree_mask, softmax)
+        return torch.matmul(weights, v.float()).reshape(q.shape).to(q.dtype)
 
-    def record(self, q: Tensor, k: Tensor, scale: float) -> None:
+    def record(self, q: Tensor, k: Tensor, scale: float, seen: Tensor | None, softmax: SoftmaxOptions = PLAIN) -> None:
         """Record one layer's queries [b, H, 1, d] and keys [b, H_kv, T, d]."""
         if self.recorder is not None:
-            self.recorder.record(q.reshape(*k.shape[:2], -1, q.shape[3]), k, scale, self.mask)
+            self.recorder.record(q.reshape(*k.shape[:2], -1, q.shape[3]), k, scale, seen, softmax)
+
+    def _additive(self, seen: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+        """[b, 1, 1, T], made once for layers that share a mask."""
+        if self._seen is not seen:
+            self._seen, self._mask = seen, None
+            if seen is not None:
+                hidden = torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+                self._mask = hidden[:, None, None]
+        return self._mask

@@ -15,6 +15,8 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from specextend_cli.engine.transfer import upload
+
 _ROUND = 256  # rows; capacities are rounded up, so that a few tokens more do not move the buffer
 
 
@@ -61,7 +63,8 @@ class KVCache(Cache):
     """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim], of one of `parts` of the heads.
 
     Rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `keep`, `commit` or
-    `rollback`.
+    `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the rows after
+    them belong to the positions that follow.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class KVCache(Cache):
         layers = config.num_hidden_layers
         self.buffer = torch.empty(2, layers, heads, _rounded(capacity), head_dim, dtype=dtype, device=device)
         self.length = self.start = self.end = 0
+        self.positions: Tensor | None = None
         super().__init__(layers=[_Layer(self, index) for index in range(layers)])
 
     @property
@@ -111,18 +115,25 @@ class KVCache(Cache):
         """Keep every reserved row."""
         self.length = self.start = self.end
 
-    def keep(self, path: Sequence[int]) -> None:
-        """Of the rows after the committed ones, keep those at the ascending offsets `path`; forget the others."""
+    def keep(self, path: Sequence[int]) -> slice | Tensor:
+        """Of the rows after the committed ones, keep those at the ascending offsets `path`; forget the others.
+
+        Returns an index of them among those rows: a slice where they lie in place, else `path` on the device.
+        """
+        index: slice | Tensor = slice(len(path))
         moved = next((i for i, row in enumerate(path) if row != i), len(path))  # rows in place need no copy
         if moved < len(path):
-            rows = torch.tensor(path[moved:], device=self.buffer.device) + self.length
+            index = upload(path, self.buffer.device)
             at = self.length + moved
-            self.buffer[..., at : at + len(rows), :] = self.buffer.index_select(3, rows)
+            self.buffer[..., at : self.length + len(path), :] = self.buffer.index_select(3, index[moved:] + self.length)
         self.length = self.start = self.end = self.length + len(path)
+        return index
 
     def rollback(self, length: int | None = None) -> None:
         """Forget every row after the committed ones, or after the first `length` of them."""
         self.length = self.start = self.end = self.length if length is None else length
+        if self.length == 0:
+            self.positions = None
 
     def rows(self, start: int, end: int) -> Tensor:
         """A view [2, layers, kv_heads, end - start, head_dim]."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+Attention: TypeAlias = Literal["auto", "reference", "torch", "flash_attn", "split", "triton"]
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
 Positions: TypeAlias = Literal["compact", "absolute"]
 PenaltyScope: TypeAlias = Literal["output", "all"]
@@ -47,7 +48,8 @@ class TreeShape:
     """Bounds of a draft tree (OPT-Tree, arXiv 2406.17276; SpecExtend uses 50 nodes, depth 10, threshold 0.7).
 
     `nodes` counts the root; one draft forward expands `width` nodes. Growth stops at `depth`, or when one more level
-    would raise the expected accepted length by less than `threshold` tokens. At most `forwards` draft forwards are run;
+    would raise the expected accepted length by less than `threshold` tokens; on a device other than a processor, which
+    the host would have to wait for, only at `depth`. At most `forwards` draft forwards are run;
     with none, only drafters without a model propose nodes. Nodes with a score below `floor` are not looked for.
     """
 
@@ -101,6 +103,20 @@ class Retrieval:
     def re_indexes(self) -> bool:
         """Whether visible keys are moved to dense positions."""
         return self.positions == "compact" and self.policy != "full"
+
+    def within(self, window: int) -> Retrieval:
+        """The same for a drafter that was trained to attend to `window` positions; `full` becomes the newest ones.
+
+        An eighth is left for what is committed before the set is chosen again.
+        """
+        room = max(window - window // 8, 1)
+        if self.policy != "full" and self.size <= room:
+            return replace(self, positions="compact")
+        if self.policy == "full":
+            return replace(self, policy="streaming", positions="compact", sinks=0, top_k=0, recent=room)
+        sinks, recent = min(self.sinks, room // 8), min(self.recent, -(-room // 2))
+        top_k = min(self.top_k, (room - sinks - recent) // self.chunk)
+        return replace(self, positions="compact", sinks=sinks, recent=recent, top_k=top_k)
 
 
 def _check_at_least(config: object, **least: int) -> None:

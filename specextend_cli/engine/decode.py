@@ -14,11 +14,12 @@ from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Event, Finished, Prefilled, Prefilling, Retrieved, Step
-from specextend_cli.engine.retrieval import Schedule, spans
+from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.threads import on_threads
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import root
 from specextend_cli.engine.verify import accept
 
@@ -50,8 +51,7 @@ def decode(
     if not prompt:
         raise ValueError("the prompt is empty")
     retrieval, gate = retrieval or Retrieval(), gate or DraftGate()
-    device = target.lm.device
-    sampler, schedule = Sampler(sampling or Sampling(), prompt, device), Schedule(retrieval.every)
+    sampler, schedule = Sampler(sampling or Sampling(), prompt, target.lm.device), Schedule(retrieval.every)
     attribution = _Attribution(target, segment_starts, attribution_interval)
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
@@ -59,9 +59,10 @@ def decode(
 
     started = perf_counter()
     logits = yield from _prefill(target, drafter, prompt, prefill_chunks(len(prompt), prefill_chunk, shared_prefix))
-    tokens = sampler.choose(logits).tolist()
-    sampler.commit(tokens)
-    drafter.observe(tokens, None)
+    choice = sampler.choose(logits)
+    tokens = choice.tolist()
+    sampler.commit(tokens, choice)
+    drafter.observe(tokens, None, choice)
     yield Prefilled(len(prompt), perf_counter() - started)
     if drafter.retrieves:
         yield _retrieve(target, drafter, [-1], first=True)
@@ -74,7 +75,7 @@ def decode(
         last, length = tokens[-1], target.length
         began = perf_counter()
         shape = gate.next_shape(length)
-        tree = root(last, device)
+        tree = root(last)
         if shape.nodes > 1:
             tree = gate.cut(drafter.propose(shape).repaired(last, target.lm.vocabulary), length)
             if drafter.failure and not failed:
@@ -84,10 +85,12 @@ def decode(
         uses_set = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
         choosing = uses_set and schedule.due(gate.affords_choice)
         out = target.verify(tree, features=drafter.feature_layers, record=choosing)
-        path, tokens = accept(tree, sampler.choose(out.logits, tree))
-        target.keep(path)
-        sampler.commit(tokens)
-        drafter.observe(tokens, out.features[path] if out.features is not None else None)
+        choice = sampler.choose(out.logits, tree)
+        path, tokens = accept(tree, choice)
+        kept = target.keep(path)
+        ids = choice[kept]
+        sampler.commit(tokens, ids)
+        drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
         draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
         gate.learn(tree, shape, len(tokens), draft_seconds, verify_seconds, length)
 
@@ -95,9 +98,9 @@ def decode(
         attended, plain = attribution.of(path, len(new)), gate.costs.plain(length)
         yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain, 1, attended)
         if choosing and reason is None:
-            choice = _retrieve(target, drafter, path[-1:])
-            gate.charge(choice.seconds, length)
-            yield choice
+            retrieved = _retrieve(target, drafter, path[-1:])
+            gate.charge(retrieved.seconds, length)
+            yield retrieved
     yield Finished(reason, stop.count)
 
 
@@ -119,9 +122,9 @@ def _prefill(
     for start, end in chunks:
         yield Prefilling(start, len(prompt), perf_counter() - started)
         with on_threads(target.lm.prefill_threads):
-            tokens = torch.tensor(prompt[start:end], device=target.lm.device)
-            logits, features = target.prefill(tokens, features=drafter.feature_layers)
-            drafter.observe(prompt[start:end], features)
+            ids = upload(prompt[start:end], target.lm.device)
+            logits, features = target.prefill(ids, features=drafter.feature_layers)
+            drafter.observe(prompt[start:end], features, ids)
     return logits
 
 
@@ -132,11 +135,9 @@ def _retrieve(target: Target, drafter: Drafter, path: Sequence[int], *, first: b
     old = drafter.visible()
     drafter.retrieve(scores)
     new = drafter.visible()
-    hit = float(scores[new if first else old].sum())
-    was = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
-    was[old] = True
-    changed = int((~was[new]).sum())
-    return Retrieved(min(hit, 1.0), spans(new), len(scores), changed, perf_counter() - began)
+    attention = scores[new if first else old].sum()
+    fresh = torch.ones(len(scores), dtype=torch.bool, device=scores.device).index_fill_(0, old, False)[new].sum()
+    return Retrieved(attention, new, fresh, len(scores), perf_counter() - began)
 
 
 class _Attribution:
@@ -144,7 +145,7 @@ class _Attribution:
 
     def __init__(self, target: Target, starts: Sequence[int], interval: int) -> None:
         self._target, self._interval, self._steps = target, interval, 0
-        self._starts = torch.tensor(starts, device=target.lm.device) if starts else None
+        self._starts = upload(starts, target.lm.device) if starts else None
 
     def of(self, path: Sequence[int], n: int) -> Tensor | None:
         """[n, segments] of the first n nodes just accepted; None at other steps, and without segments."""

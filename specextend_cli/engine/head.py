@@ -2,8 +2,8 @@
 
 EAGLE-1/2 (arXiv 2401.15077, 2406.16858) joins the target's last state with the next token's embedding in one linear
 layer. EAGLE-3 (arXiv 2503.01840) fuses states of several layers, and its first layer attends over embedding and state
-side by side. Further draft steps read the head's own output. It consists of transformers' Llama modules; the same
-module drafts and is trained.
+side by side. Further draft steps read the head's own output. EAGLE-3.1 (arXiv 2605.09992) normalizes both kinds of
+states. A head consists of transformers' Llama modules; the same module drafts and is trained.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from transformers.models.llama.modeling_llama import (
     LlamaRotaryEmbedding,
     apply_rotary_pos_emb,
 )
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.cache import KVCache
@@ -38,7 +39,8 @@ class HeadConfig:
     queries, keys and values, `attention_bias` to attention's output projection. Variants:
     `norm_before_residual`: the first layer's residual is the normed state;
     `norm_before_fc`: one norm over all fused states; `fc_norm`: one norm for each of them;
-    `feeds_normed`: the next step reads the output after the final norm.
+    `feeds_normed`: the next step reads the output after the final norm; `qk_norm`: queries and keys are normalized, as
+    in Qwen3. It was trained to attend to the newest `sliding_window` positions, its own included; None: to all.
     """
 
     generation: int
@@ -64,12 +66,19 @@ class HeadConfig:
     norm_before_fc: bool = False
     fc_norm: bool = False
     feeds_normed: bool = False
+    qk_norm: bool = False
+    sliding_window: int | None = None
 
     def __post_init__(self) -> None:
         if self.generation not in (1, 3):
             raise ValueError(f"there is no EAGLE-{self.generation} head here")
         if self.generation == 1 and (self.hidden != self.target_hidden or len(self.feature_layers) != 1):
             raise ValueError("an EAGLE-1 head reads one state of its own width")
+
+    @property
+    def name(self) -> str:
+        """The architecture, as papers call it."""
+        return f"EAGLE-{self.generation}{'.1' * (self.fc_norm and self.feeds_normed)}"
 
     def to_llama(self) -> LlamaConfig:
         """The stock configuration its layers are built from."""
@@ -99,7 +108,8 @@ class _Layer(nn.Module):
         super().__init__()
         self.is_fused = config.generation == 3 and index == 0
         self.norm_before_residual = config.norm_before_residual
-        self.self_attn = LlamaAttention(llama, index)
+        attention: Any = Qwen3Attention if config.qk_norm else LlamaAttention
+        self.self_attn = attention(llama, index)
         for name in ("q_proj", "k_proj", "v_proj"):
             stock = getattr(self.self_attn, name)
             reads = 2 * config.hidden if self.is_fused else config.hidden
@@ -114,7 +124,7 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, embeddings: Tensor, **attention: Any) -> Tensor:
         residual, read = self._read(states, embeddings)
-        states = residual + self.self_attn(read, **attention)[0]
+        states = residual + self.self_attn(read, attention_mask=None, **attention)[0]
         out: Tensor = states + self.mlp(self.post_attention_layernorm(states))
         return out
 
@@ -123,7 +133,9 @@ class _Layer(nn.Module):
         _, read = self._read(states, embeddings)
         attention = self.self_attn
         shape = (*read.shape[:-1], -1, attention.head_dim)
-        keys, values = (project(read).view(shape).transpose(1, 2) for project in (attention.k_proj, attention.v_proj))
+        keys, values = (project(read).view(shape) for project in (attention.k_proj, attention.v_proj))
+        keys = attention.k_norm(keys) if hasattr(attention, "k_norm") else keys
+        keys, values = keys.transpose(1, 2), values.transpose(1, 2)
         _, keys = apply_rotary_pos_emb(keys, keys, *rotary)
         cache.update(keys, values, attention.layer_idx)
 
@@ -191,13 +203,17 @@ class EagleHead(nn.Module):
         """The target's states [n, layers * target hidden] -> states [n, hidden] (EAGLE-1 reads them as they are)."""
         if self.config.generation == 1:
             return features
+        fused: Tensor = self.fc(self.normalize(features))
+        return fused
+
+    def normalize(self, features: Tensor) -> Tensor:
+        """The input of EAGLE-3's `fc`: the target's states after the head's norms, if it has any."""
         if self.config.fc_norm:
             parts = features.split(self.config.target_hidden, -1)
             features = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
         if self.config.norm_before_fc:
             features = self.input_norm(features)
-        fused: Tensor = self.fc(features)
-        return fused
+        return features
 
     def forward(
         self,

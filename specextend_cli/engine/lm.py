@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, register
+from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, preferred, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
@@ -31,6 +32,8 @@ class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
     Where a model's heads are split over `parts` processes, every process has one (see `tensor_parallel.py`).
+    `attention` is the name of its back end; with "auto", the first of those `preferred` by which the model computes
+    what it does by its own attention. `refused` has the others, and why.
     """
 
     def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
@@ -40,9 +43,12 @@ class LanguageModel:
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.backend = backend_for(self.device, backend)
         self.parts = parts
         self.forward_backend: ForwardBackend[ModelOutput] | None = None
+        self.windows: tuple[int | None, ...] = ()
+        """Positions that a query sees in each layer, its own included; None: all."""
+        self.attends_plainly = True
+        """Whether no layer has a window, capped scores or sinks."""
         self.prefill_threads: int | None = None
         """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
@@ -51,10 +57,10 @@ class LanguageModel:
             with _refusing(model, "its own attention does not run"):
                 stock = stock_logits(model) if parts == 1 else None
             model.set_attn_implementation(NAME)
-            self._probe()
-            wrong = None if stock is None else difference(model, stock, self._read)
-        if wrong is not None:
-            raise _unsupported(model, wrong)
+            self.refused: dict[str, str] = {}
+            *others, last = preferred(self.device, backend)
+            if not any(self._can_attend_by(name, stock) for name in others):
+                self._attend_by(last, stock)
 
     @property
     def vocabulary(self) -> int:
@@ -66,14 +72,52 @@ class LanguageModel:
         """Decoder layers."""
         return int(self.config.num_hidden_layers)
 
+    def far_seeing(self, layer: int) -> int:
+        """The layer nearest to this one that attends to everything; below 0 layers count from the last.
+
+        It has keys of its own in the cache. Where all layers have windows, the nearest that has keys.
+        """
+        layer %= self.layers
+        full = [index for index in self._keeping if self.windows[index] is None]
+        return min(full or self._keeping, key=lambda index: abs(index - layer))
+
+    def _can_attend_by(self, name: str, stock: Tensor | None) -> bool:
+        """`_attend_by`, if it can be done."""
+        try:
+            self._attend_by(name, stock)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # Triton's errors have no common class
+            self.refused[name] = getattr(error, "why", None) or f"{type(error).__name__}: {error}"
+            return False
+        return True
+
+    def _attend_by(self, name: str, stock: Tensor | None) -> None:
+        """Use that back end, compared with the model's own logits (see `stock_logits`) if given. ModelError: wrong."""
+        self.attention, self.backend = name, backend_for(self.device, name)
+        self._probe()
+        wrong = None if stock is None else difference(self.model, stock, self._read)
+        if wrong is not None:
+            raise _unsupported(self.model, wrong)
+
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
         every = ForwardContext(self.backend, record=frozenset(range(self.layers)))
         two = torch.arange(2, device=self.device)
         with _refusing(self.model, "it does not run"):
-            self.forward(two, two, self.new_cache(2), context=every)
+            cache = self.new_cache(2)
+            cache.buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
+            self.forward(two, two, cache, context=every)
         if set(every.queries) != set(every.record):
             raise _unsupported(self.model, "not all of its layers call the registered attention function")
+        layers = [every.queries[index] for index in range(self.layers)]
+        self.windows = tuple(layer.window for layer in layers)
+        wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
+        slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
+        if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
+            raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
+        self._keeping = [index for index in range(self.layers) if not bool(cache.buffer[0, index, 0, 0].isinf().all())]
+        self.attends_plainly = not any(self.windows) and all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -107,6 +151,8 @@ class LanguageModel:
         """
         cache.reserve(tokens.shape[0])
         context = context or ForwardContext(self.backend)
+        if cache.positions is not None and any(self.windows):
+            context = replace(context, positions=cache.positions)
         out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, bool(features)))
         states = torch.cat([out.hidden_states[i][0, : len(tokens)] for i in features], -1) if features else None
         return Output(out.logits[0], states)
@@ -130,10 +176,32 @@ class LanguageModel:
         return ModelOutput(out.logits, out.hidden_states or ())
 
 
+_RECURRENT = "whose state of the whole sequence cannot be kept for each node of a draft tree"
+_SPARSE = "which choose the keys that they see themselves"
+_KINDS = {
+    "linear_attention": _RECURRENT,
+    "conv": _RECURRENT,
+    "hybrid": _RECURRENT,
+    "moe": "which have no attention",
+    "chunked_attention": "which see the present chunk of positions only; windows here slide",
+    "window_attention": "which see the present chunk of positions only; windows here slide",
+    "indexed_attention": _SPARSE,
+    "compressed_sparse_attention": _SPARSE,
+    "heavily_compressed_attention": _SPARSE,
+    "minimax_m3_sparse": _SPARSE,
+}
+"""What transformers calls layers that neither attend to everything nor through a sliding window, and why not here."""
+
+
 def check_supported(model: PreTrainedModel) -> None:
-    """ModelError unless the model is a decoder with full attention in every layer, reachable through the hooks."""
+    """ModelError unless the model is a decoder with attention in every layer, reachable through the hooks."""
     config = model.config
+    if differing := getattr(config, "per_layer_attributes", None):
+        why = f"its layers differ in {', '.join(sorted(differing))}, and are kept alike in the cache here"
+        raise _unsupported(model, why)
     rope = getattr(config, "rope_parameters", None) or {}
+    ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind
+    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
 
     def refuse(why: str) -> None:
         raise _unsupported(model, why)
@@ -142,13 +210,12 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse("it wraps a text model in one that also reads images or sound; only text models are read here")
     if config.is_encoder_decoder:
         refuse("it is an encoder-decoder; speculative decoding here needs a decoder-only model")
-    if rope.get("rope_type") in ("dynamic", "longrope"):
+    if any(each.get("rope_type") in ("dynamic", "longrope") for each in ropes):
         refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
-    layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if layer_types != {"full_attention"} or getattr(config, "sliding_window", None):
-        refuse("it attends through a sliding window or a linear layer; only full attention is exact here")
-    if getattr(config, "attn_logit_softcapping", None):
-        refuse("it caps its attention logits, which the flash kernels here cannot")
+    for kind in sorted(kinds & _KINDS.keys()):
+        refuse(f"it has layers of the kind {kind}, {_KINDS[kind]}")
+    if kinds:
+        refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
     if getattr(config, "kv_lora_rank", None):
         refuse("its attention keeps a compressed cache (MLA)")
     if not getattr(model, "_supports_attention_backend", False):

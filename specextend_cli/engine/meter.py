@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from specextend_cli.engine.events import Event, Prefilled, Retrieved, Step
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ENOUGH_PLAIN, ENOUGH_DRAFTED = 8, 16
 """Steps without and with drafts that a speedup needs."""
@@ -52,7 +56,7 @@ class Meter:
     batched_tokens: int = 0
     batched_seconds: float = 0.0
     accepted_lengths: Counter[int] = field(default_factory=Counter)
-    _hits: float = 0.0
+    _hits: Tensor | float = 0.0  # summed where the attention is, and read when somebody asks
     drafted_steps: int = 0
     _plain: _Cost = field(default_factory=_Cost)
     _drafted: _Cost = field(default_factory=_Cost)
@@ -84,7 +88,7 @@ class Meter:
             case Retrieved():
                 self.retrievals += 1
                 self.retrieve_seconds += event.seconds
-                self._hits += event.hit
+                self._hits = self._hits + event.attention
                 if self._plain_seconds:
                     self._retrieved += event.seconds / self._plain_seconds
             case _:
@@ -124,7 +128,7 @@ class Meter:
     @property
     def hit(self) -> float | None:
         """Mean share of the target's attention on the drafter's working set; None without retrieval."""
-        return self._hits / self.retrievals if self.retrievals else None
+        return min(float(self._hits) / self.retrievals, 1.0) if self.retrievals else None
 
     @property
     def speedup(self) -> float | None:

@@ -51,13 +51,13 @@ def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
 def _none(setup: DrafterSetup) -> Drafter:
     from specextend_cli.engine.drafters.base import NoDrafter
 
-    return NoDrafter(setup.target.lm.device)
+    return NoDrafter()
 
 
 def _ngram(setup: DrafterSetup) -> Drafter:
     from specextend_cli.engine.drafters.ngram import NgramDrafter
 
-    return NgramDrafter(setup.target.lm.device)
+    return NgramDrafter()
 
 
 def _lm(setup: DrafterSetup) -> Drafter:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.transfer import upload
 
 
 def working_set(
@@ -17,11 +18,12 @@ def working_set(
     device: torch.device | str = "cpu",
     starts: Tensor | None = None,
 ) -> Tensor:
-    """The ascending positions [m] that stay visible of the first `length` committed ones; m <= `config.size` or all.
+    """The ascending positions [m] that stay visible of the first `length` committed ones; m is `config.size`, or all.
 
     `scores` [>= length] is the target's attention over the committed positions; without scores, retrieval falls back
-    to streaming. A chunk's score is its mean attention. Chunks begin at `starts` (see `Chunks`; None: every `chunk`
-    tokens); chunks are taken up to the number of tokens in `top_k` chunks of full size.
+    to streaming. A chunk's score is its mean attention. With `breaks`, chunks begin at `starts` on the host (see
+    `Chunks`), else every `chunk` tokens; they are taken up to the number of tokens in `top_k` chunks of full size. What
+    room they leave goes to the newest tokens: then the host knows how many there are without reading from the device.
     """
     if config.policy == "full" or length <= config.size:
         return torch.arange(length, device=device)
@@ -30,28 +32,24 @@ def working_set(
         return torch.cat((torch.arange(config.sinks, device=device), recent))
     # Sinks and recent tokens do not count in chunks' scores: they are visible anyway. The last chunk may be short.
     end = length - config.recent
-    starts = torch.arange(0, end, config.chunk, device=device) if starts is None else starts[starts < end]
-    sizes = torch.diff(starts, append=torch.tensor([end], device=device))
-    chunk_of = torch.arange(len(starts), device=device).repeat_interleave(sizes, output_size=end)
+    if starts is None or not config.breaks:
+        bounds = torch.arange(0, end + config.chunk, config.chunk, device=device).clamp_(max=end)
+    else:
+        bounds = upload([*starts[starts < end].tolist(), end], torch.device(device))
+    sizes = bounds.diff()
+    chunk_of = torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=end)
     others = scores[:end].clone()
     others[: config.sinks] = 0
-    means = others.new_zeros(len(starts)).index_add_(0, chunk_of, others) / sizes
+    means = others.new_zeros(len(sizes)).index_add_(0, chunk_of, others) / sizes
     best = means.argsort(descending=True, stable=True)
-    taken = torch.zeros(len(starts), dtype=torch.bool, device=device)
+    taken = torch.zeros(len(sizes), dtype=torch.bool, device=device)
     taken[best] = sizes[best].cumsum(0) <= config.top_k * config.chunk
     seen = torch.ones(length, dtype=torch.bool, device=device)
     seen[config.sinks : end] = taken[chunk_of[config.sinks :]]
-    return seen.nonzero().squeeze(-1)
-
-
-def spans(positions: Tensor) -> tuple[tuple[int, int], ...]:
-    """Half-open ranges of ascending positions."""
-    if not len(positions):
-        return ()
-    gaps = positions[1:] - positions[:-1] > 1
-    starts = torch.cat((positions[:1], positions[1:][gaps]))
-    ends = torch.cat((positions[:-1][gaps], positions[-1:])) + 1
-    return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+    hidden = ~seen
+    newer = hidden.flip(0).cumsum(0).flip(0)  # hidden positions from each one on
+    seen |= hidden & (newer <= config.size - seen.sum())
+    return seen.int().topk(config.size).indices.sort().values
 
 
 class Chunks:
@@ -79,11 +77,11 @@ class Chunks:
                 self._starts.append(self._break if self._break > self._starts[-1] else at)
         self._length += len(tokens)
 
-    def starts(self, length: int, device: torch.device | str = "cpu") -> Tensor:
-        """Ascending first positions [c] of the chunks of the first `length` tokens."""
+    def starts(self, length: int) -> Tensor:
+        """Ascending first positions [c] of the chunks of the first `length` tokens, in the host's memory."""
         if not self._breaks:
-            return torch.arange(0, length, self._longest, device=device)
-        starts = torch.tensor(self._starts, device=device)
+            return torch.arange(0, length, self._longest)
+        starts = torch.tensor(self._starts)
         return starts[starts < length]
 
 

@@ -18,6 +18,7 @@ from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper
 from transformers.generation.logits_process import TemperatureLogitsWarper
 
 from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree
 
 _BLOCK = 256  # columns whose maximum is found first
@@ -31,17 +32,17 @@ class Sampler:
         self.device = device
         self.emitted = 0
         self._looks_back = config.repetition_penalty != 1.0 or config.no_repeat_ngram > 0
-        self._context = torch.tensor(prompt if config.penalty_scope == "all" else [], dtype=torch.long).to(device)
+        self._context = upload(prompt if config.penalty_scope == "all" else [], device)
         self._warpers = _warpers(config)
         self._generator = torch.Generator(device)
         self._noise: dict[int, Tensor] = {}
 
-    def commit(self, tokens: Sequence[int]) -> None:
-        """Append tokens to the output."""
+    def commit(self, tokens: Sequence[int], ids: Tensor | None = None) -> None:
+        """Append tokens to the output; `ids` are the same on the device, if they are there already."""
         self.emitted += len(tokens)
         self._noise = {position: noise for position, noise in self._noise.items() if position >= self.emitted}
         if self._looks_back:
-            self._context = torch.cat((self._context, torch.tensor(tokens, dtype=torch.long).to(self.device)))
+            self._context = torch.cat((self._context, upload(tokens, self.device) if ids is None else ids))
 
     def choose(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
         """One token [n] for each row of logits [n, vocabulary].
@@ -56,9 +57,11 @@ class Sampler:
         if self.config.greedy:
             return logits
         probabilities = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # warpers ignore the ids
-        depths = [0] if tree is None else tree.depths.tolist()
-        noise = {depth: self._exponential(self.emitted + depth, logits.shape[-1]) for depth in set(depths)}
-        return torch.stack([row / noise[d] for row, d in zip(probabilities, depths, strict=True)])
+        deepest = 0 if tree is None else int(tree.depths.max())
+        noise = [self._exponential(self.emitted + depth, logits.shape[-1]) for depth in range(deepest + 1)]
+        if tree is None or not deepest:
+            return probabilities / noise[0]
+        return probabilities / torch.stack(noise)[tree.on(self.device).depths]
 
     def _exponential(self, position: int, vocabulary: int) -> Tensor:
         if position not in self._noise:
@@ -95,9 +98,10 @@ class Sampler:
         valid = torch.ones_like(committed, dtype=torch.bool)
         # The root is the context's last token; each row adds its other ancestors in order of depth, right-aligned by a
         # stable sort of the ancestor mask.
-        ancestors = tree.mask[:, 1:]
+        nodes = tree.on(self.device)
+        ancestors = nodes.mask[:, 1:]
         order = ancestors.long().argsort(dim=1, stable=True)
-        own = tree.tokens[1:].expand(n, -1).gather(1, order)
+        own = nodes.tokens[1:].expand(n, -1).gather(1, order)
         own_valid = ancestors.gather(1, order)
         width = committed.shape[1] + own.shape[1]
         rows = torch.cat((committed, own), 1)

@@ -6,7 +6,9 @@ positions, attention to later tokens. They would run and produce wrong text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.tree import DraftTree, from_lists
 
 _PROMPT = 11  # tokens, read in two chunks
+_WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that prompt and tree go beyond them
 _PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
 _BRANCHES = ((0, 1, 3, 4), (0, 2))  # its root-to-leaf paths
 _ROUNDING = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}  # of a row's norm
@@ -35,7 +38,8 @@ def stock_logits(model: PreTrainedModel) -> Tensor:
     of_prompt, of_nodes = Tensor(), [Tensor()] * len(tree)
     for branch in _BRANCHES:
         ids = torch.cat((prompt, tree.tokens[list(branch)]))
-        logits = model(input_ids=ids[None], use_cache=False).logits[0]
+        with _narrow_windows(model):
+            logits = model(input_ids=ids[None], use_cache=False).logits[0]
         of_prompt = logits[:_PROMPT]
         for node, row in zip(branch, logits[_PROMPT:], strict=True):
             of_nodes[node] = row
@@ -45,19 +49,41 @@ def stock_logits(model: PreTrainedModel) -> Tensor:
 @torch.inference_mode()
 def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
     """How the logits by `read` differ from `stock` beyond rounding, in words; None if they do not."""
-    ours = read(*_tokens(model)).float()
+    with _narrow_windows(model):
+        ours = read(*_tokens(model)).float()
     stock = stock.float()
     if not bool(stock.isfinite().all()):
         return "it computes values that are not numbers"
-    errors = (ours - stock).norm(dim=-1) / stock.norm(dim=-1).clamp(min=1e-12)
-    limit = _ROUNDING.get(model.dtype, 0.1)
-    allowed = 0.0 if model.dtype == torch.float32 else _OUTLIERS
-    wrong = ~(errors <= limit)  # NaN is wrong, too
     for part, rows in (("a prompt", slice(None, _PROMPT)), ("a draft tree", slice(_PROMPT, None))):
-        if float(wrong[rows].float().mean()) > allowed:
-            size = float(errors[rows].median())
+        size = disagreement(ours[rows], stock[rows], model.dtype)
+        if size is not None:
             return f"its logits of {part} differ from those by its own attention, by {size:.0%} of their size"
     return None
+
+
+@contextmanager
+def _narrow_windows(model: PreTrainedModel) -> Iterator[None]:
+    """Windows of `_WINDOW` tokens. Masks read them from the configuration, and layers have their own."""
+    every: list[Any] = [model.config, *model.modules()]
+    holders = [holder for holder in every if getattr(holder, "sliding_window", None)]
+    widths = [holder.sliding_window for holder in holders]
+    try:
+        for holder in holders:
+            holder.sliding_window = _WINDOW
+        yield
+    finally:
+        for holder, width in zip(holders, widths, strict=True):
+            holder.sliding_window = width
+
+
+def disagreement(ours: Tensor, theirs: Tensor, dtype: torch.dtype | None = None) -> float | None:
+    """By what part of its size the median row [.., width] differs; None if that may be rounding (`dtype`: theirs)."""
+    dtype = dtype or theirs.dtype
+    ours, theirs = ours.float(), theirs.float()
+    errors = (ours - theirs).norm(dim=-1) / theirs.norm(dim=-1).clamp(min=1e-12)
+    wrong = ~(errors <= _ROUNDING.get(dtype, 0.1))  # NaN is wrong, too
+    allowed = 0.0 if dtype == torch.float32 else _OUTLIERS
+    return float(errors.median()) if float(wrong.float().mean()) > allowed else None
 
 
 def _tokens(model: PreTrainedModel) -> tuple[Tensor, DraftTree]:

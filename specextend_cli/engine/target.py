@@ -11,6 +11,7 @@ from specextend_cli.engine.attention import Backend, ForwardContext, Queries
 from specextend_cli.engine.attribution import segment_attention
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree
 
 
@@ -18,8 +19,8 @@ class Target:
     """Holds one sequence at a time; `begin` forgets the last one.
 
     `attention_from` averages the attention of `score_layers`, `segment_attention` that of `attribution_layers`; layers
-    below 0 count from the last. ValueError for layers that the model does not have. The benchmark exchanges the
-    attention back ends of prefill and verification.
+    below 0 count from the last, and one with a sliding window stands for the nearest without. ValueError for layers
+    that the model does not have. The benchmark exchanges the attention back ends of prefill and verification.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class Target:
         asked = (*score_layers, *attribution_layers)
         if not all(-lm.layers <= layer < lm.layers for layer in asked):
             raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {asked}")
-        self.score_layers = frozenset(layer % lm.layers for layer in score_layers)
-        self.attribution_layers = frozenset(layer % lm.layers for layer in attribution_layers)
+        self.score_layers = frozenset(map(lm.far_seeing, score_layers))
+        self.attribution_layers = frozenset(map(lm.far_seeing, attribution_layers))
         self.cache: KVCache = lm.new_cache(0)
         self._queries: Queries = {}
+        self._kept: tuple[Sequence[int], slice | Tensor] = (), slice(0)
 
     @property
     def length(self) -> int:
@@ -64,16 +66,18 @@ class Target:
 
         `record` keeps queries for `attention_from`; those for `segment_attention` always are.
         """
-        mask = None if len(tree) == 1 else tree.mask
+        nodes = tree.on(self.lm.device)
         layers = self.score_layers | self.attribution_layers if record else self.attribution_layers
-        context = ForwardContext(self.verify_backend, tree_mask=mask, record=layers)
-        out = self.lm.forward(tree.tokens, self.length + tree.depths, self.cache, context=context, features=features)
+        context = ForwardContext(self.verify_backend, nodes.mask if len(tree) > 1 else None, record=layers)
+        positions = self.length + nodes.depths
+        out = self.lm.forward(nodes.tokens, positions, self.cache, context=context, features=features)
         self._queries = context.queries
         return out
 
-    def keep(self, path: Sequence[int]) -> None:
-        """Commit the accepted nodes of the tree just verified, root first."""
-        self.cache.keep(path)
+    def keep(self, path: Sequence[int]) -> slice | Tensor:
+        """Commit the accepted nodes of the tree just verified, root first; returns an index of them on the device."""
+        self._kept = path, self.cache.keep(path)
+        return self._kept[1]
 
     @torch.inference_mode()
     def attention_from(self, path: Sequence[int]) -> Tensor:
@@ -101,16 +105,22 @@ class Target:
         Mean over heads; rows sum to 1. `layer` counts from the first.
         """
         first = self.length - len(path)
-        queries, scale = self._queries[layer]
+        queries, scale, window, softmax = self._queries[layer]
         keys = self.cache.buffer[0, layer, :, : self.length]
-        grouped = queries[:, path].reshape(keys.shape[0], -1, keys.shape[2])
+        # Neither a slice nor the index of what was kept is an upload.
+        one = slice(path[0], path[0] + 1 or None)
+        at = one if len(path) == 1 else self._kept[1] if path == self._kept[0] else upload(path, self.lm.device)
+        grouped = queries[:, at].reshape(keys.shape[0], -1, keys.shape[2])
         # Keys times queries: CPUs multiply a tall matrix two to four times as fast as a wide one.
         products = torch.matmul(keys, grouped.transpose(1, 2)).transpose(1, 2)
         logits = (products.float() * scale).reshape(-1, len(path), self.length)
-        if len(path) > 1:
-            own = torch.arange(first, self.length, device=self.lm.device)
-            logits[..., first:].masked_fill_(own > own[:, None], -torch.inf)
-        return logits.softmax(-1).mean(0)
+        seen = None
+        if len(path) > 1 or window:
+            every = torch.arange(self.length, device=self.lm.device)
+            behind = every[first:, None] - every
+            seen = (behind >= 0) & (behind < (window or self.length))
+        shares = softmax.weights(logits, seen).mean(0)
+        return shares if softmax.sinks is None else shares / shares.sum(-1, keepdim=True)
 
     def _attention(self, layers: Collection[int], path: Sequence[int]) -> Tensor:
         """The mean of `attention_in` over `layers`."""

@@ -84,10 +84,10 @@ class LeadingTarget(Target):
         self._group.broadcast("verify", tree.tokens.tolist(), tree.parents.tolist(), record)
         return super().verify(tree, features=features, record=record)
 
-    def keep(self, path: Sequence[int]) -> None:
+    def keep(self, path: Sequence[int]) -> slice | Tensor:
         """See `Target`."""
         self._group.broadcast("keep", list(path))
-        super().keep(path)
+        return super().keep(path)
 
     @torch.inference_mode()
     def attention_from(self, path: Sequence[int]) -> Tensor:

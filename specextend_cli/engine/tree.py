@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
+class Nodes(NamedTuple):
+    """What a forward reads of a tree, on its device: tokens and depths [n] (int64), ancestor-or-self [n, n] (bool)."""
+
+    tokens: Tensor
+    depths: Tensor
+    mask: Tensor
+
+
 @dataclass(frozen=True)
 class DraftTree:
     """Node 0, the root, is the last committed token, whose keys the target has not computed yet.
+
+    Trees are made, merged, cut and accepted in the host's memory; `on` gives a forward what it needs of one.
 
     tokens [n] and parents [n] (int64), parents before children, the root its own parent. scores [n] (float32) estimate
     the probability that the whole path to a node is accepted (root 1) and never exceed the parent's. Siblings are
@@ -22,6 +33,7 @@ class DraftTree:
     tokens: Tensor
     parents: Tensor
     scores: Tensor
+    _uploaded: dict[torch.device, Nodes] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.tokens.shape[0]
@@ -42,25 +54,43 @@ class DraftTree:
     @cached_property
     def depths(self) -> Tensor:
         """Edges from the root, [n] int64."""
-        return self.mask.sum(-1) - 1
+        return torch.zeros_like(self.parents) if len(self) == 1 else self.mask.sum(-1) - 1
+
+    def on(self, device: torch.device) -> Nodes:
+        """The nodes on `device`, uploaded in one piece at the first call."""
+        if device == self.tokens.device:
+            return Nodes(self.tokens, self.depths, self.mask)
+        if device not in self._uploaded:
+            packed = torch.cat((self.tokens[None], self.depths[None], self.mask)).to(device, non_blocking=True)
+            self._uploaded[device] = Nodes(packed[0], packed[1], packed[2:].bool())
+        return self._uploaded[device]
+
+    def on_host(self) -> DraftTree:
+        """The same tree in the host's memory, read in one piece."""
+        if self.tokens.device.type == "cpu":
+            return self
+        bits = self.scores.float().view(torch.int32).long()
+        tokens, parents, scores = torch.stack((self.tokens.long(), self.parents.long(), bits)).cpu()
+        return DraftTree(tokens, parents, scores.int().view(torch.float32))
 
     def repaired(self, token: int, vocabulary: int) -> DraftTree:
-        """The same tree if it is a valid one around `token`, else a valid one near it.
+        """The same tree, in the host's memory, if it is a valid one around `token`, else a valid one near it.
 
         Tokens are clamped to [0, vocabulary), parents moved before their children, scores clamped to [0, 1] and to the
         parent's; a score that is not a number becomes 0. Tensors of different shapes or devices give the root alone.
-        Verifying any such tree is lossless, so a faulty drafter cannot change the output. The host reads nothing.
+        Verifying any such tree is lossless, so a faulty drafter cannot change the output.
         """
         n, device = self.tokens.numel(), self.tokens.device
         if n == 0 or any(
             part.shape != (n,) or part.device != device for part in (self.tokens, self.parents, self.scores)
         ):
-            return root(token, device)
-        order = torch.arange(n, device=device)
-        tokens = self.tokens.long().clamp(0, vocabulary - 1)
+            return root(token)
+        here = self.on_host()
+        order = torch.arange(n)
+        tokens = here.tokens.long().clamp(0, vocabulary - 1)
         tokens[0] = token
-        parents = torch.minimum(self.parents.long().clamp(min=0), (order - 1).clamp_(min=0))
-        scores = torch.nan_to_num(self.scores.float(), nan=0.0).clamp_(0.0, 1.0)
+        parents = torch.minimum(here.parents.long().clamp(min=0), (order - 1).clamp_(min=0))
+        scores = torch.nan_to_num(here.scores.float(), nan=0.0).clamp_(0.0, 1.0)
         scores[0] = 1.0
         # The smallest score along each path, by pointer doubling.
         ancestors = parents
@@ -71,7 +101,7 @@ class DraftTree:
 
     @property
     def is_finite(self) -> bool:
-        """Whether every score is a number; the host reads it."""
+        """Whether every score is a number."""
         return bool(self.scores.isfinite().all())
 
     def best(self, n: int) -> DraftTree:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from specextend_cli.engine.tree import DraftTree
@@ -22,16 +21,18 @@ def accept(tree: DraftTree, choice: Tensor) -> Acceptance:
 
     A node is right when its token is the target's choice at its parent. A path of right nodes is what plain decoding
     emits, whether the choice is argmax or a draw from the target's distribution. At most one child of a node is right,
-    because siblings are distinct. The host reads the device once.
+    because siblings are distinct. The host reads the choice and nothing else.
     """
+    chosen: list[int] = choice.tolist()
     if len(tree) == 1:
-        return Acceptance([0], choice.tolist())
-    right = tree.tokens == choice[tree.parents]
-    right[0] = True
-    alive = (~tree.mask | right).all(-1)
-    deepest = torch.where(alive, tree.depths, -1).argmax()
-    on_path, tokens, bonus = torch.stack(
-        (tree.mask[deepest].long(), tree.tokens, choice[deepest].expand(len(tree)))
-    ).tolist()
-    path = [node for node, on in enumerate(on_path) if on]
-    return Acceptance(path, [tokens[node] for node in path[1:]] + [bonus[0]])
+        return Acceptance([0], chosen)
+    tokens, parents = tree.tokens.tolist(), tree.parents.tolist()
+    depths = [0] * len(chosen)  # of the paths of right nodes, else -1
+    for node in range(1, len(chosen)):
+        above = parents[node]
+        is_right = depths[above] >= 0 and tokens[node] == chosen[above]
+        depths[node] = depths[above] + 1 if is_right else -1
+    path = [max(range(len(chosen)), key=depths.__getitem__)]
+    while path[0]:
+        path.insert(0, parents[path[0]])
+    return Acceptance(path, [chosen[node] for node in path])

@@ -56,6 +56,11 @@ def reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def has_tokenizer(directory: Path) -> bool:
+    """Whether a model's directory holds a vocabulary."""
+    return any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
+
+
 def weight_files(directory: Path) -> list[Path]:
     """The weight files of a directory, safetensors preferred; none if one is missing or their index is invalid."""
     for stem, suffix in FORMATS:

@@ -1,9 +1,12 @@
 """GGUF's quantized weights as four-bit codes, which are kept beside the full weights.
 
-A Q4_1 block is 32 weights of a row, each d * code + m with a code from 0 to 15. Kernels compute scale * (code - 8) +
-zero in bfloat16; so scale and zero are rounded first, and the full weights are computed from them.
+Kernels compute scale * (code - 8) + zero in bfloat16, with a code from 0 to 15 and a scale and zero for 32 weights of a
+row. Blocks of these kinds are of that form, and their codes are taken as they are; scale and zero are rounded to
+bfloat16 first, and the full weights are computed from them:
 
-A Q8_0 block is 32 weights d * number with a number from -128 to 127, that is, of two codes: 16 * high + low.
+- Q4_0, Q4_1: 32 weights d * (code - 8), or d * code + m;
+- Q4_K: 256 weights, every 32 of them d * s * code - dmin * m with whole numbers s and m;
+- Q8_0: 32 weights d * number with a number from -128 to 127, that is, of two codes: 16 * high + low.
 
 `four_bit.safetensors` holds, of every such weight [rows, columns], `NAME.codes` [rows, columns / 2] (uint8, the code of
 the lower column in the lower half) and `NAME.scales` [rows, columns / 32, 2] (bfloat16: scale, zero); and of the lower
@@ -19,13 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gguf import ReaderTensor
+    from gguf import GGMLQuantizationType
 
 FILE = "four_bit.safetensors"
 GROUP = 32
-_BLOCK = {"Q4_1": 20, "Q8_0": 34}  # bytes: d (and m) in float16, then 32 codes of 4 or 8 bits
+ROWS = 16
+"""Kernels take matrices with a multiple of so many rows."""
+PARTS = {"Q4_0": 1, "Q4_1": 1, "Q4_K": 1, "Q8_0": 2}
+"""How many matrices of codes a weight of that kind is the sum of; of other kinds none."""
 
 
 @dataclass(frozen=True)
@@ -36,35 +40,45 @@ class FourBit:
     scales: npt.NDArray[np.float32]
 
     @classmethod
-    def read(cls, tensor: ReaderTensor) -> tuple[FourBit, ...]:
-        """The weights whose sum a Q4_1 or Q8_0 tensor is; empty for other types."""
-        kind = tensor.tensor_type.name
-        if kind not in _BLOCK:
-            return ()
-        columns, rows = map(int, tensor.shape)
-        blocks = np.ascontiguousarray(tensor.data).view(np.uint8).reshape(rows, columns // GROUP, _BLOCK[kind])
-        d = _bf16(_half(blocks[..., :2]))
-        if kind == "Q4_1":
-            packed, m = blocks[..., 4:], _half(blocks[..., 2:4])
-            codes = np.concatenate((packed & 15, packed >> 4), -1).reshape(rows, columns)
-            return (cls(codes, np.stack((d, _bf16(m + 8 * _half(blocks[..., :2]))), -1)),)
-        numbers = blocks[..., 2:].view(np.int8).reshape(rows, columns)
-        high, low = (numbers >> 4) + 8, numbers & 15
-        return (
-            cls(high.astype(np.uint8), np.stack((16 * d, np.zeros_like(d)), -1)),
-            cls(low.astype(np.uint8), np.stack((d, 8 * d), -1)),
-        )
+    def read(cls, kind: GGMLQuantizationType, raw: npt.NDArray[np.uint8]) -> tuple[FourBit, ...]:
+        """The weights whose sum the blocks `raw` [rows, bytes] are, of a kind in `PARTS`."""
+        from gguf import GGML_QUANT_SIZES
+        from gguf.quants import Q4_K
+
+        rows = len(raw)
+        blocks = np.ascontiguousarray(raw).reshape(rows, -1, GGML_QUANT_SIZES[kind][1])
+        d = _half(blocks[..., :2])
+        if kind.name == "Q8_0":
+            numbers = blocks[..., 2:].view(np.int8)
+            high, low, rounded = (numbers >> 4) + 8, numbers & 15, _bf16(d)
+            return (
+                cls._of(rows, high, 16 * rounded, np.zeros_like(d)),
+                cls._of(rows, low, rounded, 8 * rounded),
+            )
+        if kind.name == "Q4_K":
+            scale, least = Q4_K.get_scale_min(blocks[..., 4:16].reshape(-1, 12))
+            scale, least = (one.reshape(rows, -1, 8).astype(np.float32) for one in (scale, least))
+            packed = blocks[..., 16:].reshape(rows, -1, 4, GROUP)  # each half of the bytes is a group of its own
+            d, zero = d[..., None] * scale, -_half(blocks[..., 2:4])[..., None] * least
+            d, zero = d.reshape(rows, -1), zero.reshape(rows, -1) + 8 * d.reshape(rows, -1)
+            codes = np.stack((packed & 15, packed >> 4), -2)
+        else:
+            packed = blocks[..., -16:]
+            zero = _half(blocks[..., 2:4]) + 8 * d if kind.name == "Q4_1" else np.zeros_like(d)
+            codes = np.concatenate((packed & 15, packed >> 4), -1)
+        return (cls._of(rows, codes, _bf16(d), _bf16(zero)),)
+
+    @classmethod
+    def _of(
+        cls, rows: int, codes: npt.NDArray[Any], scale: npt.NDArray[np.float32], zero: npt.NDArray[np.float32]
+    ) -> FourBit:
+        return cls(codes.reshape(rows, -1).astype(np.uint8), np.stack((scale, zero), -1))
 
     def full(self) -> npt.NDArray[np.float32]:
         """The weights, [rows, columns]."""
         grouped = self.codes.reshape(*self.scales.shape[:2], GROUP).astype(np.float32) - 8
         weights = grouped * self.scales[..., :1] + self.scales[..., 1:]
         return weights.reshape(self.codes.shape)
-
-    def rows(self, order: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> FourBit:
-        """The same with its rows in another order; `order` takes and gives [rows, columns]."""
-        flat = self.scales.reshape(len(self.scales), -1)
-        return FourBit(order(self.codes), order(flat).reshape(self.scales.shape))
 
     def packed(self) -> npt.NDArray[np.uint8]:
         """Two codes a byte."""
@@ -74,7 +88,7 @@ class FourBit:
 
 def _half(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """The float16 in the last two bytes."""
-    return raw.copy().view(np.float16)[..., 0].astype(np.float32)
+    return np.ascontiguousarray(raw).view(np.float16)[..., 0].astype(np.float32)
 
 
 def to_bf16(array: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:

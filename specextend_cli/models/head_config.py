@@ -57,12 +57,6 @@ def configure(
             joined >= reads and joined % reads == 0,
             f"its fc reads {joined} numbers, the target's states have {reads}",
         )
-        # SpecForge trained heads so until September 2026 (pull request 879), and now means what every other does.
-        require(
-            settings.is_speculators or settings.norm_output is not False,
-            "config.json says norm_output false, which is either no norm before lm_head or nothing unusual: "
-            "remove it from config.json if other engines draft well with this head",
-        )
 
     heads = settings.num_attention_heads or 0
     require(heads and query.shape[0] % heads == 0, f"{query.shape[0]} query rows do not divide among {heads} heads")
@@ -85,7 +79,8 @@ def configure(
     )
     if (settings.num_hidden_layers or 0) <= _MOST_LAYERS:  # more are a copy of the target's configuration
         agree("num_hidden_layers", layers, "it has")
-    settings.check_attention(layers)
+    settings.check_supported()
+    window = settings.window(layers)
 
     fused = joined // reads if generation == 3 else 1
     feature_layers, other = _feature_layers(settings, generation, fused, target.layers)
@@ -124,8 +119,11 @@ def configure(
         norm_before_residual=settings.norm_before_residual or False,
         norm_before_fc="input_norm.weight" in tensors,
         fc_norm="fc_norm.0.weight" in tensors,
-        # SpecForge uses the same key for something every head does: the norm before lm_head.
-        feeds_normed=settings.is_speculators and settings.norm_output is True,
+        # EAGLE-3.1. Without norms of the target's states it is SpecForge's older key for what every head does, the norm
+        # before lm_head (pull requests 568 and 879).
+        feeds_normed=settings.norm_output is True and (settings.is_speculators or "fc_norm.0.weight" in tensors),
+        qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
+        sliding_window=window,
     )
     for flag in ("norm_before_fc", "fc_norm"):
         agree(flag, getattr(config, flag), "and with its tensors that is")

@@ -20,7 +20,8 @@ Positive: TypeAlias = Annotated[float, Field(gt=0)]
 _NESTED = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "eagle_aux_hidden_state_layer_ids")
 """Keys that some programs write at the top and others into the table `eagle_config`."""
 _ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
-_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")  # a Qwen3 layer's own norms are tensors, which are refused
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
+_LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
 
 
 class _Rope(BaseModel):
@@ -112,21 +113,33 @@ class HeadSettings(BaseModel):
         """Whether the library `speculators` wrote it."""
         return self.speculators_model_type is not None
 
-    def check_attention(self, layers: int) -> None:
-        """ValueError where the layers do not attend as Llama's do.
+    def window(self, layers: int) -> int | None:
+        """The newest tokens that its layers attend to, None for all; ValueError where they differ.
 
-        A window without a list of layers means something to speculators alone: others copy it from the target's
-        configuration, and their layers ignore it.
+        A window without a list of layers, or a word that it is used, means something to speculators alone: others copy
+        it from the target's configuration, and their layers ignore it.
         """
-        kinds = self.layer_types
-        full = isinstance(kinds, list) and all(kind == "full_attention" for kind in kinds[:layers])
-        if kinds is not None and not full:
-            raise ValueError(f"layer_types is {kinds!r:.60}; only full attention is supported")
-        window = self.sliding_window is not None and self.use_sliding_window is not False
-        if window and (self.use_sliding_window or (self.is_speculators and kinds is None)):
-            raise ValueError("it attends through a sliding window; only full attention is supported")
+        kinds, size = self.layer_types, self.sliding_window
+        if kinds is None:
+            is_used = self.use_sliding_window
+            if not (size is not None and (self.is_speculators if is_used is None else is_used)):
+                return None
+        elif not isinstance(kinds, list) or any(
+            kind not in ("full_attention", "sliding_attention") or kind != kinds[0] for kind in kinds[:layers]
+        ):
+            raise ValueError(
+                f"layer_types is {kinds!r:.60}; layers of one kind, full_attention or sliding_attention, are supported"
+            )
+        elif kinds[:1] != ["sliding_attention"]:
+            return None
+        if type(size) is not int or size < _LEAST_WINDOW:
+            raise ValueError(f"its sliding_window is {size!r:.60}; {_LEAST_WINDOW} tokens at least are supported")
+        return size
+
+    def check_supported(self) -> None:
+        """ValueError for weights that are quantized, and for layers that are not like Llama's."""
         if self.attention_chunk_size is not None:
-            raise ValueError("it attends within chunks; only full attention is supported")
+            raise ValueError("it attends within chunks; only full attention and sliding windows are supported")
         if self.is_speculators and self.model_type not in (None, *_LLAMA_LIKE):
             raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
         if self.quantization_config is not None or self.compression_config is not None:

@@ -103,7 +103,7 @@ def save_head(
 
     The embedding is the target's and is left out, and so are the layer ids where they are the default ones for
     `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
-    `notes` are further keys of config.json. ValueError for EAGLE-1.
+    `notes` are further keys of config.json. ValueError for EAGLE-1 and for what this layout cannot say.
     """
     import torch
     from safetensors.torch import save_file
@@ -111,6 +111,8 @@ def save_head(
     config = head.config
     if config.generation != 3:
         raise ValueError("only EAGLE-3 heads are written")
+    if config.sliding_window or (config.feeds_normed and not config.fc_norm):
+        raise ValueError("this layout has no sliding windows, and fed back normed states with fc_norm only")
     tensors = {}
     for key, tensor in head.state_dict().items():
         key = key.replace("layers.0.", "midlayer.", 1) if key.startswith("layers.0.") else key
@@ -215,6 +217,7 @@ def _published(config: HeadConfig) -> dict[str, Any]:
         "mlp_bias": config.mlp_bias,
         "tie_word_embeddings": False,
         "norm_before_residual": config.norm_before_residual,
+        **({"fc_norm": True, "norm_output": config.feeds_normed} if config.fc_norm else {}),
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
-from specextend_cli.models.checkpoint import FORMATS, weight_files
+from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
 from specextend_cli.models.preset import HubSource
 from specextend_cli.models.store import Progress, silent
 
@@ -35,9 +35,9 @@ def cached(source: HubSource, *, tokenizer: bool = True) -> Path | None:
 def complete(directory: Path, *, tokenizer: bool = True) -> bool:
     """Whether a directory has a configuration, every file of its weights and, if one is needed, a `tokenizer`.
 
-    Drafts use the token ids of their target and need none; EAGLE heads have none.
+    Drafts use the token ids of their target and need none, but one that is there is compared. EAGLE heads have none.
     """
-    if tokenizer and not any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+    if tokenizer and not has_tokenizer(directory):
         return False
     return (directory / "config.json").is_file() and bool(weight_files(directory))
 

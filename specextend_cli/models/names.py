@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 503, PEP 508
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?/[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
+_OLLAMA = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/){0,2}[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LONGEST = 96  # characters of a name: the Hub's limit; two of them still fit into a directory's name
 
@@ -53,9 +54,15 @@ def _repository(name: str) -> str:
     return name
 
 
+def _ollama(name: str) -> str:
+    if not _OLLAMA.fullmatch(name) or len(name) > 4 * _LONGEST or ".." in name:
+        raise ValueError('a model\'s name as ollama spells it, such as "qwen3:4b"')
+    return name
+
+
 def _path(path: Path) -> Path:
     if _CONTROL.search(str(path)):
-        raise ValueError("a directory's path, without control characters")
+        raise ValueError("a path, without control characters")
     return path
 
 
@@ -70,5 +77,6 @@ PackageName: TypeAlias = Annotated[str, AfterValidator(_package)]
 PackageVersion: TypeAlias = Annotated[str, AfterValidator(_version)]
 MemberPath: TypeAlias = Annotated[str, AfterValidator(_member)]
 RepositoryName: TypeAlias = Annotated[str, AfterValidator(_repository)]
+OllamaName: TypeAlias = Annotated[str, AfterValidator(_ollama)]
 LocalPath: TypeAlias = Annotated[Path, AfterValidator(_path)]
 ByteCount: TypeAlias = Annotated[int, Field(gt=0, le=1 << 44)]

@@ -8,16 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.registry import DRAFTERS
+from specextend_cli.humanize import format_or
 from specextend_cli.models import prompt_templates
 from specextend_cli.models.names import (
     ByteCount,
     Line,
     LocalPath,
     MemberPath,
+    OllamaName,
     PackageName,
     PackageVersion,
     RepositoryName,
@@ -33,6 +44,15 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def _drafter(name: str) -> str:
+    if name not in DRAFTERS:
+        raise ValueError(f"{name!r} is not {format_or(DRAFTERS)}")
+    return name
+
+
+DrafterName: TypeAlias = Annotated[str, AfterValidator(_drafter)]
 
 
 class _Table(BaseModel):
@@ -81,7 +101,29 @@ class LocalSource(_Table):
         return str(self.path)
 
 
-Source: TypeAlias = Annotated[WheelSource | HubSource | LocalSource, Field(discriminator="kind")]
+class GgufSource(_Table):
+    """A GGUF file, or the first of several into which it was split. `path` as in `LocalSource`."""
+
+    kind: Literal["gguf"]
+    path: LocalPath
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+class OllamaSource(_Table):
+    """A model in ollama's store on this machine, by ollama's name for it."""
+
+    kind: Literal["ollama"]
+    name: OllamaName
+
+    def __str__(self) -> str:
+        return f"ollama:{self.name}"
+
+
+Source: TypeAlias = Annotated[
+    WheelSource | HubSource | LocalSource | GgufSource | OllamaSource, Field(discriminator="kind")
+]
 
 
 class Target(_Table):
@@ -103,8 +145,8 @@ class Draft(_Table):
     A model or head with a `window` (tokens) reads the prompt in pieces of that length, at positions it was trained on.
     """
 
-    kind: Literal["none", "ngram", "lm", "eagle", "self", "blend"] = "ngram"
-    of: tuple[Literal["ngram", "lm", "eagle", "self"], ...] = ()
+    kind: DrafterName = "ngram"
+    of: tuple[DrafterName, ...] = ()
     source: Source | None = None
     dtype: Dtype = "auto"
     shape: Shape | None = None
@@ -128,6 +170,8 @@ class Draft(_Table):
             raise ValueError('a blend needs two different drafters, for example of = ["ngram", "lm"]')
         if self.kind != "blend" and self.of:
             raise ValueError('"of" belongs to kind = "blend"')
+        if not {"none", "blend"}.isdisjoint(self.of):
+            raise ValueError("a blend is of drafters that propose something themselves")
         if {"lm", "eagle"} <= set(self.of):
             raise ValueError("a draft has one source: a language model or an EAGLE head, not both")
         if self.has_model and self.source is None:
@@ -139,7 +183,7 @@ class Draft(_Table):
         if self.model != "eagle":
             if self.head is not None:
                 raise ValueError("[draft.head] has the sizes of an EAGLE head; a language model's go to [draft.shape]")
-        elif isinstance(self.source, WheelSource):
+        elif not isinstance(self.source, (HubSource, LocalSource)):
             raise ValueError("an EAGLE head comes from the hub or from a local directory")
         elif self.dtype != "auto":
             raise ValueError("an EAGLE head computes in its target's number format; leave out dtype")
@@ -249,9 +293,10 @@ class Prompts(_Table):
 
 
 class Ranker(_Table):
-    """Weights that score a sentence by the target's hidden state at its end, fitted by `specextend train-ranker`.
+    """A directory that `specextend train-ranker` wrote: weights for the target's hidden states, and trees.
 
-    The document is read in chunks of at most `chunk` tokens. A relative `path` is relative to the preset's file.
+    Without trees of its own it has the shipped ones. The document is read in chunks of at most `chunk` tokens. A
+    relative `path` is relative to the preset's file.
     """
 
     path: LocalPath
@@ -264,7 +309,8 @@ class Preset(_Table):
     `mode` is the kind of summary: "abstractive" prints the sentences that the target writes; "guided", for targets too
     small to be trusted, the document's own, ranked with the help of the target's hidden states by the `ranker`;
     "extractive" the same without a model. `retrieval`, `tree` and `decoding` are the engine's own settings; keys that a
-    preset leaves out of the first two have the paper's values, `RETRIEVAL` and `TREE`.
+    preset leaves out of the first two have the paper's values, `RETRIEVAL` and `TREE`. A preset is `tested` where its
+    author has loaded its models and summarized with them; others follow published configurations.
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
@@ -272,6 +318,7 @@ class Preset(_Table):
     description: str
     licence: Line
     gated: bool = False
+    tested: bool = False
     mode: Mode = "abstractive"
     target: Target
     draft: Draft = Draft()

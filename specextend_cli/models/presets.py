@@ -17,7 +17,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import DEFAULT, NAME, Draft, LocalSource, Preset, Target
+from specextend_cli.models.preset import DEFAULT, NAME, Draft, GgufSource, LocalSource, OllamaSource, Preset, Target
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,7 +29,14 @@ _LARGEST = 1 << 20  # bytes
 _OLD_KEYS = {("", "sentences"): "mode", ("window", "note_tokens"): "chunk_summary_tokens"}
 """(table, key) of earlier releases, and the key's name now."""
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a pydantic model, and of a dataclass
+_RENAMED = {"qwen3-8b-eagle3-redhat": "qwen3-8b-eagle3"}
+"""Shipped presets of the earlier release that are still found, and their names now."""
+_REMOVED = {"qwen2.5-3b-4bit": ("qwen3-1.7b-eagle3", "its target's licence forbids commercial use")}
+"""Shipped presets of the earlier release that are gone: the successor, and the reason."""
+OLLAMA = "ollama:"
+"""What the argument for a model of ollama's begins with."""
 _OLD_MODES = {"written": "abstractive", "quoted": "extractive"}
+_RETIRED = {"cut": "tokens", "adaptive": False, "queries": "last"}  # of [retrieval], with their only values today
 
 
 def read_preset(path: Path) -> Preset:
@@ -76,8 +83,9 @@ def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
         value = table.pop(old)
         table[new] = _OLD_MODES.get(value, value) if isinstance(value, str) else value
     retrieval = data.get("retrieval")
-    if isinstance(retrieval, dict) and retrieval.get("cut") == "tokens":
-        del retrieval["cut"]
+    for name, value in _RETIRED.items():
+        if isinstance(retrieval, dict) and retrieval.get(name) == value:
+            del retrieval[name]
 
 
 def check_name(path: Path) -> None:
@@ -108,7 +116,7 @@ def _anchored(preset: Preset, folder: Path) -> Preset:
     """The preset with absolute local paths; relative ones are relative to the preset's file."""
 
     def anchor(model: Target | Draft) -> dict[str, Any]:
-        if not isinstance(model.source, LocalSource):
+        if not isinstance(model.source, (LocalSource, GgufSource)):
             return {}
         return {"source": model.source.model_copy(update={"path": absolute(model.source.path)})}
 
@@ -131,7 +139,7 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     Unknown keys come before all others, because a missing key may be a misspelt one.
     """
     first = min(error.errors(), key=lambda problem: problem["type"] not in _UNKNOWN)
-    kinds = {"wheel", "hub", "local"}  # pydantic adds the kind of a source to the location
+    kinds = {"wheel", "hub", "local", "gguf", "ollama"}  # pydantic adds the kind of a source to the location
     keys = [
         str(part)
         for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)
@@ -185,15 +193,31 @@ def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
 def load_preset(name_or_path: str | Path) -> Preset:
     """The preset of that name, or in that file where the argument ends in .toml or has a directory.
 
-    UsageError: there is no such preset (with the nearest name), or it is not valid (with file and key).
+    For a .gguf file, or "ollama:NAME", a preset is made. UsageError: there is no such preset (with the nearest name),
+    or it is not valid (with file and key). ModelError: the file cannot be used.
     """
     path = Path(name_or_path).expanduser()
+    if path.suffix == ".gguf" or str(name_or_path).startswith(OLLAMA):
+        return _made(str(name_or_path), path)
     if path.suffix != ".toml" and path.name == str(name_or_path):
         files = preset_files()
-        if path.name not in files:
-            raise _unknown(path.name, files)
-        path = files[path.name]
+        name = path.name if path.name in files else _RENAMED.get(path.name, path.name)
+        if name not in files:
+            raise _unknown(name, files)
+        path = files[name]
     return read_preset(path)
+
+
+def _made(argument: str, path: Path) -> Preset:
+    from specextend_cli.models.gguf.preset import preset_for
+
+    if path.suffix == ".gguf":
+        return preset_for(GgufSource(kind="gguf", path=path.absolute()))
+    try:
+        return preset_for(OllamaSource(kind="ollama", name=argument.removeprefix(OLLAMA)))
+    except ValidationError:
+        why = "ollama's names are [HOST/][NAMESPACE/]MODEL[:TAG]"
+        raise UsageError(f"{argument!r:.80} names no model of ollama", why=why, fix="ollama list") from None
 
 
 def list_presets() -> list[Preset]:
@@ -224,6 +248,11 @@ def _shipped() -> Path:
 
 
 def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
+    if name in _REMOVED:
+        successor, reason = _REMOVED[name]
+        return UsageError(
+            f"there is no preset {name!r} any more", why=reason, fix=f"specextend summarize --model {successor} FILE"
+        )
     near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
     return UsageError(
         f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),

@@ -6,17 +6,18 @@ A tokenizer.model is a protocol buffer of three messages, of which a few fields 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import IntEnum
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 _BPE = 2  # TrainerSpec.model_type
+_LONGEST = 4096  # characters of a piece, each of whose cuts may be a merge
 
 
-class _Kind(IntEnum):
-    """SentencePiece.type"""
+class Kind(IntEnum):
+    """The type of a piece."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -33,21 +34,36 @@ def tokenizer_json(model: bytes) -> str:
     pieces, model_type = _read(model)
     if model_type != _BPE:
         raise ValueError("the SentencePiece model is not of the kind BPE")
+    return from_pieces(pieces).to_str()
+
+
+def from_pieces(
+    pieces: list[tuple[str, float, int]], *, prefix_space: bool = True, strip: Collection[str] = ()
+) -> Tokenizer:
+    """The tokenizer of (piece, score, kind) in the order of their ids; ValueError where it is none.
+
+    `prefix_space`: text is read with a space before it. Special tokens in `strip` take the white space behind them.
+    """
     vocab = {piece: number for number, (piece, _, _) in enumerate(pieces)}
+    if (longest := max(map(len, vocab), default=0)) > _LONGEST:
+        raise ValueError(f"it has a token of {longest:,} characters")
+    if (unknown := next((piece for piece, _, kind in pieces if kind == Kind.UNKNOWN), None)) is None:
+        raise ValueError("it has no unknown token")
     tokenizer = bpe(
         vocab,
         _merges(pieces, vocab),
-        special=[piece for piece, _, kind in pieces if kind in (_Kind.UNKNOWN, _Kind.CONTROL)],
-        added=[piece for piece, _, kind in pieces if kind == _Kind.USER_DEFINED],
-        unk_token=next(piece for piece, _, kind in pieces if kind == _Kind.UNKNOWN),
+        special=[piece for piece, _, kind in pieces if kind in (Kind.UNKNOWN, Kind.CONTROL)],
+        added=[piece for piece, _, kind in pieces if kind == Kind.USER_DEFINED],
+        strip=strip,
+        unk_token=unknown,
         fuse_unk=True,
         byte_fallback="<0x00>" in vocab,
     )
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    return tokenizer.to_str()
+    spaces = normalizers.Replace(" ", "▁")
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), spaces]) if prefix_space else spaces
+    decoder = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*decoder, decoders.Strip(" ", 1, 0)] if prefix_space else decoder)
+    return tokenizer
 
 
 def bpe(
@@ -56,6 +72,7 @@ def bpe(
     *,
     special: Sequence[str],
     added: Sequence[str] = (),
+    strip: Collection[str] = (),
     **options: Any,
 ) -> Tokenizer:
     """A byte-pair encoding, its `special` and `added` tokens found in text as they are; ValueError where it is none."""
@@ -63,18 +80,20 @@ def bpe(
         tokenizer = Tokenizer(models.BPE(vocab, merges, **options))
     except Exception as error:  # the library raises nothing more specific
         raise ValueError(f"not a vocabulary: {error}") from error
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    tokenizer.add_special_tokens(
+        [AddedToken(token, normalized=False, special=True, rstrip=token in strip) for token in special]
+    )
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in added])
     return tokenizer
 
 
 def _merges(pieces: list[tuple[str, float, int]], vocab: dict[str, int]) -> list[tuple[str, str]]:
     """Every pair of pieces that makes a piece, the best result first: what SentencePiece merges next."""
-    ordinary = {piece for piece, _, kind in pieces if kind == _Kind.NORMAL}
+    ordinary = {piece for piece, _, kind in pieces if kind == Kind.NORMAL}
     pairs = [
         (-score, vocab[piece[:cut]], vocab[piece[cut:]], piece[:cut], piece[cut:])
         for piece, score, kind in pieces
-        if kind == _Kind.NORMAL
+        if kind == Kind.NORMAL
         for cut in range(1, len(piece))
         if piece[:cut] in ordinary and piece[cut:] in ordinary
     ]
@@ -87,7 +106,7 @@ def _read(model: bytes) -> tuple[list[tuple[str, float, int]], int]:
     for number, value in _fields(model):
         if number == 1 and isinstance(value, bytes):
             fields = dict(_fields(value))
-            text, score, kind = fields[1], fields.get(2, b"\0\0\0\0"), fields.get(3, int(_Kind.NORMAL))
+            text, score, kind = fields[1], fields.get(2, b"\0\0\0\0"), fields.get(3, int(Kind.NORMAL))
             if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
                 raise ValueError("not a SentencePiece model")
             pieces.append((text.decode(), struct.unpack("<f", score)[0], kind))

@@ -120,6 +120,7 @@ class HeadShape(BaseModel):
     mlp_bias: bool = False
     norm_before_fc: bool = False
     fc_norm: bool = False
+    qk_norm: bool = False
 
     @classmethod
     def of(cls, directory: Path) -> HeadShape:
@@ -131,7 +132,7 @@ class HeadShape(BaseModel):
             raise ModelError(what, why="it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
         generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
         draft_vocab = (said.draft_vocab_size or vocab) if generation == 3 else 0
-        if draft_vocab == vocab and not said.tie_word_embeddings and _lacks_output(directory):
+        if draft_vocab == vocab and not said.tie_word_embeddings and _has(directory, "lm_head.weight") is False:
             draft_vocab = 0
         attention_bias = said.attention_bias or False
         try:
@@ -153,6 +154,7 @@ class HeadShape(BaseModel):
                 mlp_bias=said.mlp_bias or False,
                 norm_before_fc=said.norm_before_fc or False,
                 fc_norm=said.fc_norm or False,
+                qk_norm=_has(directory, "self_attn.q_norm.weight") or False,
             )
         except ValueError as error:
             what = f"the config.json in {directory} does not describe an EAGLE head"
@@ -171,6 +173,7 @@ class HeadShape(BaseModel):
             + 3 * self.hidden * self.intermediate
             + self.mlp_bias * (2 * self.intermediate + self.hidden)
             + 2 * self.hidden  # norms
+            + self.qk_norm * 2 * self.head_dim
         )
         # EAGLE-3's first layer reads embedding and state side by side, one norm more; EAGLE-1's has one norm less.
         first = self.hidden * (q + 2 * kv) + self.hidden if self.generation == 3 else -self.hidden
@@ -187,11 +190,11 @@ class HeadShape(BaseModel):
         return 2 * self.layers * self.kv_heads * self.head_dim * item
 
 
-def _lacks_output(directory: Path) -> bool:
-    """Whether the names of the tensors are known, and none is an output layer."""
+def _has(directory: Path, tensor: str) -> bool | None:
+    """Whether there is a tensor whose name ends so; None where the names are not known."""
     files = weight_files(directory)
     names = [name for file in files if file.suffix == ".safetensors" for name in read_header(file)]
-    return bool(names) and not any(name.endswith("lm_head.weight") for name in names)
+    return any(name.endswith(tensor) for name in names) if names else None
 
 
 def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:

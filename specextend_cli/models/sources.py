@@ -11,6 +11,7 @@ from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
+from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
 
@@ -73,14 +74,17 @@ def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
         return source.path if hub.complete(source.path, tokenizer=tokenizer) else None
     if isinstance(source, HubSource):
         return hub.cached(source, tokenizer=tokenizer)
-    directory = converted_directory(source)
+    try:
+        directory = converted_directory(source)
+    except ModelError:  # the file that was converted is not there any more
+        return None
     return directory if store.problem(directory) is None else None
 
 
 def remove(source: Source) -> int:
     """Delete the model from this program's cache and the Hub's; returns the bytes freed.
 
-    Local models and installed wheels are the user's, and are not deleted.
+    Local models, GGUF files, ollama's store and installed wheels are the user's, and are not deleted.
     """
     if isinstance(source, HubSource):
         return hub.remove(source)
@@ -94,14 +98,22 @@ def size_on_disk(source: Source) -> int:
     return sum(map(store.size_on_disk, [source.path] if isinstance(source, LocalSource) else _directories(source)))
 
 
-def _directories(source: WheelSource) -> tuple[Path, Path]:
-    return converted_directory(source), pypi_source.download_directory(source)
+def _directories(source: WheelSource | GgufFile) -> tuple[Path, ...]:
+    if isinstance(source, WheelSource):
+        return converted_directory(source), pypi_source.download_directory(source)
+    try:
+        return (converted_directory(source),)
+    except ModelError:
+        return ()
 
 
-def converted_directory(source: WheelSource) -> Path:
-    """The directory of a wheel's model after conversion."""
-    key = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_CONVERSION}"
-    return store.cache_root() / "models" / key
+def converted_directory(source: WheelSource | GgufFile) -> Path:
+    """The directory of a model after conversion; ModelError where its file is gone."""
+    if isinstance(source, WheelSource):
+        name = f"{source.package}-{source.version}-{source.sha256[:12]}"
+    else:
+        name = converted_name(source)
+    return store.cache_root() / "models" / f"{name}-bf16-{_CONVERSION}"
 
 
 def offline_by_environment() -> bool:
@@ -110,22 +122,33 @@ def offline_by_environment() -> bool:
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
 
-def _converted(source: WheelSource, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
+def _converted(source: WheelSource | GgufFile, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
     directory = converted_directory(source)
     if (damage := store.problem(directory, verify=verify)) is None:
         return directory
     if directory.exists():
         progress(f"rebuilding the converted model: {damage}", 0, 0)
+    if isinstance(source, WheelSource):
+        # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
+        need = 4 * source.file_bytes
+    else:
+        from specextend_cli.models.gguf.convert import converted_size
+
+        need = converted_size(gguf_file(source))
 
     def fill(into: Path) -> None:
-        from specextend_cli.models.convert import convert
+        from specextend_cli.models.gguf.convert import convert
 
-        convert(pypi_source.obtain(source, name=name, offline=offline, progress=progress), into, progress=progress)
+        if isinstance(source, WheelSource):
+            file = pypi_source.obtain(source, name=name, offline=offline, progress=progress)
+        else:
+            file = gguf_file(source)
+        convert(file, into, progress=progress)
 
     # Fetched inside the build, under its lock: a second process waits here instead of fetching the file as well.
-    # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
-    store.build(directory, fill, need=4 * source.file_bytes, verify=verify, progress=progress)
-    store.remove(pypi_source.download_directory(source))
+    store.build(directory, fill, need=need, verify=verify, progress=progress)
+    if isinstance(source, WheelSource):
+        store.remove(pypi_source.download_directory(source))
     return directory
 
 

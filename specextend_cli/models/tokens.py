@@ -24,12 +24,12 @@ from specextend_cli.models import sentencepiece_bpe
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: the spaces before a digit are a segment of their own.
 _SMOLLM = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
-_LLAMA3 = (
+LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_QWEN2 = _LLAMA3.replace("{1,3}", "")
-_KNOWN_SPLITS = {_GPT2, _LLAMA3, _QWEN2}
+QWEN2 = LLAMA3.replace("{1,3}", "")
+_KNOWN_SPLITS = {_GPT2, LLAMA3, QWEN2}
 """Patterns that cover every text without gaps and that both regex engines read alike."""
 
 _SENTENCE_ENDS = (b".", b"!", b"?", b"\n", *(mark.encode() for mark in "\u3002\uff01\uff1f"), b"<0x0A>")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import psutil
@@ -38,8 +40,29 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
         return dtype
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    native = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return torch.bfloat16 if native else torch.float32
+    able = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if able and _multiplies_bfloat16() else torch.float32
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether the CPU has instructions for it: with AVX-512 alone, oneDNN emulates them at a third of the speed."""
+    from specextend_cli.engine.native import CannotCompileError
+    from specextend_cli.engine.native.library import instructions
+
+    try:
+        return platform.machine() not in ("x86_64", "AMD64") or instructions() == "avx512-bf16"
+    except CannotCompileError:  # no such instructions: the run says so when it loads the library
+        return False
+
+
+def check_attention(name: str, device: torch.device) -> None:
+    """UsageError where the attention back end of that name does not run on `device`, or its package is missing."""
+    needed = {"flash_attn": "cuda", "triton": "cuda", "split": "cpu"}.get(name, device.type)
+    why = f"it runs on {needed}, the model on {device.type}" if needed != device.type else ""
+    if not why and name in ("flash_attn", "triton") and find_spec(name) is None:
+        why = f"the package {name.replace('_', '-')} is not installed"
+    if why:
+        raise UsageError(f"--attention {name} is not usable here", why=why, fix="--attention auto")
 
 
 def free_memory(device: torch.device) -> int:

@@ -37,7 +37,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
     if not path.is_dir():
         raise UsageError(
             f"there is no directory {directory}",
-            why="--head names a directory with an EAGLE head: config.json beside its weights",
+            why="--draft-head names a directory with an EAGLE head: config.json beside its weights",
             fix="specextend train-draft makes one",
         )
     HeadSettings.read(path)

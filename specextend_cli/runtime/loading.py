@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
-from specextend_cli.models.preset import Dtype, LocalSource, Preset, Quantization
+from specextend_cli.models.preset import Dtype, GgufSource, LocalSource, OllamaSource, Preset, Quantization
 from specextend_cli.models.sources import ModelDirectories as Directories
-from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
+from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory
 from specextend_cli.runtime.eagle_head import load_eagle, with_head
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
@@ -36,7 +36,9 @@ def load_reader(preset: Preset, directories: Directories, options: EngineOptions
     device = device_of(options.device)
     dtype = dtype_of(options.dtype if options.dtype != "auto" else preset.target.dtype, device)
     check_memory(preset, device, options)
-    lm = load_language_model(preset, preset.target.quantization, device, None, directories.target, dtype)
+    lm = load_language_model(
+        preset, preset.target.quantization, device, None, directories.target, dtype, options.attention
+    )
     try:
         return Reader(lm, layers)
     except ValueError as error:
@@ -52,7 +54,9 @@ def load_target(preset: Preset, directories: Directories, options: EngineOptions
     device = device_of(options.device)
     dtype = dtype_of(options.dtype if options.dtype != "auto" else preset.target.dtype, device)
     check_memory(preset, device, options, parts=group.size if group else 1)
-    lm = load_language_model(preset, preset.target.quantization, device, group, directories.target, dtype)
+    lm = load_language_model(
+        preset, preset.target.quantization, device, group, directories.target, dtype, options.attention
+    )
     scored, attributed = preset.retrieval.layers, attribution_layers(lm.layers)
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -74,19 +78,25 @@ def load_language_model(
     group: ProcessGroup | None,
     path: Path,
     dtype: torch.dtype,
+    attention: str = "auto",
 ) -> LanguageModel:
-    """A model from a directory, wrapped for the engine. ModelError, FitError: as `load_model` and `LanguageModel`."""
+    """A model from a directory, wrapped for the engine. ModelError, FitError: as `load_model` and `LanguageModel`.
+
+    UsageError for an `attention` that does not run on the device.
+    """
     import torch
 
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.models.load import load_model
 
+    check_attention(attention, device)
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
-    name = "" if path in own else preset.name
+    made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
+    name = "" if path in own else str(preset.target.source) if made else preset.name
     try:
         with group.one_at_a_time() if group else nullcontext():
             model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=group)
-        return LanguageModel(model, parts=group.size if group else 1)
+        return LanguageModel(model, backend=attention, parts=group.size if group else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 
@@ -112,7 +122,9 @@ def drafter_of(
     load: Callable[[Path, torch.dtype], LanguageModel],
     load_head: Callable[[Path], EagleHead] | None = None,
 ) -> Drafter:
-    """The drafter that `options` or the preset names; `load` loads its model. UsageError: there is no such model.
+    """The drafter that `options` or the preset names; `load` loads its model.
+
+    UsageError: there is no such model. ModelError: its token ids mean other texts than the target's.
 
     `load_head` stands in for loading an EAGLE head: whoever makes many drafters needs it once.
     """
@@ -124,6 +136,9 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
+        from specextend_cli.models.token_ids import check_token_ids
+
+        check_token_ids(own("lm"), Path(target.lm.model.name_or_path), target.lm.vocabulary)
         wanted = preset.draft.dtype if options.dtype == "auto" else options.dtype
         return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
 
@@ -153,7 +168,7 @@ def check_draft(preset: Preset, kind: str | None) -> None:
     raise UsageError(
         f"preset {preset.name} has no {needs}",
         why=f"its draft is {preset.draft.kind!r}",
-        fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --head DIR, '}"
+        fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --draft-head DIR, '}"
         "or a preset with a draft: specextend presets list",
     )
 

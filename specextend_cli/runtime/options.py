@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import InitVar, dataclass
+from typing import get_args
 
+from specextend_cli.engine.config import Attention
+from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_or
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +19,7 @@ class EngineOptions:
     `draft_head`: the directory of an EAGLE head (see `with_head`). `draft_attention`: full, streaming or retrieval.
     `compile`: on processors, the models run by native code (see `runtime/native.py`), which is compiled if it has to
     be. What is loaded already, by other options in the same process, is used in any case: it cannot be unloaded.
+    `attention`: the back end of attention; auto: the fastest one that works.
     """
 
     draft: str | None = None
@@ -25,6 +30,7 @@ class EngineOptions:
     device: str = "auto"
     dtype: str = "auto"
     compile: bool = True
+    attention: Attention = "auto"
     head: InitVar[str | None] = None  # names of `draft_head` and `draft_attention` in version 0.1
     policy: InitVar[str | None] = None
 
@@ -32,5 +38,10 @@ class EngineOptions:
         for name, old in (("draft_head", head), ("draft_attention", policy)):
             if old is not None:
                 object.__setattr__(self, name, old)
+        if self.draft is not None and self.draft not in DRAFTERS:
+            raise UsageError(f"there is no drafter {self.draft!r}", fix=format_or(DRAFTERS))
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise UsageError(f"--temperature {self.temperature} is no temperature", fix="0, which is greedy, or more")
+        if self.attention not in get_args(Attention):
+            known = ", ".join(get_args(Attention))
+            raise UsageError(f"there is no attention {self.attention!r}", why=f"there are: {known}")

@@ -141,7 +141,7 @@ class Sentence:
     """Sentence `number` (1-based) of the summary is written: characters [start, end) of it, and what it rests on.
 
     It follows the `Text` that it is in. `unsupported` is what of it the source does not have, with offsets in the
-    summary. `draft` is the target's sentence that a document sentence replaces, or "".
+    summary.
     """
 
     number: int
@@ -150,7 +150,6 @@ class Sentence:
     text: str
     citations: tuple[Citation, ...]
     unsupported: tuple[Unsupported, ...]
-    draft: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,14 +130,14 @@ class EvidenceTracker:
             evidence = self.citer.evidence(text, attended_sentences(*written, attention, source), source.read)
             found = self._source.unsupported(text)
             unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in found)
-            added.append(self._sentence(place, text, evidence, unsupported=unsupported))
+            added.append(self._sentence(place, text, evidence, unsupported))
         self._length += len(delta)
         return added
 
-    def quote(self, delta: str, sentence: int, draft: str) -> list[Sentence]:
-        """The sentences of the next piece, which quotes a document sentence in place of the sentence `draft`."""
+    def quote(self, delta: str, sentence: int) -> list[Sentence]:
+        """The sentences of the next piece, which quotes a document sentence."""
         evidence = [Evidence(sentence, 1.0, None, 1.0)]
-        added = [self._sentence(self._length + start, delta[start:end], evidence, draft) for start, end in spans(delta)]
+        added = [self._sentence(self._length + start, delta[start:end], evidence) for start, end in spans(delta)]
         self._length += len(delta)
         return added
 
@@ -146,15 +146,10 @@ class EvidenceTracker:
         self._length += len(delta)
 
     def _sentence(
-        self,
-        place: int,
-        text: str,
-        evidence: Iterable[Evidence],
-        draft: str = "",
-        unsupported: tuple[Unsupported, ...] = (),
+        self, place: int, text: str, evidence: Iterable[Evidence], unsupported: tuple[Unsupported, ...] = ()
     ) -> Sentence:
         number, citations = len(self.sentences) + 1, tuple(self._citations(evidence))
-        self.sentences.append(Sentence(number, place, place + len(text), text, citations, unsupported, draft))
+        self.sentences.append(Sentence(number, place, place + len(text), text, citations, unsupported))
         return self.sentences[-1]
 
     def _citations(self, evidence: Iterable[Evidence]) -> Iterator[Citation]:

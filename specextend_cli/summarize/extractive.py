@@ -183,7 +183,7 @@ class Extractive:
                 yield Text(heading, True)
                 self.evidence.skip(heading)
             yield Text(delta, True)
-            yield from self.evidence.quote(delta, choice.sentence, "")
+            yield from self.evidence.quote(delta, choice.sentence)
 
     def _read(self, guide: Guide) -> Generator[Event, None, Array]:
         """The target's score of every sentence, [sentences]. What an earlier run has read is not read again."""
@@ -302,7 +302,7 @@ def verbatim(document: Document, evidence: EvidenceTracker, style: Style, size: 
             delta = document.text[end : sentence.end]
         end = sentence.end
         yield Text(delta, True)
-        yield from evidence.quote(delta, number, "")
+        yield from evidence.quote(delta, number)
     yield Warned(f"{document.name} has no more words ({size}) than its summary is to have: it is printed as it is")
 
 

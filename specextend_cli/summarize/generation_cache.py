@@ -85,5 +85,5 @@ class GenerationCache:
         return sqlite3.connect(self.path, timeout=10)
 
     def _give_up(self, error: Exception) -> None:
-        self.problem = f"notes are not being saved: {self.path}: {error}"
+        self.problem = f"chunk summaries are not being saved: {self.path}: {error}"
         self.path = None

@@ -21,6 +21,7 @@ from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
+from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_draft
 from specextend_cli.runtime.loading_thread import result_of, stages
 from specextend_cli.runtime.native import load_library, run_natively
@@ -49,7 +50,7 @@ from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.provenance import document_sentences
-from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
+from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.runs import RunStore
 
@@ -263,15 +264,16 @@ class Summarizer:
 
     @cached_property
     def _trees(self) -> Trees:
-        return Trees.load(sentence_ranker())
+        own = self.preset.ranker.path / TREES if self.preset.ranker else None
+        return Trees.load(own if own is not None and own.is_file() else sentence_ranker())
 
     def _guide(self, generator: CachedGenerator) -> Guide:
         ranker = self.preset.ranker
         assert ranker is not None
-        weights = StateWeights.load(ranker.path / "states.npz")
+        weights = StateWeights.load(ranker.path / STATES)
         encoder, prefix, load = self._builder.encoder, self._reading_prefix, partial(self._load_reader, weights.layer)
         options = self.options
-        identity = [generator.identity, options.dtype, options.device, options.compile]
+        identity = [generator.identity, options.dtype, options.device, options.compile, options.attention]
         return Guide(weights, encoder, prefix, ranker.chunk, identity, self._cache, load)
 
     @property
@@ -352,9 +354,10 @@ class Summarizer:
             from specextend_cli.summarize.text_generator import load_generator
 
             self._generator = load_generator(preset, pair, options.engine)
+            lm, heads = self._generator.target.lm, heads_of(self._generator.drafter)
             if options.compile:
-                heads = heads_of(self._generator.drafter)
-                yield from run_natively(self._generator.target.lm, heads, exact=is_exact(preset, options.engine))
+                yield from run_natively(lm, heads, exact=is_exact(preset, options.engine))
+            yield from run_by_graphs(lm, heads)
             self._generator.batch_size = min(self._generator.batch_size, self._batch)
             self._generator.keep_exact()
             yield Stage(f"drafts: {describe(self._generator.drafter)}")

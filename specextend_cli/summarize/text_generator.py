@@ -154,7 +154,7 @@ class TextGenerator:
 
     def without_drafts(self) -> TextGenerator:
         """A generator that does not draft; its costs are measured anew."""
-        return replace(self, drafter=NoDrafter(self.target.lm.device), draft_gate=DraftGate(TreeShape(nodes=1)))
+        return replace(self, drafter=NoDrafter(), draft_gate=DraftGate(TreeShape(nodes=1)))
 
 
 @contextmanager

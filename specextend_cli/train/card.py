@@ -23,9 +23,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of the run: the size of the draft's vocabulary and its share of the tokens in the held-out answers, the
-    number of answers and of document tokens trained on, and the kind of text that the head was measured on."""
+    """Figures of the run: the head's architecture, the size of the draft's vocabulary and its share of the tokens in
+    the held-out answers, the number of answers and of document tokens trained on, and the kind of text that the head
+    was measured on."""
 
+    architecture: str
     vocabulary: int
     coverage: float
     answers: int
@@ -44,7 +46,7 @@ library_name: transformers
 base_model: {facts.target}
 tags: [speculative-decoding, eagle3]
 ---
-# EAGLE-3 draft head for {facts.target}
+# {figures.architecture} draft head for {facts.target}
 
 Proposes tokens that {facts.target} verifies; it cannot change what the target writes. Made by `specextend train-draft`,
 in the published EAGLE-3 layout. The embedding is the target's and is not in the file.

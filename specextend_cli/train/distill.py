@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.errors import InputError, ModelError
+from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.train.answers import AnswerFile, answer, unanswered
@@ -29,7 +29,7 @@ from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, 
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.init_copy_head import init_copy_head
-from specextend_cli.train.init_head import init_head
+from specextend_cli.train.init_head import init_head, scale_norms
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.run_fingerprint import check_fingerprint
 from specextend_cli.train.samples import Frame
@@ -63,7 +63,7 @@ def distill(
             why="one is kept for validation, the others are trained on",
             fix="give more or longer documents",
         )
-    initial = _initial_head(plan.init, lm) if plan.init else None
+    initial = _initial_head(plan, lm)
     layers = initial.config.feature_layers if initial else default_layers(lm.layers)
     check_fingerprint(work, lm, documents, frame, plan, layers)
     seed = plan.schedule.seed
@@ -97,9 +97,10 @@ def distill(
     head = initial
     if head is None:
         longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
-        head = init_head(lm, vocabulary, layers, max_position=longest)
+        head = init_head(lm, vocabulary, layers, max_position=longest, architecture=plan.architecture or "eagle3")
         tokens = torch.tensor([token for document in training_documents[:_INIT_DOCUMENTS] for token in document[:512]])
         features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
+        scale_norms(head, features.float().cpu())
         init_copy_head(head, tokens, features.float().cpu())
     kinds = training_mix(answers, training_documents, frame, plan)
     measured_on = "answers"
@@ -107,7 +108,8 @@ def distill(
         # Where answers are shorter than the unroll, document text is measured instead.
         held_out, measured_on = held_out_excerpts(held_documents, plan), "excerpts of documents"
     measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
-    figures = Figures(len(vocabulary), answer_coverage, len(answers), sum(map(len, training_documents)), measured_on)
+    text_tokens = sum(map(len, training_documents))
+    figures = Figures(head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens, measured_on)
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete
     schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
@@ -124,8 +126,14 @@ def distill(
         yield event
 
 
-def _initial_head(directory: Path, lm: LanguageModel) -> EagleHead:
-    """The head in `directory`, to be trained further; ModelError for one of another target, or no EAGLE-3 head."""
+def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
+    """The head to be trained further, if the plan has one.
+
+    ModelError: it is of another target, or no EAGLE-3 head. UsageError: the plan asks for another architecture.
+    """
+    directory = plan.init
+    if directory is None:
+        return None
     # A copy, because a loaded head may share modules with the target.
     head = deepcopy(load_head(directory, lm).head).float()
     if head.config.generation != 3:
@@ -133,11 +141,20 @@ def _initial_head(directory: Path, lm: LanguageModel) -> EagleHead:
             f"{directory} holds no EAGLE-3 head", why="other heads are not trained here", fix="leave it out"
         )
     embedding = lm.model.get_input_embeddings().weight
-    if head.config.feeds_normed or not torch.equal(head.embedding.weight.to(embedding), embedding):
+    can_write = not head.config.sliding_window and (head.config.fc_norm or not head.config.feeds_normed)
+    if not can_write or not torch.equal(head.embedding.weight.to(embedding), embedding):
         raise ModelError(
             f"the head in {directory} cannot be trained further",
-            why="it has an embedding of its own, or feeds itself its normed states, which are not written here",
+            why="it has an embedding of its own, a sliding window, or fed back normed states without fc_norm, which "
+            "are not written here",
             fix="leave it out, or begin from a head that train-draft made",
+        )
+    is_eagle31 = head.config.name == "EAGLE-3.1"
+    if plan.architecture not in (None, "eagle3.1" if is_eagle31 else "eagle3"):
+        raise UsageError(
+            f"the head in {directory} is of another architecture than {plan.architecture}",
+            why=f"it is an {head.config.name} head, and training keeps the architecture of its first head",
+            fix="leave out --architecture, or --init",
         )
     head.requires_grad_(True).embedding.requires_grad_(False)
     return head

@@ -46,7 +46,7 @@ def init_copy_head(head: EagleHead, tokens: Tensor, features: Tensor) -> None:
     output = head.lm_head.weight * head.norm.weight  # type: ignore[operator]
     unused = _axes(fused)[0][: len(dims)]  # directions in which states vary least
     spread = level * math.sqrt(config.hidden * _ENERGY / len(dims))
-    early = features[:, : config.target_hidden]
+    early = head.normalize(features)[:, : config.target_hidden]
     said = _regression(early, embeddings[tokens] @ look.T)
     head.fc.weight -= unused.T @ (unused @ head.fc.weight)
     head.fc.weight[:, : config.target_hidden] += spread * unused.T @ said.T

@@ -21,6 +21,7 @@ from specextend_cli.train.files import replace_whole
 from specextend_cli.train.samples import Frame
 
 _OPENING = 64  # tokens of each document that the digest reads
+_EARLIER = {"architecture": "eagle3"}  # what runs of earlier releases did not write
 
 
 def check_fingerprint(
@@ -42,6 +43,7 @@ def check_fingerprint(
         "unroll": plan.schedule.unroll,  # measurements of chains of two depths do not compare
         "feature layers": list(feature_layers),
         "begun from": _weights(plan.init),
+        "architecture": plan.architecture or "eagle3",
     }
     if not path.exists():
         replace_whole(path, json.dumps(now, indent=2) + "\n")
@@ -49,6 +51,7 @@ def check_fingerprint(
     before = _read(path)
     if not before:
         raise UsageError(f"cannot tell what {work} is the training of", why=f"{path.name} is damaged", fix=_fix(work))
+    before = {**_EARLIER, **before}
     if differing := [name for name in now if before.get(name) != now[name]]:
         raise UsageError(
             f"{work.parent} holds the training of another head",

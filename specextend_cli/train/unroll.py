@@ -13,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import DynamicCache
 
 from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.head import EagleHead
 
 
@@ -48,7 +49,9 @@ def _mask(start: int, rows: int, step: int, device: torch.device) -> Tensor:
     return torch.cat(blocks, 1)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
     """A differentiable `Backend`; key heads are repeated, as kernels with a mask require."""
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)

@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from specextend_cli import __version__
+from specextend_cli.engine.events import Retrieved
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Summarized, Summary
 
@@ -23,6 +24,10 @@ _OLD: dict[str | None, str] = {
 }
 _KEYS = {"batch_size": "together"}
 """Fields whose JSON keys keep the name of version 0.1."""
+
+
+_PROPERTIES = {Retrieved: ("hit", "spans", "length", "changed", "seconds")}
+"""Of events that keep their values on a device until somebody asks."""
 
 
 def format_event(event: Event, document: str = "") -> str:
@@ -100,9 +105,8 @@ def _rounded(value: float | None) -> float | None:
 
 def record(value: Any) -> dict[str, Any]:
     """A dataclass as a dictionary of plain values, without the fields that its repr leaves out."""
-    return {
-        _KEYS.get(field.name, field.name): _plain(getattr(value, field.name)) for field in fields(value) if field.repr
-    }
+    names = _PROPERTIES.get(type(value)) or [field.name for field in fields(value) if field.repr]
+    return {_KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:

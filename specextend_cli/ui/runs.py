@@ -60,8 +60,6 @@ def format_run(run: Run) -> Text:
 def format_sentence(run: Run, sentence: Sentence) -> Text:
     """One sentence, and the passages behind it in their context."""
     lines = [Text.assemble((f"{sentence.number}  ", QUIET), (_line(sentence.text), "bold"))]
-    if sentence.draft:
-        lines.append(Text(f"replaces the draft: {_line(sentence.draft)}", style=QUIET))
     if sentence.unsupported:
         missing = ", ".join(one.text for one in sentence.unsupported)
         lines.append(Text(f"not in the source: {_line(missing)}", style="yellow"))

@@ -71,6 +71,7 @@ class PresetRow:
     drafter: str
     licence: str
     gated: bool
+    tested: bool
     context: int
     memory: int | None
     complete: bool
@@ -82,7 +83,7 @@ class PresetRow:
 def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
     """The presets, whether they are on disk and fit this machine; `folded`: the title below the name."""
     last = () if folded else ("title",)
-    made = table("preset", "context", "memory", "on disk", "licence", *last, numbers=("context", "memory"))
+    made = table("preset", "context", "memory", "on disk", "tested", "licence", *last, numbers=("context", "memory"))
     made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # names are typed: never cut them
     for row in rows:
         memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
@@ -92,6 +93,7 @@ def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
             Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits])
             + Text("" if row.fits is not False else " too big", style=AMBER),
             Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
+            Text("yes", style=GOOD) if row.tested else Text("never loaded here", style=QUIET),
             cell(f"{row.licence}{', gated' if row.gated else ''}"),
             *(() if folded else (cell(row.title),)),
         )

@@ -77,6 +77,14 @@ def test_a_setting_that_has_left_with_its_default_is_no_difference() -> None:
         regressions(old, new)
 
 
+def test_a_setting_that_was_renamed_is_no_difference() -> None:
+    old = replace(OLD, settings={**OLD.settings, "sampling": {"scope": "output"}, "head": None})
+    new = replace(OLD, settings={**OLD.settings, "sampling": {"penalty_scope": "output"}, "draft_head": None})
+    assert regressions(old, new) == ()
+    with pytest.raises(UsageError):
+        regressions(old, replace(new, settings={**new.settings, "draft_head": "mine"}))
+
+
 @pytest.mark.parametrize(("seconds", "worse"), [(3.2, False), (4.0, True)])
 def test_one_document_alone_has_ten_percent(seconds: float, worse: bool) -> None:
     old = benchmark(record(), record("fast", decode_seconds=3.0))

@@ -350,9 +350,9 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
     calls: list[str] = []
     for name, backend in [(name, make()) for name, make in select.BACKENDS.items()]:
 
-        def spy(q, k, v, scale, tree_mask, name=name, backend=backend):
+        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=backend):
             calls.append(f"{name} {'reads' if q.shape[2] > 60 else 'verifies'}")
-            return backend(q, k, v, scale, tree_mask)
+            return backend(q, k, v, scale, tree_mask, softmax)
 
         monkeypatch.setitem(select.BACKENDS, name, lambda spy=spy: spy)
     for method, used in (

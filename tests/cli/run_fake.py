@@ -14,6 +14,7 @@ import time
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from specextend_cli.errors import InputError
@@ -61,6 +62,7 @@ class Summarizer:
         from specextend_cli.models.presets import load_preset
 
         self.preset = load_preset(DEFAULT)
+        self.settings = SimpleNamespace(mode=options.mode or self.preset.mode)
 
     def plan(self, document: Any) -> Plan:
         return Plan(document.name, 3, 1234, (617, 617), 2)

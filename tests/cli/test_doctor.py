@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib import metadata
 from pathlib import Path
 
@@ -158,3 +159,49 @@ def test_a_cache_that_others_can_write_is_said(findings, monkeypatch, tmp_path):
     _, found = findings()
     assert "can be written by other users" in found["compiled code"]["value"]
     assert "XDG_CACHE_HOME" in found["compiled code"]["fix"]
+
+
+@pytest.fixture
+def with_gpu(findings, monkeypatch):
+    """The findings, beside a GPU with everything that attention needs."""
+    version = metadata.version
+    have = {"triton": "3.7", "flash-attn": "2.8"}
+    monkeypatch.setattr(metadata, "version", lambda name: have.get(name) or version(name))
+    monkeypatch.setattr(doctor_checks, "_gpu", lambda: "NVIDIA H100, 80 GB")
+    monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: "13.0")
+    monkeypatch.setenv("CC", "gcc")
+    monkeypatch.delenv("SPECEXTEND_GRAPHS", raising=False)
+    return findings
+
+
+def test_attention_and_graphs_on_a_gpu(with_gpu, monkeypatch):
+    _, found = with_gpu()
+    assert found["attention"]["value"] == "triton; prompts by flash-attn"
+    assert found["CUDA graphs"]["value"] == "on"
+    monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
+    _, found = with_gpu()
+    assert found["CUDA graphs"]["value"] == "off by SPECEXTEND_GRAPHS"
+
+
+def test_attention_on_a_gpu_without_triton(with_gpu, lacking, monkeypatch):
+    lacking("triton", "flash-attn")
+    _, found = with_gpu()
+    assert (found["attention"]["value"], found["attention"]["fix"]) == (
+        "torch, for want of triton",
+        "pip install triton",
+    )
+    assert found["CUDA graphs"]["value"].startswith("off")
+
+
+def test_attention_on_a_gpu_without_a_compiler(with_gpu, monkeypatch):
+    monkeypatch.delenv("CC")
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, **more: None if name in ("gcc", "clang") else which(name, **more))
+    _, found = with_gpu()
+    assert found["attention"]["value"] == "flash-attn, for want of a C compiler"
+    assert found["attention"]["state"] == "poor"
+
+
+def test_nothing_of_graphs_without_a_gpu(findings):
+    _, found = findings()
+    assert not {"attention", "CUDA graphs"} & found.keys()

@@ -15,8 +15,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.main import app
-from specextend_cli.engine.registry import DRAFTERS
-from specextend_cli.models.preset import Draft, Dtype, Mode
+from specextend_cli.models.preset import Dtype, Mode
 from specextend_cli.models.presets import list_presets, read_preset, to_toml
 from specextend_cli.summarize import request
 from tests.cli.shell import FAKE, environment
@@ -187,9 +186,6 @@ def test_old_names_of_options_mean_the_new_ones(cli, old, new):
 
 
 def test_values_of_options_are_those_of_presets():
-    kind, of = (Draft.model_fields[name].annotation for name in ("kind", "of"))
-    assert set(get_args(options.Draft)) == set(get_args(kind)) == set(DRAFTERS)
-    assert set(get_args(get_args(of)[0])) == DRAFTERS.keys() - {"none", "blend"}
     assert get_args(options.Dtype) == get_args(Dtype)
     assert Mode is request.Mode
 

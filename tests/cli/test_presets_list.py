@@ -50,3 +50,4 @@ def test_the_table_says_so_in_words(
         assert (" too big" in line) == (row["fits"] is False)
         assert row["licence"] in line
         assert (", gated" in line) == row["gated"]
+        assert ("never loaded here" in line) == (not row["tested"]) == (row["name"] != "smollm2-135m")

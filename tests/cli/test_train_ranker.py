@@ -51,6 +51,16 @@ def test_too_few_documents_are_3(cli, tmp_path):
         assert not (tmp_path / "ranker").exists()
 
 
+def test_a_ranker_that_is_there_is_not_overwritten(cli, pairs, tmp_path):
+    pytest.importorskip("lightgbm")
+    (tmp_path / "trees.npz").write_text("mine")
+    done = cli("train-ranker", "--pairs", pairs, "--layer", 0, "-o", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "trees.npz exists already" in done.stderr
+    assert (tmp_path / "trees.npz").read_text() == "mine"
+    assert cli("train-ranker", "--pairs", pairs, "-o", pairs).returncode == 2
+
+
 def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
     pytest.importorskip("lightgbm")
     pytest.importorskip("rouge_score")
@@ -85,6 +95,10 @@ def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
     assert record["coverage"]["complete"]
     assert all(one["text"] in " ".join(source.read_text().split()) for one in record["sentences"])
     assert " words quoted in " in done.stderr
-    again = json.loads(cli("summarize", source, "-m", guided, "--length", 30, "--json").stdout)
+    done = cli("summarize", source, "-m", guided, "--length", 30, "--json", "--seed", 3, "--draft", "ngram")
+    assert "warning: --seed, --draft: no effect, because guided mode generates no text" in done.stderr
+    again = json.loads(done.stdout)
     assert again["text"] == record["text"]
     assert again["reused"] == len(again["plan"]["chunks"]) > 1
+    (output / "trees.npz").write_bytes(b"")  # the ranker's own trees are used
+    assert cli("summarize", source, "-m", guided).returncode == 4

@@ -7,15 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.forward import ForwardInput, HeadOutput
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 from specextend_cli.errors import ModelError
+from tests.engine.test_identity import NEW, POLICIES, run, small
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import prompt, tiny
+from tests.engine.tiny_models import by_generate, prompt, tiny
 
 
 class Plain:
@@ -43,8 +46,11 @@ class Plain:
 
     def attention(self, x: Tensor, name: str) -> Tensor:
         c, n = self.c, len(x)
-        q = self.turn(self.linear(x, f"{name}.q_proj").reshape(n, c.heads, c.head_dim))
-        k = self.turn(self.linear(x, f"{name}.k_proj").reshape(n, c.kv_heads, c.head_dim))
+        q = self.linear(x, f"{name}.q_proj").reshape(n, c.heads, c.head_dim)
+        k = self.linear(x, f"{name}.k_proj").reshape(n, c.kv_heads, c.head_dim)
+        if c.qk_norm:
+            q, k = self.norm(q, f"{name}.q_norm"), self.norm(k, f"{name}.k_norm")
+        q, k = self.turn(q), self.turn(k)
         v = self.linear(x, f"{name}.v_proj").reshape(n, c.kv_heads, c.head_dim)
         k, v = (t.repeat_interleave(c.heads // c.kv_heads, 1) for t in (k, v))
         scores = torch.einsum("ihd,jhd->hij", q, k) / c.head_dim**0.5
@@ -113,7 +119,7 @@ def test_logits_and_states_equal_a_plain_computation_along_a_chain(name: str) ->
     follows(tiny_head(name), Plain(tiny_head(name)))
 
 
-@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3.1"])
+@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3.1", "eagle3-qk-norm"])
 @torch.inference_mode()
 def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None:
     """The drafter's own chain, after prefill in pieces and after a step, equals the independent computation's."""
@@ -150,6 +156,55 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
     drafter.observe(tokens[89:90], out.features[:1])
     features.append(out.features[:1])
     assert drafter.propose(shape).tokens.tolist()[1:] == expected_chain(tokens[:90])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("window", [None, 200])
+def test_a_head_attends_to_no_more_than_its_sliding_window(policy: str, window: int | None) -> None:
+    """Whatever its working set is asked to be; the prompt is read so, too, where what a layer reads depends on it."""
+    head = tiny_head("eagle3-2-layers", sliding_window=128)
+    seen: list[int] = []
+
+    def count(cache: KVCache, rows: int, mask: Tensor | None) -> None:
+        seen.append(cache.length + (rows if mask is None else int(mask.sum(-1).max())))
+
+    stock_run, stock_remember = head.run_model, head.remember
+
+    def run_model(inputs: ForwardInput) -> HeadOutput:
+        count(inputs.cache, len(inputs.tokens), inputs.context.tree_mask)
+        return stock_run(inputs)
+
+    def remember(tokens: Tensor, states: Tensor, positions: Tensor, cache: KVCache, context: ForwardContext) -> None:
+        count(cache, len(tokens), context.tree_mask)
+        stock_remember(tokens, states, positions, cache, context)
+
+    head.run_model, head.remember = run_model, remember  # type: ignore[method-assign]
+    target, retrieval = Target(LanguageModel(tiny())), small(policy, top_k=64, every=50)
+    drafter = EagleDrafter(head, target, retrieval, window=window)
+    assert run(target, drafter, prompt(420), retrieval, new=2 * NEW)[0] == by_generate(2 * NEW, 420)
+    assert 96 < max(seen) <= 128
+
+
+@torch.inference_mode()
+def test_a_windowed_head_with_full_attention_sees_the_newest_tokens() -> None:
+    """Its chain is that of the independent computation over the end of the sequence alone."""
+    target, head = Target(LanguageModel(tiny())), tiny_head("eagle3", sliding_window=128)
+    drafter, plain = EagleDrafter(head, target, Retrieval(policy="full")), Plain(head)
+    tokens = prompt(300)
+    target.begin(320)
+    drafter.begin(320)
+    features = target.prefill(torch.tensor(tokens[:299]), features=drafter.feature_layers)[1]
+    drafter.observe(tokens[:299], features)
+    drafter.observe(tokens[299:], None)
+    chain = drafter.propose(TreeShape(nodes=5, depth=4, width=1, threshold=0.0)).tokens.tolist()[1:]
+    rows = drafter.working.visible
+    assert 96 < len(rows) <= 128
+    assert rows.tolist() == list(range(299 - len(rows), 299))
+    read, states = torch.tensor(tokens[1:])[rows], plain.fused(features.double())[rows]
+    for token in chain:
+        logits, own = plain.run(read, states)
+        assert token == int(head.vocabulary[logits[-1].argmax()])
+        read, states = torch.cat((read, torch.tensor([token]))), torch.cat((states, own[-1:]))
 
 
 def test_a_head_of_another_target_is_refused() -> None:

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import graphs
@@ -62,9 +63,11 @@ def tensors(captured: tuple[Any, ForwardContext]) -> list[Tensor]:
 def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference in place of Triton's kernels, which the interpreter runs too slowly for every drafter."""
 
-    def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, *, words: Any, tree: int, length: Tensor) -> Tensor:
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, scale: float, *, words: Any, tree: int, length: Tensor, softmax: SoftmaxOptions
+    ) -> Tensor:
         end = int(length)
-        return reference(q, k[:, :, :end], v[:, :, :end], scale, words)
+        return reference(q, k[:, :, :end], v[:, :, :end], scale, words, softmax)
 
     monkeypatch.setattr(graphs, "attend", attend)
     monkeypatch.setattr(graphs, "pack", Tensor.clone)
@@ -99,6 +102,16 @@ def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str)
     target, retrieval = Target(captured.lm), small(policy)
     assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     assert captured.taken.replays > captured.taken.captures > 0
+
+
+@pytest.mark.parametrize("name", ["gemma3", "mistral-window"])
+def test_models_with_windows_run_themselves(kernels_of_torch: None, name: str) -> None:
+    lm, taken = LanguageModel(tiny(name), backend="triton"), Taken()
+    use_graphs(lm, capture=taken)
+    target, retrieval = Target(lm), small("full")
+    written = run(target, DRAFTERS["ngram"](target, retrieval), prompt(), retrieval)[0]
+    assert written == by_generate(NEW, name=name)
+    assert taken.captures == 0
 
 
 def test_plain_decoding_is_captured_once(captured: Captured) -> None:

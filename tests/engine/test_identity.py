@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+from transformers import (
+    LlamaConfig,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -17,8 +22,19 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, VOCABULARY, by_generate, generate, prompt, small_draft, tiny
+from tests.engine.tiny_models import (
+    ARCHITECTURES,
+    COMMON,
+    VOCABULARY,
+    by_generate,
+    generate,
+    make,
+    prompt,
+    small_draft,
+    tiny,
+)
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.random_drafter import RandomDrafter
 
@@ -29,26 +45,28 @@ WORKING_SETS = [(policy, positions) for policy in POLICIES for positions in ("ab
 
 Make = Callable[[Target, Retrieval], Drafter]
 DRAFTERS: dict[str, Make] = {
-    "none": lambda target, retrieval: NoDrafter(target.lm.device),
-    "ngram": lambda target, retrieval: NgramDrafter(target.lm.device),
-    "random": lambda target, retrieval: RandomDrafter(VOCABULARY, device=target.lm.device),
+    "none": lambda target, retrieval: NoDrafter(),
+    "ngram": lambda target, retrieval: NgramDrafter(),
+    "random": lambda target, retrieval: RandomDrafter(VOCABULARY),
     "self": lambda target, retrieval: LMDrafter(target.lm, target, retrieval),
     "lm": lambda target, retrieval: LMDrafter(LanguageModel(small_draft().to(target.lm.device)), target, retrieval),
     "lm-window": lambda target, retrieval: LMDrafter(
         LanguageModel(small_draft().to(target.lm.device)), target, retrieval, window=32
     ),
-    "blend": lambda target, retrieval: BlendDrafter(
-        [NgramDrafter(target.lm.device), LMDrafter(target.lm, target, retrieval)]
-    ),
+    "blend": lambda target, retrieval: BlendDrafter([NgramDrafter(), LMDrafter(target.lm, target, retrieval)]),
     "eagle1": lambda target, retrieval: EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
     "eagle3": lambda target, retrieval: EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
     "eagle3-window": lambda target, retrieval: EagleDrafter(
         tiny_head("eagle3").to(target.lm.device), target, retrieval, window=32
     ),
+    "eagle3.1": lambda target, retrieval: EagleDrafter(tiny_head("eagle3.1").to(target.lm.device), target, retrieval),
+    "eagle3-sliding": lambda target, retrieval: EagleDrafter(
+        tiny_head("eagle3", sliding_window=128).to(target.lm.device), target, retrieval
+    ),
     "blend-eagle": lambda target, retrieval: BlendDrafter(
         [
             EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
-            NgramDrafter(target.lm.device),
+            NgramDrafter(),
             EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
         ]
     ),
@@ -96,6 +114,23 @@ def test_every_drafter_policy_and_kernel(drafter: str, working_set: tuple[str, s
     target = Target(LanguageModel(tiny(), backend=backend))
     retrieval = small(policy, positions=positions)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW)
+
+
+@pytest.mark.parametrize("tokens", [40, 96, 98, 1000])
+def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tokens: int) -> None:
+    target, retrieval, proposed = Target(LanguageModel(tiny())), small("retrieval"), set[int]()
+    drafter = LMDrafter(LanguageModel(make(LlamaConfig(**{**COMMON, "vocab_size": tokens}), seed=4)), target, retrieval)
+    propose = drafter.propose
+
+    def noted(shape: TreeShape) -> DraftTree:
+        tree = propose(shape)
+        proposed.update(tree.tokens[1:].tolist())
+        return tree
+
+    drafter.propose = noted  # type: ignore[method-assign]
+    assert run(target, drafter, prompt(), retrieval)[0] == by_generate(NEW)
+    assert len(proposed) > 20
+    assert max(proposed) < min(tokens, VOCABULARY)
 
 
 @pytest.mark.parametrize("drafter", but_for(("lm", "lm-window", "eagle3"), DRAFTERS))

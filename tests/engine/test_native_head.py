@@ -60,7 +60,7 @@ def asked(head: EagleHead) -> list[int]:
 
 @pytest.mark.parametrize(
     "name",
-    ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1", "eagle3-residual", "eagle3-whole-vocabulary"],
+    ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1", "eagle3-residual", "eagle3-qk-norm", "eagle3-whole-vocabulary"],
 )
 def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
@@ -112,7 +112,7 @@ def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], 
         cache.rollback()
         cache.reserve(n)
         states = torch.randn(n, head.config.hidden)
-        context = ForwardContext(backend or (lambda q, k, v, scale, mask: torch.zeros_like(q)))
+        context = ForwardContext(backend or (lambda q, k, v, scale, mask, softmax: torch.zeros_like(q)))
         with torch.inference_mode():
             head(torch.arange(n), states, torch.arange(n), cache, context)
         if n == 1:

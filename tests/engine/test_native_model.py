@@ -213,7 +213,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
     slots._set([250, 250, 250])
     for step in range(5):
         asked = torch.tensor([[tokens[250 + step]], [7 + step], [tokens[250 + step]]])
-        context = ForwardContext(BatchedAttention(None, None))
+        context = ForwardContext(BatchedAttention(None))
         out = lm.run(ForwardInput(asked, slots.lengths[:, None], slots, context))
         slots.grow()
         assert torch.equal(out.logits[0], alone[step : step + 1])

@@ -25,7 +25,7 @@ class RepeatDrafter(Drafter):
     name = "repeat"
     proposed = 0
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         self.last = tokens[-1]
 
     def propose(self, shape: TreeShape) -> DraftTree:

@@ -14,24 +14,6 @@ from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, make, tiny
 
 
-@pytest.mark.parametrize(
-    ("config", "why"),
-    [
-        (transformers.MistralConfig(**COMMON, sliding_window=64), "sliding window"),
-        (
-            transformers.Qwen2Config(**COMMON, use_sliding_window=True, sliding_window=64, max_window_layers=1),
-            "sliding",
-        ),
-        (transformers.Gemma2Config(**COMMON, head_dim=16), "sliding"),
-    ],
-)
-def test_models_that_do_not_attend_to_everything_are_refused(config: transformers.PreTrainedConfig, why: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(make(config))
-    assert why in caught.value.why
-    assert "presets list" in caught.value.fix
-
-
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
 def test_positions_that_depend_on_the_length_are_refused(kind: str) -> None:
     rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
@@ -81,10 +63,10 @@ def test_wrong_attention_is_found_at_load(wrong: str, monkeypatch: pytest.Monkey
     from specextend_cli.engine import lm as module
     from specextend_cli.engine.attention.reference import reference
 
-    def careless(q, k, v, scale, tree_mask):
+    def careless(q, k, v, scale, tree_mask, softmax):
         if (tree_mask is None) == (wrong == "prompt") and q.shape[2] > 1:
             v = v.flip(2)
-        return reference(q, k, v, scale, tree_mask)
+        return reference(q, k, v, scale, tree_mask, softmax)
 
     monkeypatch.setattr(module, "backend_for", lambda device, name: careless)
     with pytest.raises(ModelError) as caught:
@@ -111,13 +93,6 @@ def test_encoder_decoders_are_refused() -> None:
     with pytest.raises(ModelError) as caught:
         LanguageModel(transformers.T5ForConditionalGeneration(config))
     assert "encoder-decoder" in caught.value.why
-
-
-def test_another_vocabulary_is_refused() -> None:
-    target = Target(LanguageModel(tiny()))
-    other = make(transformers.LlamaConfig(**{**COMMON, "vocab_size": 1000}))
-    with pytest.raises(ModelError, match="1,000 tokens in its vocabulary, the target 97"):
-        LMDrafter(LanguageModel(other), target, Retrieval())
 
 
 def test_compact_positions_are_refused_where_keys_cannot_be_rotated() -> None:

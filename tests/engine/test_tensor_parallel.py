@@ -20,7 +20,7 @@ from tests.engine.tensor_parallel_ranks import EVERY, NEW, SEGMENT_STARTS, SOME
 from tests.engine.tiny_models import generate, prompt, tiny
 from tests.helpers.grid import but_for
 
-NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma")
+NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma", "qwen2-window")
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ class Scripted:
     def begin(self, capacity: int) -> None:
         pass
 
-    def observe(self, tokens, features) -> None:
+    def observe(self, tokens, features, ids=None) -> None:
         pass
 
     def propose(self, shape: TreeShape) -> DraftTree:

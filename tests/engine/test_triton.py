@@ -18,6 +18,7 @@ import torch
 from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
@@ -87,8 +88,9 @@ def check(
 def test_in_the_interpreter() -> None:
     if TRITON < (3, 7):
         pytest.skip("triton 3.7 or later, whose interpreter works with today's numpy, is not installed")
-    graphed = f"{Path(__file__).with_name('test_graphs.py')}::test_with_the_kernels_themselves"
-    command = [sys.executable, "-m", "pytest", __file__, graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
+    others = ("test_graphs.py", "test_graph_rehearsal.py")
+    graphed = [f"{Path(__file__).with_name(name)}::test_with_the_kernels_themselves" for name in others]
+    command = [sys.executable, "-m", "pytest", __file__, *graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -237,6 +239,26 @@ def test_other_shapes_are_refused() -> None:
         attend(q, k, v, 0.1, words=words, tree=70)
     with pytest.raises(ValueError, match="do not fit"):
         attend(q, k, v, 0.1, tree=4)
+
+
+@interpreted
+@pytest.mark.parametrize("ways", [1, 3])
+@pytest.mark.parametrize("masked", [True, False])
+def test_capped_scores_and_sinks(masked: bool, ways: int) -> None:
+    check_options("cpu", torch.float32, masked, ways)
+
+
+def check_options(device: str, dtype: torch.dtype, masked: bool, ways: int) -> None:
+    q, k, v = (tensor.to(device) for tensor in inputs(6, 2, 7, 190, 64, dtype))
+    mask = random_tree_mask(7) if masked else None
+    words, tree = (None, None) if mask is None else (pack(mask.to(device)), 7)
+    launch = plan(21, 190, 2, 64, k.element_size(), Chip())._replace(splits=ways)
+    sinks = torch.linspace(-4, 4, 6)
+    for options in (SoftmaxOptions(0.7), SoftmaxOptions(None, sinks), SoftmaxOptions(0.7, sinks)):
+        there = options._replace(sinks=None if options.sinks is None else options.sinks.to(device))
+        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=launch, softmax=there)
+        expected = reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), 0.1, mask, options)
+        assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
 
 
 def check_scores(device: str, dtype: torch.dtype) -> None:

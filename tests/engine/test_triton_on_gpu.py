@@ -1,13 +1,10 @@
-"""The Triton kernels as a GPU gets them: compiled without one, and compared with `reference` where there is one."""
+"""The Triton kernels on a GPU, compared with `reference`."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 import torch
 
-from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, pack
 from specextend_cli.engine.cuda.graphs import cuda_graph
 from tests.engine.test_graphs import check_identity as graphed_identity
@@ -20,6 +17,7 @@ from tests.engine.test_triton import (
     check,
     check_identity,
     check_lengths,
+    check_options,
     check_scores,
     exact,
     inputs,
@@ -27,46 +25,6 @@ from tests.engine.test_triton import (
 )
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
-
-
-TYPES = {"q": "*bf16", "k": "*bf16", "v": "*bf16", "words": "*i64", "length": "*i64", "lse": "*fp32", "scale": "fp32"}
-TYPES |= {"parts": "*fp32", "out": "*fp32", "mask": "*i1"}  # whatever is not named here is an integer
-
-
-@needs_triton
-@pytest.mark.parametrize("d", [96, 128])
-@pytest.mark.parametrize(("rows", "causal"), [(4, True), (240, False)])
-def test_compiles_for_hopper(rows: int, causal: bool, d: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Down to machine code, without a GPU: the interpreter accepts much that the compiler does not."""
-    if TRITON < (3, 6):
-        pytest.skip("compiling without a GPU is written for triton 3.6 or later")
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from specextend_cli.engine.attention.triton_kernels import attend_split, merge_splits, pack_mask
-    from specextend_cli.engine.attention.triton_score_kernel import chunk_log_sums
-
-    memory = 227 * 1024
-    cut = plan(rows, 8192, 8, d, 2, Chip(132, memory))
-    shape = {"GROUPS": 4, "D": d, "BLOCK_D": 128, "q_d": 1, "k_d": 1, "v_d": 1, "mask_t": 1}
-    flags = {"CAUSAL": causal, "HAS_LENGTH": not causal, "PRECISION": "ieee"}
-    blocks = {"BLOCK_M": cut.rows, "BLOCK_N": cut.keys, "TAIL_N": 64}
-    constants = {
-        attend_split: shape | flags | blocks,
-        merge_splits: shape | {"BLOCK_S": 64},
-        pack_mask: shape,
-        chunk_log_sums: shape | flags | {"BLOCK_M": 16, "CHUNK": 32, "CHUNKS": 4},
-    }
-    for kernel, known in constants.items():
-        fixed = {name: value for name, value in known.items() if name in kernel.arg_names}
-        types = {name: "constexpr" if name in fixed else TYPES.get(name, "i32") for name in kernel.arg_names}
-        source = ASTSource(fn=kernel, signature=types, constexprs=fixed)
-        options = {"num_warps": cut.warps, "num_stages": cut.stages}
-        compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        assert compiled.asm["cubin"]
-        assert compiled.metadata.shared <= memory
 
 
 @pytest.mark.gpu
@@ -88,6 +46,9 @@ def test_on_cuda(heads: int, kv_heads: int, d: int, dtype: torch.dtype) -> None:
 def test_lengths_and_scores_on_cuda(dtype: torch.dtype) -> None:
     check_lengths("cuda", dtype)
     check_scores("cuda", dtype)
+    for masked in (True, False):
+        for ways in (1, 3):
+            check_options("cuda", dtype, masked, ways)
 
 
 @pytest.mark.gpu

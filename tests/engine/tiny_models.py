@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 import transformers
@@ -46,6 +47,48 @@ ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "gemma": lambda: transformers.GemmaConfig(**COMMON, head_dim=32),
 }
 
+ODD = {**COMMON, "hidden_size": 84, "num_attention_heads": 7, "num_key_value_heads": 1, "head_dim": 24}
+"""Seven query heads per key head, of a size unlike hidden size by heads."""
+UNTIED = {**ODD, "tie_word_embeddings": False}
+"""For models that scale embeddings: random ones would otherwise repeat the last token."""
+MIXED = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48, "decoder_sparse_step": 1, "norm_topk_prob": True}
+MULTIPLIERS = {"embedding_multiplier": 3.0, "residual_multiplier": 0.7, "attention_multiplier": 0.3}
+
+
+def rope(kind: str, **changes: float) -> dict[str, Any]:
+    return {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0, **changes}
+
+
+FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
+    "gemma2": lambda: transformers.Gemma2Config(
+        **UNTIED, **MIXED, attn_logit_softcapping=8.0, final_logit_softcapping=9.0, query_pre_attn_scalar=9
+    ),
+    "gemma3": lambda: transformers.Gemma3TextConfig(**UNTIED, **MIXED, query_pre_attn_scalar=9),
+    "mistral-window": lambda: transformers.MistralConfig(**ODD, sliding_window=40),
+    "qwen2-window": lambda: transformers.Qwen2Config(
+        **COMMON, use_sliding_window=True, sliding_window=20, max_window_layers=1
+    ),
+    "phi3-window": lambda: transformers.Phi3Config(**COMMON, sliding_window=64),
+    "gpt-oss": lambda: transformers.GptOssConfig(**ODD, **MIXED, num_local_experts=4, num_experts_per_tok=2),
+    "granite-swa": lambda: transformers.GraniteSWAConfig(**COMMON, **MIXED, **MULTIPLIERS, logits_scaling=0.5),
+    "smollm3": lambda: transformers.SmolLM3Config(**COMMON, no_rope_layers=[1, 0, 1]),
+    "cohere": lambda: transformers.CohereConfig(**COMMON, logit_scale=0.3),
+    "cohere2": lambda: transformers.Cohere2Config(**COMMON, **MIXED, logit_scale=0.3),
+    "olmo3": lambda: transformers.Olmo3Config(**COMMON, **MIXED, rope_parameters=rope("yarn")),
+    "exaone4": lambda: transformers.Exaone4Config(**COMMON, **MIXED),
+    "ministral": lambda: transformers.MinistralConfig(**ODD, **MIXED),
+    "starcoder2": lambda: transformers.Starcoder2Config(**COMMON, sliding_window=33),
+    "glm4": lambda: transformers.Glm4Config(**{**COMMON, "head_dim": 24}),
+    "granite": lambda: transformers.GraniteConfig(**COMMON, **MULTIPLIERS, logits_scaling=0.5),
+    "granite-moe": lambda: transformers.GraniteMoeConfig(**COMMON, **MULTIPLIERS, num_local_experts=4),
+    "mixtral": lambda: transformers.MixtralConfig(**ODD, num_local_experts=4, sliding_window=16),
+    "qwen3-moe": lambda: transformers.Qwen3MoeConfig(**ODD, **EXPERTS, num_experts=4),
+    "olmoe": lambda: transformers.OlmoeConfig(**COMMON, num_experts=4, num_experts_per_tok=2),
+    "yarn": lambda: transformers.LlamaConfig(**ODD, rope_parameters=rope("yarn", original_max_position_embeddings=64)),
+    "linear-rope": lambda: transformers.LlamaConfig(**ODD, rope_parameters=rope("linear")),
+}
+
 
 def make(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
     torch.manual_seed(seed)
@@ -53,7 +96,7 @@ def make(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
 
 
 def tiny(name: str = "llama", seed: int = 0) -> PreTrainedModel:
-    return make(ARCHITECTURES[name](), seed)
+    return make({**ARCHITECTURES, **FAMILIES}[name](), seed)
 
 
 def small_draft(seed: int = 1) -> PreTrainedModel:
@@ -77,7 +120,8 @@ def generate(
     model: PreTrainedModel, tokens: Sequence[int], new: int, processors: LogitsProcessorList | None = None
 ) -> list[int]:
     """transformers' own greedy decoding, on its own attention and cache."""
-    model.set_attn_implementation("sdpa")
+    capped = getattr(model.config, "attn_logit_softcapping", None)
+    model.set_attn_implementation("sdpa" if model._supports_sdpa and not capped else "eager")
     ids = torch.tensor([list(tokens)], device=model.device)
     with torch.no_grad():
         out = model.generate(
@@ -88,6 +132,14 @@ def generate(
             logits_processor=processors or LogitsProcessorList(),
         )
     return out[0, len(tokens) :].tolist()
+
+
+def windowed_draft(seed: int = 1) -> PreTrainedModel:
+    sizes = {"hidden_size": 36, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3}
+    types = ["sliding_attention", "full_attention"]
+    return make(
+        transformers.Gemma3TextConfig(**{**UNTIED, **sizes, "head_dim": 40}, sliding_window=16, layer_types=types), seed
+    )
 
 
 def by_generate(new: int, length: int = 150, name: str = "llama") -> list[int]:

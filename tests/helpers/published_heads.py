@@ -115,6 +115,63 @@ def specforge(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     return head
 
 
+def speculators_window(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """All keys of a newer one: Qwen3's norms of queries and keys, a sliding window, one norm before fc, feedback."""
+    rope = {"rope_type": "default", "rope_theta": 1000000.0}
+    changes = {"norm_before_fc": True, "feeds_normed": True, "sliding_window": 2048, "rope": rope}
+    head = tiny_head("eagle3-qk-norm", vocabulary=vocabulary, **changes)
+    save_file(named(head, "layers.0."), directory / "model.safetensors")
+    layer = {**SIZES, "vocab_size": vocabulary, "model_type": "qwen3", "rope_parameters": rope, "head_dim": 16}
+    layer |= {"layer_types": ["sliding_attention"], "sliding_window": 2048, "use_sliding_window": True}
+    layer |= {
+        "attention_bias": False,
+        "max_window_layers": 0,
+        "architectures": ["Qwen3ForCausalLM"],
+        "dtype": "bfloat16",
+    }
+    proposal = {"accept_tolerance": 0.0, "proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1}
+    config: dict[str, Any] = {"architectures": ["Eagle3DraftModel"], "speculators_model_type": "eagle3"}
+    config |= {"speculators_version": "0.6.0", "has_no_defaults_at_init": False, "embed_requires_grad": False}
+    config |= {"transformer_layer_config": layer, "draft_vocab_size": 40, "target_hidden_size": None}
+    config |= {"norm_before_residual": False, "norm_before_fc": True, "fc_norm": False, "norm_output": True}
+    config["eagle_aux_hidden_state_layer_ids"] = [0, 1, 2]
+    verifier = {"name_or_path": "Qwen/Qwen3-8B", "architectures": ["Qwen3ForCausalLM"]}
+    config["speculators_config"] = {"algorithm": "eagle3", "proposal_methods": [proposal], "verifier": verifier}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+def specbundle(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """SpecForge's as it saves them: safetensors without the embedding, no position encoding in the configuration."""
+    head = tiny_head("eagle3", vocabulary=vocabulary)
+    tensors = named(head, "midlayer.")
+    del tensors["embed_tokens.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}
+    write_config(directory, vocabulary, **settings, draft_vocab_size=40, pad_token_id=0, tie_word_embeddings=False)
+    return head
+
+
+def specforge_31(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """EAGLE-3.1: `norm_output` means the feedback, beside norms of the target's states. No embedding of its own."""
+    head = tiny_head("eagle3.1", vocabulary=vocabulary, rope={"rope_type": "default", "rope_theta": 1000000.0})
+    tensors = named(head, "midlayer.")
+    del tensors["embed_tokens.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}
+    settings |= {
+        "draft_vocab_size": 40,
+        "fc_norm": True,
+        "norm_output": True,
+        "rope_scaling": None,
+        "rope_theta": 1000000.0,
+        "head_dim": 16,
+    }
+    settings |= {"sliding_window": None, "use_sliding_window": False, "max_window_layers": 48, "attention_bias": False}
+    write_config(directory, vocabulary, **settings, tie_word_embeddings=False, target_model_type="qwen3_moe")
+    return head
+
+
 def tied(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """Two layers with biases, the embedding as output head, ids counted from the end, RoPE that is refused as it is."""
     head = tiny_head("eagle3-2-layers", vocabulary=vocabulary, draft_vocabulary=vocabulary)
@@ -140,4 +197,16 @@ def bare(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     return head
 
 
-LAYOUTS = (safeailab_1, safeailab_3, angelslim, yarn, speculators, specforge, tied, bare)
+LAYOUTS = (
+    safeailab_1,
+    safeailab_3,
+    angelslim,
+    yarn,
+    speculators,
+    speculators_window,
+    specforge,
+    specbundle,
+    specforge_31,
+    tied,
+    bare,
+)

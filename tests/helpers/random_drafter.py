@@ -18,15 +18,14 @@ class RandomDrafter:
     retrieves = False
     failure: str | None = None
 
-    def __init__(self, vocabulary: int, seed: int = 0, device: torch.device | str = "cpu") -> None:
-        self.device = device
+    def __init__(self, vocabulary: int, seed: int = 0) -> None:
         self.vocabulary = vocabulary
         self.random = random.Random(seed)
         self._last = 0
 
     def begin(self, capacity: int) -> None: ...
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         self._last = tokens[-1]
 
     def propose(self, shape: TreeShape) -> DraftTree:
@@ -39,7 +38,7 @@ class RandomDrafter:
                 tokens.append(token)
                 parents.append(parent)
                 scores.append(scores[parent] * self.random.random())
-        return from_lists(tokens, parents, scores, self.device)
+        return from_lists(tokens, parents, scores)
 
     def retrieve(self, scores: Tensor) -> None: ...
 

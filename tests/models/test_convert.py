@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.convert import convert
 from specextend_cli.models.four_bit import to_bf16
+from specextend_cli.models.gguf.convert import convert
 from specextend_cli.models.load import load_model
 from specextend_cli.models.tokens import load_tokenizer
 

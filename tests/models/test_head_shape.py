@@ -43,6 +43,7 @@ def shape_of(config: HeadConfig) -> HeadShape:
         mlp_bias=config.mlp_bias,
         norm_before_fc=config.norm_before_fc,
         fc_norm=config.fc_norm,
+        qk_norm=config.qk_norm,
     )
 
 
@@ -124,9 +125,12 @@ def test_shipped_sizes_are_those_of_a_head_for_their_target(name: str) -> None:
 
 def test_a_published_file_has_the_size_of_its_preset() -> None:
     """yuhuili/EAGLE3-LLaMA3.1-Instruct-8B: a pytorch_model.bin of about 850 MB in half precision."""
-    shape = draft_shape(load_preset("llama-3.1-8b-eagle3"))
+    shape = draft_shape(load_preset("llama-3.1-8b-eagle3-paper"))
     assert shape is not None
     assert shape.weight_bytes(2) == pytest.approx(850e6, rel=0.01)
+    shape = draft_shape(load_preset("llama-3.3-70b-4bit-eagle3"))  # SpecForge's model.safetensors: 2.81 GB
+    assert shape is not None
+    assert shape.weight_bytes(2) == pytest.approx(2.81e9, rel=0.01)
 
 
 def test_memory_counts_the_head() -> None:

@@ -35,6 +35,8 @@ from tests.helpers.published_heads import (
     named,
     safeailab_1,
     safeailab_3,
+    specbundle,
+    specforge_31,
     speculators,
     yarn,
 )
@@ -69,14 +71,16 @@ def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     """Logits equal an independent computation from the tensors that were written, step by step through a chain."""
     written, lm = layout(tmp_path), LanguageModel(tiny())
     plain = (PlainYarn if layout is yarn else Plain)(written)
-    if layout in (safeailab_3, yarn, bare):
+    if layout in (safeailab_3, yarn, specbundle, specforge_31, bare):
         plain.w["embedding.weight"] = lm.model.get_input_embeddings().weight.double()
     if layout in (safeailab_1, bare):
         plain.w["lm_head.weight"] = lm.model.get_output_embeddings().weight.double()
     loaded = load_head(tmp_path, lm).head
-    silent = layout in (safeailab_3, angelslim, yarn, bare)
+    silent = layout in (safeailab_3, angelslim, yarn, specbundle, specforge_31, bare)
     expected_layers = default_layers(3) if silent else written.config.feature_layers
     assert loaded.config.feature_layers == expected_layers
+    variants = ("norm_before_residual", "norm_before_fc", "fc_norm", "feeds_normed", "qk_norm", "sliding_window")
+    assert all(getattr(loaded.config, variant) == getattr(written.config, variant) for variant in variants)
     assert torch.equal(loaded.vocabulary, written.vocabulary)
     follows(loaded, plain)
 
@@ -95,9 +99,10 @@ def test_every_layout_drafts_without_changing_a_token(layout: Any, policy: str, 
         assert meter.nodes > len(written)
 
 
+@pytest.mark.parametrize("name", ["eagle3-residual", "eagle3.1", "eagle3-qk-norm", "eagle3-norm-before-fc"])
 @torch.inference_mode()
-def test_what_is_saved_can_be_loaded(tmp_path: Path) -> None:
-    lm, head = LanguageModel(tiny()), tiny_head("eagle3-residual")
+def test_what_is_saved_can_be_loaded(name: str, tmp_path: Path) -> None:
+    lm, head = LanguageModel(tiny()), tiny_head(name)
     head.embedding = lm.model.get_input_embeddings()
     save_head(head, tmp_path, notes={"trained_on": "nothing"})
     loaded = load_head(tmp_path, lm)
@@ -107,6 +112,9 @@ def test_what_is_saved_can_be_loaded(tmp_path: Path) -> None:
     assert torch.equal(logits(loaded.head, lm, tokens, features), logits(head, lm, tokens, features))
     with pytest.raises(ValueError, match="EAGLE-3"):
         save_head(tiny_head("eagle1"), tmp_path)
+    for unknown in ({"sliding_window": 128}, {"feeds_normed": True}):
+        with pytest.raises(ValueError, match="this layout"):
+            save_head(tiny_head("eagle3", **unknown), tmp_path)
 
 
 @torch.inference_mode()

@@ -49,7 +49,11 @@ def test_shipped_shapes_have_the_published_sizes() -> None:
         "smollm2-135m": 134_515_008,
         "smollm2-1.7b": 1_711_376_384,
         "llama-3.1-8b": 8_030_261_248,
-        "qwen2.5-3b-4bit": 3_085_938_688,
+        "llama-3.2-1b": 1_235_814_400,
+        "llama-3.2-3b": 3_212_749_824,
+        "smollm3-3b": 3_075_098_624,
+        "granite-4.0-micro": 3_402_836_480,
+        "qwen3-4b-2507-eagle3": 4_022_468_096,
         "qwen3-8b": 8_190_735_360,
         "vicuna-7b-16k": 6_738_415_616,
     }

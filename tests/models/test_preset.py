@@ -39,7 +39,9 @@ def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
     for preset in presets:
         assert preset.target.shape is not None
         assert (preset.draft.shape is not None) == (preset.draft.model == "lm")
-        assert "not measured" in preset.description or preset.name == DEFAULT
+        assert preset.tested == (preset.name == DEFAULT)  # no other was ever loaded by its authors
+        if preset.name.endswith("-64k"):
+            assert f"{preset.window.context:,} tokens" in preset.description
 
 
 def test_heads_of_short_training_never_see_more_than_they_were_trained_on() -> None:
@@ -82,6 +84,13 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         ("[window]", '[draft]\nof = ["ngram"]\n[window]', 'draft: "of" belongs to kind = "blend"', "change"),
         ("[window]", '[draft]\nkind = "eagle"\n[window]', "draft: a model as draft needs a [draft.source]", "change"),
         ("[window]", '[draft]\nkind = "blend"\nof = ["lm", "eagle"]\n[window]', "draft: a draft has one", "change"),
+        ("[window]", '[draft]\nkind = "ngrams"\n[window]', "draft.kind: 'ngrams' is not none, ngram,", "change"),
+        (
+            "[window]",
+            '[draft]\nkind = "blend"\nof = ["ngram", "none"]\n[window]',
+            "draft: a blend is of drafters",
+            "change",
+        ),
         (END, HEAD + 'dtype = "float32"\n' + SOURCE + END, "draft: an EAGLE head computes in its target's", "change"),
         (END, HEAD + WHEEL + HASHES + END, "draft: an EAGLE head comes from the hub", "change"),
         (END, f"{HEAD}{SOURCE}[draft.shape]\n{SHAPE}vocab = 97\n{END}", "draft: [draft.shape] has the sizes", "change"),
@@ -130,7 +139,8 @@ def test_the_papers_settings_fill_what_a_preset_leaves_out(tmp_path: Path, prese
 def test_keys_of_earlier_releases_are_read(tmp_path: Path, preset_text: str) -> None:
     old = preset_text.replace("chunk_summary_tokens", "note_tokens")
     for word, mode in (("quoted", "extractive"), ("written", "abstractive")):
-        text = f'sentences = "{word}"\n' + old.replace("[window]", '[retrieval]\ncut = "tokens"\n[window]')
+        retired = '[retrieval]\ncut = "tokens"\nadaptive = false\nqueries = "last"\n[window]'
+        text = f'sentences = "{word}"\n' + old.replace("[window]", retired)
         preset = load_preset(write(tmp_path, text))
         assert (preset.mode, preset.window.chunk_summary_tokens) == (mode, 64)
         shown = to_toml(preset, None)
@@ -147,6 +157,8 @@ def test_keys_of_earlier_releases_are_read(tmp_path: Path, preset_text: str) -> 
         load_preset(write(tmp_path, 'sentences = "quoted"\nmode = "extractive"\n' + preset_text))
     with pytest.raises(UsageError, match="mode: Input should be 'extractive', 'guided' or 'abstractive'"):
         load_preset(write(tmp_path, "sentences = 3\n" + preset_text))
+    with pytest.raises(UsageError, match=r"retrieval.adaptive: unknown key"):
+        load_preset(write(tmp_path, preset_text.replace("[window]", "[retrieval]\nadaptive = true\n[window]")))
 
 
 def test_broken_toml_names_the_line(tmp_path: Path, preset_text: str) -> None:
@@ -169,6 +181,20 @@ def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UsageError) as caught:
         load_preset("zzz")
     assert "did you mean" not in caught.value.what
+
+
+def test_presets_of_the_earlier_release(preset_text: str) -> None:
+    """A renamed one is found and not listed; one that is gone names its successor; a user's own comes first."""
+    assert load_preset("qwen3-8b-eagle3-redhat") == load_preset("qwen3-8b-eagle3")
+    assert "qwen3-8b-eagle3-redhat" not in [preset.name for preset in list_presets()]
+    with pytest.raises(UsageError, match=r"no preset 'qwen2\.5-3b-4bit' any more") as caught:
+        load_preset("qwen2.5-3b-4bit")
+    assert "commercial" in caught.value.why
+    assert "--model qwen3-1.7b-eagle3" in caught.value.fix
+    assert load_preset(caught.value.fix.split()[3]).name == "qwen3-1.7b-eagle3"
+    user_presets().mkdir(parents=True)
+    write(user_presets(), preset_text, "qwen3-8b-eagle3-redhat")
+    assert load_preset("qwen3-8b-eagle3-redhat").title == "Mine"
 
 
 def test_missing_file() -> None:

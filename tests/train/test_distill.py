@@ -17,6 +17,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.events import Step
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -98,13 +99,17 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another head"):
         next(distill(lm, documents(), FRAME, [0], replace(begun, init=None), tmp_path / "on", FACTS))
 
-    loaded = load_head(tmp_path, lm).head
+    assert drafted_steps(lm, load_head(tmp_path, lm).head) < 23
+
+
+def drafted_steps(lm: LanguageModel, head: EagleHead) -> int:
+    """In how many steps the head drafts 24 tokens, which are those of `generate`."""
     target = Target(lm)
     retrieval = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=16, sinks=2)
     tokens, steps = [], 0
     for event in decode(
         target,
-        EagleDrafter(loaded, target, retrieval),
+        EagleDrafter(head, target, retrieval),
         FRAME.around(documents()[-1][:48]),
         stop=Stop(24),
         retrieval=retrieval,
@@ -114,7 +119,46 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
             tokens += event.tokens
             steps += event.nodes > 0
     assert tokens == generate(tiny(), FRAME.around(documents()[-1][:48]), 24)
-    assert steps < 23
+    return steps
+
+
+def test_an_eagle_3_1_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    asked = plan(160, architecture="eagle3.1")
+    *_, done = distill(lm, documents(), FRAME, [0], asked, tmp_path, FACTS)
+    assert isinstance(done, Done)
+    assert done.accepted > 1.05 + 1 / VOCABULARY
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["fc_norm"] is config["norm_output"] is True
+    assert "# EAGLE-3.1 draft head for" in (tmp_path / "README.md").read_text()
+    head = load_head(tmp_path, lm).head
+    assert head.config.name == "EAGLE-3.1"
+    assert not any(torch.equal(norm.weight, norm.weight[:1].expand(64)) for norm in head.fc_norm)  # they are trained
+    assert drafted_steps(lm, head) < 23
+
+    with pytest.raises(UsageError, match="another head") as caught:
+        next(distill(lm, documents(), FRAME, [0], replace(asked, architecture=None), tmp_path, FACTS))
+    assert "architecture: eagle3.1, now eagle3" in caught.value.why
+    on = replace(plan(1), init=tmp_path)
+    *_, done = distill(lm, documents(), FRAME, [0], on, tmp_path / "on", FACTS)
+    assert isinstance(done, Done)
+    assert load_head(tmp_path / "on", lm).head.config.name == "EAGLE-3.1"
+    with pytest.raises(UsageError, match="another architecture than eagle3") as caught:
+        next(distill(lm, documents(), FRAME, [0], replace(on, architecture="eagle3"), tmp_path / "else", FACTS))
+    assert "it is an EAGLE-3.1 head" in caught.value.why
+
+
+def test_a_run_of_an_earlier_release_goes_on(tmp_path: Path) -> None:
+    """It did not write its architecture, of which there was one."""
+    lm = LanguageModel(tiny())
+    next(distill(lm, documents(), FRAME, [0], plan(1), tmp_path, FACTS))
+    file = tmp_path / "training" / "plan.json"
+    written = json.loads(file.read_text())
+    del written["architecture"]
+    file.write_text(json.dumps(written))
+    next(distill(lm, documents(), FRAME, [0], plan(1), tmp_path, FACTS))
+    with pytest.raises(UsageError, match="another head"):
+        next(distill(lm, documents(), FRAME, [0], plan(1, architecture="eagle3.1"), tmp_path, FACTS))
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -63,10 +63,11 @@ def test_an_unreadable_clock_counts_as_nothing(tmp_path: Path, content: bytes) -
 
 
 def test_the_card_needs_no_curve_and_says_what_is_estimated(tmp_path: Path) -> None:
-    figures, curve = Figures(57, 0.9, 10, 1000, "excerpts of documents"), tmp_path / "curve.jsonl"
+    figures, curve = Figures("EAGLE-3.1", 57, 0.9, 10, 1000, "excerpts of documents"), tmp_path / "curve.jsonl"
     write_card(tmp_path, FACTS, PLAN, figures, curve)
     card = (tmp_path / "README.md").read_text()
     assert "**Vocabulary** 57 tokens" in card
+    assert "# EAGLE-3.1 draft head for" in card
     assert "Validation" not in card
     add_lines(
         curve, [{"step": 3, "seconds": 60.0, "accepted": 1.5, "quoted": 2.25, "agreement": [0.4, 0.1], "best": True}]

@@ -9,8 +9,9 @@ import torch
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_config import default_layers
+from specextend_cli.train.config import Architecture
 from specextend_cli.train.init_copy_head import init_copy_head
-from specextend_cli.train.init_head import init_head
+from specextend_cli.train.init_head import init_head, scale_norms
 from specextend_cli.train.target_logits import read_states
 from specextend_cli.train.unroll import unroll
 from tests.engine.tiny_models import ARCHITECTURES, tiny
@@ -33,7 +34,20 @@ def test_a_newborn_reads_its_target_and_writes_its_tokens(name: str) -> None:
 
 
 @torch.no_grad()
-def test_a_wired_head_copies_what_followed_before() -> None:
+def test_norms_of_the_states_begin_with_their_size() -> None:
+    lm = LanguageModel(tiny())
+    head = init_head(lm, torch.arange(97), (0, 1, 2), max_position=512, architecture="eagle3.1")
+    features = read_states(lm, torch.arange(90), (0, 1, 2))[:, :-64]
+    scale_norms(head, features)
+    sizes = [part.square().mean().sqrt() for part in features.split(64, -1)]
+    normed = [part.square().mean().sqrt() for part in head.normalize(features).split(64, -1)]
+    assert torch.allclose(torch.stack(sizes), torch.stack(normed), rtol=0.1)
+    assert not torch.allclose(sizes[0], sizes[2], rtol=0.5)  # else it would show nothing
+
+
+@pytest.mark.parametrize("architecture", ["eagle3", "eagle3.1"])
+@torch.no_grad()
+def test_a_wired_head_copies_what_followed_before(architecture: Architecture) -> None:
     """Random tokens, twice: in the second half, what came next the first time is far likelier than without."""
     lm, vocabulary = LanguageModel(tiny()), torch.arange(97)
     text = torch.randint(97, (600,), generator=torch.Generator().manual_seed(0))
@@ -43,9 +57,11 @@ def test_a_wired_head_copies_what_followed_before() -> None:
     likelihood = []
     for wired in (False, True):
         torch.manual_seed(0)
-        head = init_head(lm, vocabulary, (0, 1, 2), max_position=512)
+        head = init_head(lm, vocabulary, (0, 1, 2), max_position=512, architecture=architecture)
+        features = read_states(lm, text, (0, 1, 2))[:, :-64]
+        scale_norms(head, features)
         if wired:
-            init_copy_head(head, text, read_states(lm, text, (0, 1, 2))[:, :-64])
+            init_copy_head(head, text, features)
         (read,) = unroll(head, twice, states, 41, 1)
         copied = head.lm_head(read).log_softmax(-1)[:-1].gather(1, twice[43:, None])
         likelihood.append(float(copied.mean()))

@@ -12,7 +12,7 @@ from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
 
 
-@pytest.mark.parametrize("name", ["eagle3", "eagle3.1", "eagle3-2-layers", "eagle3-residual"])
+@pytest.mark.parametrize("name", ["eagle3", "eagle3.1", "eagle3-2-layers", "eagle3-residual", "eagle3-qk-norm"])
 @torch.no_grad()
 def test_every_step_equals_a_drafted_chain_of_that_depth(name: str) -> None:
     """Row i of step k: the target's states up to i - k, then the head's own, over the sequence's own tokens."""

@@ -35,7 +35,7 @@ from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import format_statistics
 from specextend_cli.ui.views import Plain
 from specextend_cli.ui.writers import WRITERS
-from tests.ui.fake_stream import SUMMARY, stream
+from tests.ui.fake_stream import SUMMARY, chosen, stream
 
 
 class Clock:
@@ -355,6 +355,10 @@ def test_json_lines_are_all_events():
     assert {"part", "text", "chunksummarized", "prefilling", "prefilled", "step", "retrieved", "finished"} <= {
         event["event"] for event in events
     }
+    (first, *_) = (event for event in events if event["event"] == "retrieved")
+    assert list(first) == ["event", "hit", "spans", "length", "changed", "seconds"]
+    assert 0.7 < first["hit"] < 0.9
+    assert first["spans"][-1] == [9024, 9120]
     assert events[-1]["event"] == "summarized"
     assert events[-1]["text"] == SUMMARY
     assert "".join(event["delta"] for event in events if event["event"] == "text" and event["final"]) == SUMMARY
@@ -491,11 +495,11 @@ def test_the_map_of_what_drafts_see_is_drawn_only_where_something_was_chosen():
     progress = Progress("a.txt", Clock())
     progress.add(Part(1, 1, 1, 1, (1, 1), 500, True))
     progress.add(Step((1, 1), 502, 8, 0.01, 0.02, 0.0))
-    progress.add(Retrieved(0.99, ((0, 502),), 502, 0, 0.01))
+    progress.add(chosen(0.99, [(0, 502)], 502, 0))
     rows = [row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(76)]
     assert any(row.startswith("speed") and "hits 99%" in row for row in rows)
     assert not any(row.startswith("sees") for row in rows)
-    progress.add(Retrieved(0.8, ((0, 32), (64, 96)), 502, 0, 0.01))
+    progress.add(chosen(0.8, [(0, 32), (64, 96)], 502, 50))
     rows = [row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(76)]
     assert any(row.startswith("sees") for row in rows)
 

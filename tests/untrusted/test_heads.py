@@ -18,7 +18,17 @@ from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.shape import HeadShape
 from tests.engine.tiny_models import VOCABULARY, tiny
-from tests.helpers.published_heads import angelslim, bare, safeailab_1, safeailab_3, specforge, speculators, tied, yarn
+from tests.helpers.published_heads import (
+    angelslim,
+    bare,
+    safeailab_1,
+    safeailab_3,
+    specforge,
+    specforge_31,
+    speculators,
+    tied,
+    yarn,
+)
 
 Settings = dict[str, Any]
 
@@ -133,22 +143,25 @@ def test_flags_in_a_table_are_true_or_false(flag: str, tmp_path: Path, lm: Langu
 
 
 @pytest.mark.parametrize("table", [False, True])
-def test_an_output_without_a_norm(table: bool, tmp_path: Path, lm: LanguageModel) -> None:
-    """SpecForge trained heads so before it meant by `false` what others do; which one it is, nothing says."""
+@pytest.mark.parametrize("said", [False, True])
+def test_an_older_flag_of_specforge_means_nothing(said: bool, table: bool, tmp_path: Path, lm: LanguageModel) -> None:
+    """Without norms of the target's states, it is the norm before lm_head, which every head has."""
     specforge(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     del config["norm_output"]
-    (config["eagle_config"] if table else config)["norm_output"] = False
+    (config["eagle_config"] if table else config)["norm_output"] = said
     (tmp_path / "config.json").write_text(json.dumps(config))
-    refused(tmp_path, lm, "norm_output")
-
-
-def test_speculators_means_one_thing_by_it(tmp_path: Path, lm: LanguageModel) -> None:
-    speculators(tmp_path)
-    change(tmp_path, norm_output=False)
     assert not load_head(tmp_path, lm).head.config.feeds_normed
-    change(tmp_path, norm_output=True)
-    assert load_head(tmp_path, lm).head.config.feeds_normed
+
+
+@pytest.mark.parametrize("layout", [speculators, specforge_31])
+def test_normed_states_are_fed_back_where_the_configuration_says_so(
+    layout: Any, tmp_path: Path, lm: LanguageModel
+) -> None:
+    layout(tmp_path)
+    for said in (False, True):
+        change(tmp_path, norm_output=said)
+        assert load_head(tmp_path, lm).head.config.feeds_normed == said
 
 
 @pytest.mark.parametrize(
@@ -159,6 +172,11 @@ def test_speculators_means_one_thing_by_it(tmp_path: Path, lm: LanguageModel) ->
         {"layer_types": "sliding_attention"},
         {"sliding_window": 64},
         {"sliding_window": 64, "use_sliding_window": True},
+        {"layer_types": ["sliding_attention"]},
+        {"layer_types": ["sliding_attention"], "sliding_window": "512"},
+        {"layer_types": ["sliding_attention"], "sliding_window": True},
+        {"layer_types": ["sliding_attention"], "sliding_window": 512.0},
+        {"layer_types": [["sliding_attention"]], "sliding_window": 512},
         {"attention_chunk_size": 64},
         {"model_type": "gemma"},
         {"partial_rotary_factor": 0.5},
@@ -174,6 +192,26 @@ def test_attention_that_is_not_known_here(settings: Settings, tmp_path: Path, lm
 @pytest.mark.parametrize(
     "settings",
     [
+        {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 512},  # of the one layer there is
+        {"sliding_window": 512},
+        {"sliding_window": 512, "use_sliding_window": True},
+    ],
+)
+def test_a_sliding_window_is_kept(settings: Settings, tmp_path: Path, lm: LanguageModel) -> None:
+    speculators(tmp_path)
+    change_inner(tmp_path, **settings)
+    assert load_head(tmp_path, lm).head.config.sliding_window == 512
+
+
+def test_layers_of_two_kinds(tmp_path: Path, lm: LanguageModel) -> None:
+    tied(tmp_path)
+    change(tmp_path, layer_types=["full_attention", "sliding_attention"], sliding_window=512)
+    refused(tmp_path, lm, "one kind")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
         {"layer_types": ["full_attention"], "sliding_window": None},
         {"sliding_window": 64, "use_sliding_window": False},
         {"sliding_window": 64, "layer_types": ["full_attention"]},
@@ -184,7 +222,7 @@ def test_attention_that_is_not_known_here(settings: Settings, tmp_path: Path, lm
 def test_full_attention_in_other_words(settings: Settings, tmp_path: Path, lm: LanguageModel) -> None:
     speculators(tmp_path)
     change_inner(tmp_path, **settings)
-    assert load_head(tmp_path, lm)
+    assert load_head(tmp_path, lm).head.config.sliding_window is None
 
 
 def test_a_copy_of_its_targets_configuration(tmp_path: Path, lm: LanguageModel) -> None:

@@ -116,7 +116,7 @@ def teacher_forced(
         drafter.retrieve(target.attention_from([-1]))
     for last, token in pairwise(needle.answer):
         tree = drafter.propose(whole)
-        draft = torch.zeros(vocabulary, device=device)
+        draft = torch.zeros(vocabulary)
         draft[tree.tokens[1:]] = tree.scores[1:].float()
         yield draft, token
         record = drafter.retrieves and schedule.due()

@@ -42,7 +42,7 @@ def _measure(setting: Setting) -> Generator[Running, None, _Found]:
         chunks.add((*needle.prompt, *needle.answer))
         hidden = torch.tensor(needle.hidden, device=models.device)
         for attention in _attention(target, needle, setting.decoding.prefill_chunk):
-            starts = chunks.starts(target.length, models.device)
+            starts = chunks.starts(target.length)
             for name, asked in choices.items():
                 seen = working_set(retrieval, target.length, attention[asked].mean(0), models.device, starts)
                 found.setdefault((length, name), []).append(bool(torch.isin(hidden, seen).all()))

@@ -13,22 +13,30 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.triton_tree import triton_tree
 
-__all__ = ["BACKENDS", "NAME", "Backend", "ForwardContext", "Queries", "backend_for", "register"]
+__all__ = ["BACKENDS", "NAME", "Backend", "ForwardContext", "Queries", "backend_for", "preferred", "register"]
 
-BACKENDS: dict[str, Callable[[], Backend]] = {
+BACKENDS: dict[str, Callable[[], Backend]] = {  # the names of `config.Attention`
     "reference": lambda: reference,
     "torch": lambda: hybrid,
     "flash_attn": lambda: flash_attn,
     "split": SplitKV,
-    "triton": lambda: triton_tree,  # by name only, until it is measured on a GPU
+    "triton": lambda: triton_tree,
 }
 
 
-def backend_for(device: torch.device, name: str = "auto") -> Backend:
-    """The named back end, or the fastest one for a device. ValueError for an unknown name."""
+def preferred(device: torch.device, name: str = "auto") -> tuple[str, ...]:
+    """The back ends to try on a device, the best first; only the named one if there is a name. ValueError: unknown.
+
+    On CUDA that is Triton's, which CUDA graphs need; it reads prompts by flash-attn where that is installed.
+    """
     if name == "auto":
-        on_cuda = "flash_attn" if find_spec("flash_attn") else "torch"
-        name = {"cuda": on_cuda, "cpu": "split"}.get(device.type, "torch")
+        on_cuda = tuple(package for package in ("triton", "flash_attn", "torch") if find_spec(package))
+        return {"cuda": on_cuda, "cpu": ("split",)}.get(device.type, ("torch",))
     if name not in BACKENDS:
         raise ValueError(f"unknown attention back end {name!r}; there are: {', '.join(BACKENDS)}")
-    return BACKENDS[name]()
+    return (name,)
+
+
+def backend_for(device: torch.device, name: str = "auto") -> Backend:
+    """The named back end, or the one to try first on a device. ValueError for an unknown name."""
+    return BACKENDS[preferred(device, name)[0]]()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
+
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.attention.windows import Block, blocks
 
 NAME = "specextend"
 
@@ -18,19 +22,34 @@ class Backend(Protocol):
     key. Without a mask the n queries belong to the last n keys, in causal order.
     """
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    ) -> Tensor:
         """Attend."""
 
 
-Queries: TypeAlias = dict[int, tuple[Tensor, float]]
-"""By layer: queries [H, rows, d] after RoPE, and the scale of their products with keys."""
+class LayerQueries(NamedTuple):
+    """A layer's queries [H, rows, d] after RoPE, the scale of their products with keys, and what else it attends by.
+
+    A query sees the newest `window` positions, its own included; None: all.
+    """
+
+    queries: Tensor
+    scale: float
+    window: int | None = None
+    softmax: SoftmaxOptions = PLAIN
+
+
+Queries: TypeAlias = dict[int, LayerQueries]
+"""By layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardContext:
     """What the layers know of one forward. It is a keyword argument of the model's call, not global state.
 
-    Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only.
+    Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only. `positions`
+    are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window share `blocks`.
     """
 
     backend: Backend
@@ -38,6 +57,8 @@ class ForwardContext:
     record: frozenset[int] = frozenset()
     record_last: bool = False
     queries: Queries = field(default_factory=dict)
+    positions: Tensor | None = None
+    blocks: dict[int, list[Block]] = field(default_factory=dict)
 
 
 class UnsupportedError(Exception):
@@ -53,19 +74,32 @@ def attend(
     *,
     scaling: float | None = None,
     context: ForwardContext | None = None,
+    sliding_window: int | None = None,
     s_aux: Tensor | None = None,
     softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """transformers' attention signature. Keys and values come after RoPE, of the whole cache, heads not repeated."""
-    if context is None or s_aux is not None or softcap is not None:
-        why = "the context was not handed down" if context is None else "attention sinks or capped logits"
-        raise UnsupportedError(f"{type(module).__name__}: {why}")
+    if context is None:
+        raise UnsupportedError(f"{type(module).__name__}: the context was not handed down")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: int = module.layer_idx  # type: ignore[assignment]
+    softmax = PLAIN if softcap is None and s_aux is None else SoftmaxOptions(softcap, s_aux)
     if layer in context.record:
-        context.queries[layer] = (query[0, :, -1:] if context.record_last else query[0], scale)
-    return context.backend(query, key, value, scale, context.tree_mask).transpose(1, 2), None
+        asked = query[0, :, -1:] if context.record_last else query[0]
+        context.queries[layer] = LayerQueries(asked, scale, sliding_window, softmax)
+    if sliding_window is None:
+        out = context.backend(query, key, value, scale, context.tree_mask, softmax)
+        return out.transpose(1, 2).contiguous(), None  # some models take views of it
+    if sliding_window not in context.blocks:
+        shape = query.shape[2], key.shape[2]
+        found = blocks(*shape, sliding_window, context.tree_mask, context.positions, query.device)
+        context.blocks[sliding_window] = found
+    parts = [
+        context.backend(query[:, :, rows], key[:, :, seen], value[:, :, seen], scale, mask, softmax)
+        for rows, seen, mask in context.blocks[sliding_window]
+    ]
+    return torch.cat([part.transpose(1, 2) for part in parts], 1), None
 
 
 def register() -> None:

@@ -14,7 +14,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+
 _aten = torch.ops.aten
+_SCORES = 1 << 24
+"""Scores that are computed at a time where no flash kernel can: 64 MB."""
 
 
 def flash(
@@ -35,28 +39,36 @@ def flash(
     return out, lse.float()
 
 
-def hybrid(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+def hybrid(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
     """See `Backend`. Never materializes anything of size n x T."""
     n, total = q.shape[2], k.shape[2]
+    if softmax.softcap is not None:
+        return _in_blocks(q, k, v, scale, tree_mask, softmax)
     if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
         # Plain decoding: the one query sees every key.
-        return flash(_fold(q, k), k, v, scale)[0].reshape(q.shape)
+        out, lse = flash(_fold(q, k), k, v, scale)
+        return softmax.join(out.reshape(q.shape), lse.reshape(q.shape[:3]))[0]
     prefix = total - (n if tree_mask is None else tree_mask.shape[1])
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]
     if tree_mask is None:
         out, lse = _causal(q, k_tree, v_tree, scale)
     else:
         out, lse = masked(q, k_tree, v_tree, scale, tree_mask)
+    out, lse = softmax.join(out, lse)
     if prefix == 0:
         return out.to(q.dtype)
     dense, dense_lse = flash(_fold(q, k), k[:, :, :prefix], v[:, :, :prefix], scale)
     return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
 
 
-def flash_attn(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+def flash_attn(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
     """See `Backend`. By the flash-attn package, in half precision on CUDA; anything else goes to `hybrid`."""
-    if not q.is_cuda or q.dtype not in (torch.float16, torch.bfloat16):
-        return hybrid(q, k, v, scale, tree_mask)
+    if not softmax.is_plain or not q.is_cuda or q.dtype not in (torch.float16, torch.bfloat16):
+        return hybrid(q, k, v, scale, tree_mask, softmax)
     if tree_mask is None:
         return _packaged(q, k, v, scale, causal=True)[0]  # aligned to the last keys: a chunk over its prefix and itself
     prefix = k.shape[2] - tree_mask.shape[1]
@@ -72,15 +84,37 @@ def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
     return torch.lerp(b.float(), a.float(), torch.sigmoid(lse_a - lse_b)[..., None])
 
 
-def masked(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The tree: n x t scores in float32, without a kernel of their own."""
+def masked(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, softmax: SoftmaxOptions = PLAIN
+) -> tuple[Tensor, Tensor]:
+    """The tree: n x t scores in float32, without a kernel of their own. They are capped; sinks are left to `join`."""
     kv_heads, d = k.shape[1], k.shape[3]
     scores = torch.matmul(q.reshape(1, kv_heads, -1, d).float(), k.float().transpose(-1, -2))
-    scores = scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale).masked_fill_(~mask, -torch.inf)
+    scores = softmax.capped(scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale)).masked_fill_(~mask, -torch.inf)
     lse = scores.logsumexp(-1)
     weights = (scores - lse[..., None]).exp_()
     out = torch.matmul(weights.reshape(1, kv_heads, -1, k.shape[2]), v.float())
     return out.reshape(q.shape), lse
+
+
+def _in_blocks(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions
+) -> Tensor:
+    """All scores explicitly, of a block of queries at a time."""
+    n, total = q.shape[2], k.shape[2]
+    own = n if tree_mask is None else tree_mask.shape[1]
+    most = max(_SCORES // (q.shape[1] * total), 1)
+    out = []
+    for start in range(0, n, most):
+        rows = slice(start, min(start + most, n))
+        seen = total if tree_mask is not None else total - n + rows.stop
+        mask = torch.ones(rows.stop - start, seen, dtype=torch.bool, device=q.device)
+        if tree_mask is None:
+            mask.tril_(total - n + start)
+        else:
+            mask[:, total - own :] = tree_mask[rows]
+        out.append(softmax.join(*masked(q[:, :, rows], k[:, :, :seen], v[:, :, :seen], scale, mask, softmax))[0])
+    return torch.cat(out, 2).to(q.dtype)
 
 
 def _fold(q: Tensor, k: Tensor) -> Tensor:

@@ -6,12 +6,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
-def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+
+def reference(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
     """See `Backend`. Materializes the [n, T] mask."""
     n, total = q.shape[2], k.shape[2]
     causal = torch.ones(n, n, dtype=torch.bool, device=q.device).tril_()
     tree = causal if tree_mask is None else tree_mask
     mask = torch.ones(n, total, dtype=torch.bool, device=q.device)
     mask[:, total - tree.shape[1] :] = tree
-    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+    if softmax.is_plain:
+        return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+    k, v = (x.float().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    scores = torch.matmul(q.float(), k.transpose(-1, -2)) * scale
+    return torch.matmul(softmax.weights(scores, mask), v).to(q.dtype)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import flash, hybrid
 from specextend_cli.engine.attention.native import MOST, additive, fits
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.tiled import tiled
 from specextend_cli.engine.native.kernels import attend, attend_causal
 
@@ -33,11 +34,13 @@ class SplitKV:
         self._shape: tuple[object, ...] = ()
         self._mask: Tensor | None = None
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        """See `Backend`. Tensors that are not on a CPU go to `hybrid`."""
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    ) -> Tensor:
+        """See `Backend`. Tensors that are not on a CPU and softmaxes with options go to `hybrid`."""
         n, total = q.shape[2], k.shape[2]
-        if q.device.type != "cpu":
-            return hybrid(q, k, v, scale, tree_mask)
+        if q.device.type != "cpu" or not softmax.is_plain:
+            return hybrid(q, k, v, scale, tree_mask, softmax)
         if tree_mask is None and n > 1:
             return _prefill(q, k, v, scale)
         if n <= MOST and _has_kernel(q):

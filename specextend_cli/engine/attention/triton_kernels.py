@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 WORD = 64  # tree nodes per mask word; the kernels spell it out
+_LOG2_E = tl.constexpr(1.4426950408889634)
 _CHANGING = ["n", "total", "tree", "splits"]
 
 
@@ -48,14 +49,18 @@ def _take_in(
     v: tl.tensor,
     seen: tl.tensor,
     scale: tl.tensor,
+    cap: tl.tensor,
     top: tl.tensor,
     mass: tl.tensor,
     out: tl.tensor,
     MASKED: tl.constexpr,
+    CAPPED: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
     """One block of keys of the online softmax. `top` is each row's maximum so far, `mass` its sum."""
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    if CAPPED:
+        scores = (2 * tl.sigmoid(2 * scores) - 1) * cap  # the hyperbolic tangent
     if MASKED:
         scores = tl.where(seen, scores, float("-inf"))
     higher = tl.maximum(top, tl.max(scores, 1))
@@ -73,13 +78,15 @@ def attend_split(
     v: tl.tensor,
     words: tl.tensor,  # [n, ceil(tree / 64)] int64, bit j of word w: node 64 w + j is seen; zeros behind them
     length: tl.tensor,  # one integer on the device, or unused
+    sinks: tl.tensor,  # [H], contiguous, or unused
     out: tl.tensor,  # [splits, H, n, D], contiguous
     lse: tl.tensor,  # [splits, H, n] float32, contiguous, base 2
     n: tl.tensor,
     total: tl.tensor,
     tree: tl.tensor,
     splits: tl.tensor,
-    scale: tl.tensor,  # times log2(e)
+    scale: tl.tensor,  # times log2(e); of capped scores, divided by the cap instead
+    cap: tl.tensor,  # times log2(e)
     q_h: tl.tensor,
     q_n: tl.tensor,
     q_d: tl.tensor,
@@ -97,6 +104,8 @@ def attend_split(
     TAIL_N: tl.constexpr,
     CAUSAL: tl.constexpr,
     HAS_LENGTH: tl.constexpr,
+    HAS_SINKS: tl.constexpr,
+    CAPPED: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:
     """Grid (query blocks, key heads, splits): programs that read the same keys start side by side and share the L2."""
@@ -122,6 +131,10 @@ def attend_split(
     top = tl.full([BLOCK_M], -1e30, tl.float32)
     mass = tl.full([BLOCK_M], 0.0, tl.float32)
     acc = tl.full([BLOCK_M, BLOCK_D], 0.0, tl.float32)
+    if HAS_SINKS:  # noqa: SIM102 - known when it is compiled, unlike the split
+        if split == 0:  # a sink is a score that one share begins with
+            top = tl.load(sinks + query_head, mask=node < n, other=0.0).to(tl.float32) * _LOG2_E
+            mass = tl.full([BLOCK_M], 1.0, tl.float32)
 
     # Whole blocks of the prefix need no mask; the rest of the prefix and the tree are read in smaller, masked ones.
     whole = prefix // BLOCK_N
@@ -134,7 +147,7 @@ def attend_split(
         at = block * BLOCK_N + tl.arange(0, BLOCK_N)
         key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, False)
         value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, False)
-        top, mass, acc = _take_in(queries, key, value, None, scale, top, mass, acc, False, PRECISION)
+        top, mass, acc = _take_in(queries, key, value, None, scale, cap, top, mass, acc, False, CAPPED, PRECISION)
     for block in tl.range(tl.maximum(first, whole), last, num_stages=1):
         start = tail + (block - whole) * TAIL_N
         at = start + tl.arange(0, TAIL_N)
@@ -153,7 +166,7 @@ def attend_split(
             seen = ((bits >> (bit & 63)[None, :].to(tl.int64)) & 1) != 0
         key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, True)
         value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, True)
-        top, mass, acc = _take_in(queries, key, value, seen, scale, top, mass, acc, True, PRECISION)
+        top, mass, acc = _take_in(queries, key, value, seen, scale, cap, top, mass, acc, True, CAPPED, PRECISION)
 
     some = tl.where(mass > 0, mass, 1.0)
     row = (split * tl.num_programs(1) * GROUPS + query_head).to(tl.int64) * n + node

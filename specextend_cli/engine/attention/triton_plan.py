@@ -1,6 +1,7 @@
 """The launch parameters of split-KV attention: block sizes, pipeline depth and number of splits, from shapes alone.
 
-Nothing reads the device's data, so a launch captured in a CUDA graph is valid for every length up to its bound.
+Nothing reads the device's data, so a launch captured in a CUDA graph is valid for every length up to its bound. No
+launch spills registers on sm_80 to sm_120, by ptxas: `tests/scripts/kernel_resources.py` says what each takes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from typing import NamedTuple
 
 import torch
 
+MOST_REGISTERS = 255
+"""Of a thread. Left to itself, ptxas spills a few bytes where that lets another program run beside it."""
+_HOPPER = 200 << 10  # bytes of shared memory; sm_120 has its 99 KB and no such instructions
 _MOST_SPLITS = 64
 _LEAST_BLOCKS = 2  # key blocks per split; a single one has nothing to overlap its loads with
 _GOOD_ENOUGH = 0.9  # of the best utilization; fewer splits leave less to merge
@@ -46,18 +50,23 @@ def chip(device: torch.device) -> Chip:
 def plan(rows: int, total: int, kv_heads: int, head_dim: int, itemsize: int, on: Chip) -> Plan:
     """For `rows` queries per key head (heads of its group times nodes) over at most `total` keys.
 
-    `itemsize` is that of keys in bytes; float32, which serves exactness rather than speed, gets small blocks.
+    `itemsize` is that of keys in bytes; float32, which serves exactness rather than speed, gets small blocks. Wide
+    heads get smaller blocks and more warps, as registers are few. Hopper's matrix instructions read keys from its
+    larger shared memory, and leave registers for larger blocks.
     """
     width = power_of_two(head_dim)
-    half = itemsize <= 2
-    block = min(max(16, power_of_two(rows)), 128 if half and width <= 128 else 64 if half else 32)
-    keys = 64 if half and width <= 128 else 32
-    warps = 4 if half and block < 128 else 8
+    if itemsize > 2:
+        block, keys, warps = 16, 16, 8
+    else:
+        most = 128 if width <= (128 if on.shared_memory >= _HOPPER else 64) else 64
+        block, keys = min(power_of_two(rows), most), 64 if width <= 128 else 32
+        warps = 4 if width <= 128 and width * block < 8192 else 8
 
     def memory(stages: int) -> int:
         return (stages * 2 * keys + block) * width * itemsize
 
-    stages = next((stages for stages in (3, 2) if memory(stages) <= on.shared_memory), 1)
+    deepest = 3 if itemsize <= 2 else 2 if width <= 128 else 1
+    stages = next((stages for stages in range(deepest, 1, -1) if memory(stages) <= on.shared_memory), 1)
     resident = 2 if block <= 32 and 2 * memory(stages) <= on.shared_memory else 1
     programs = -(-rows // block) * kv_heads
     return Plan(block, keys, splits(programs, -(-total // keys), on.multiprocessors * resident), warps, stages)
@@ -71,6 +80,11 @@ def splits(programs: int, blocks: int, slots: int) -> int:
     most = max(1, min(_MOST_SPLITS, blocks // _LEAST_BLOCKS))
     use = [programs * s / (slots * -(-programs * s // slots)) for s in range(1, most + 1)]
     return next(s for s, busy in enumerate(use, 1) if busy >= _GOOD_ENOUGH * max(use))
+
+
+def score_launch(head_dim: int, itemsize: int) -> tuple[int, int]:
+    """Dimensions per step of a program of `triton_scores`, and its warps."""
+    return min(power_of_two(head_dim), 64), 4 if itemsize <= 2 else 8
 
 
 def power_of_two(n: int) -> int:

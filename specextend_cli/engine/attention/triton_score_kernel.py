@@ -30,18 +30,20 @@ def chunk_log_sums(
     head = tl.program_id(1)
     row = tl.arange(0, BLOCK_M)
     query_head = head * GROUPS + row
-    d = tl.arange(0, BLOCK_D)
     at = tl.program_id(0) * (CHUNKS * CHUNK) + tl.arange(0, CHUNKS * CHUNK)
-    queries = tl.load(
-        q + query_head[:, None] * q_h + d[None, :] * q_d, mask=(row[:, None] < GROUPS) & (d[None, :] < D), other=0.0
-    )
-    keys = tl.load(
-        k + head.to(tl.int64) * k_h + at[None, :] * k_t + d[:, None] * k_d,
-        mask=(at[None, :] < total) & (d[:, None] < D),
-        other=0.0,
-    )
-    logits = tl.dot(queries, keys, input_precision="ieee") * scale
-    logits = tl.where(at[None, :] < total, logits, float("-inf"))
+    logits = tl.full([BLOCK_M, CHUNKS * CHUNK], 0.0, tl.float32)
+    for first in tl.range(0, D, BLOCK_D, num_stages=1):  # all dimensions at once would not fit into registers
+        d = first + tl.arange(0, BLOCK_D)
+        queries = tl.load(
+            q + query_head[:, None] * q_h + d[None, :] * q_d, mask=(row[:, None] < GROUPS) & (d[None, :] < D), other=0.0
+        )
+        keys = tl.load(
+            k + head.to(tl.int64) * k_h + at[None, :] * k_t + d[:, None] * k_d,
+            mask=(at[None, :] < total) & (d[:, None] < D),
+            other=0.0,
+        )
+        logits = tl.dot(queries, keys, logits, input_precision="ieee")
+    logits = tl.where(at[None, :] < total, logits * scale, float("-inf"))
     by_chunk = tl.reshape(logits, [BLOCK_M, CHUNKS, CHUNK])
     top = tl.maximum(tl.max(by_chunk, 2), -1e30)  # finite, so that a chunk without keys is free of inf - inf
     mass = tl.sum(tl.exp2(by_chunk - top[:, :, None]), 2)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specextend_cli.engine.attention.triton_plan import power_of_two
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of_two, score_launch
 
 _KEYS = 128  # per program
 
@@ -30,6 +30,7 @@ def chunk_attention(queries: Tensor, keys: Tensor, scale: float, *, chunk: int =
     heads, d = queries.shape
     kv_heads, total = keys.shape[:2]
     chunks, groups = -(-total // chunk), heads // kv_heads
+    step, warps = score_launch(d, keys.element_size())
     sums = torch.empty(heads, chunks, dtype=torch.float32, device=queries.device)
     chunk_log_sums[(-(-total // _KEYS), kv_heads)](
         queries,
@@ -42,11 +43,12 @@ def chunk_attention(queries: Tensor, keys: Tensor, scale: float, *, chunk: int =
         *keys.stride(),
         GROUPS=groups,
         D=d,
-        BLOCK_D=power_of_two(d),
+        BLOCK_D=step,
         BLOCK_M=power_of_two(groups),
         CHUNK=chunk,
         CHUNKS=_KEYS // chunk,
-        num_warps=4,
+        num_warps=warps,
+        maxnreg=MOST_REGISTERS,
     )
     return sums.softmax(-1).mean(0)
 

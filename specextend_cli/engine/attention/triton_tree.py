@@ -18,21 +18,24 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import flash_attn, hybrid
-from specextend_cli.engine.attention.triton_plan import Plan, chip, plan, power_of_two
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Plan, chip, plan, power_of_two
 
 MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
 MOST_HEAD_DIM = 256
 _LOG2_E = math.log2(math.e)
 
 
-def triton_tree(q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
+def triton_tree(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
     """See `Backend`. Prefill and inputs that the kernel does not take go to `hybrid`, or flash-attn where installed."""
     if not _takes(q, tree_mask):
         other = flash_attn if q.is_cuda and find_spec("flash_attn") else hybrid
-        return other(q, k, v, scale, tree_mask)
+        return other(q, k, v, scale, tree_mask, softmax)
     if tree_mask is None:
-        return attend(q, k, v, scale)
-    return attend(q, k, v, scale, words=pack(tree_mask), tree=tree_mask.shape[1])
+        return attend(q, k, v, scale, softmax=softmax)
+    return attend(q, k, v, scale, words=pack(tree_mask), tree=tree_mask.shape[1], softmax=softmax)
 
 
 def attend(
@@ -45,6 +48,7 @@ def attend(
     tree: int | None = None,
     length: Tensor | None = None,
     launch: Plan | None = None,
+    softmax: SoftmaxOptions = PLAIN,
 ) -> Tensor:
     """q [1, H, n, d]; k, v [1, H_kv, T, d], any strides, -> [1, H, n, d], contiguous.
 
@@ -74,13 +78,15 @@ def attend(
         v,
         unused if words is None else words,
         unused if length is None else length,
+        unused if softmax.sinks is None else softmax.sinks,
         parts,
         lse,
         n,
         total,
         tree,
         cut.splits,
-        scale * _LOG2_E,
+        scale * _LOG2_E if softmax.softcap is None else scale / softmax.softcap,
+        (softmax.softcap or 1.0) * _LOG2_E,
         *q.stride()[1:],
         *k.stride()[1:],
         *v.stride()[1:],
@@ -92,9 +98,12 @@ def attend(
         TAIL_N=min(cut.keys, WORD),
         CAUSAL=words is None,
         HAS_LENGTH=length is not None,
+        HAS_SINKS=softmax.sinks is not None,
+        CAPPED=softmax.softcap is not None,
         PRECISION="ieee",  # of float32 only: TF32 would not be lossless
         num_warps=cut.warps,
         num_stages=cut.stages,
+        maxnreg=MOST_REGISTERS,
     )
     if merging:
         ways = 1 << (cut.splits - 1).bit_length()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from specextend_cli.engine.attention.function import ForwardContext
+from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
 from specextend_cli.engine.attention.native import additive
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
@@ -60,6 +60,8 @@ class NativeModel:
         decoder: Any = lm.model.get_decoder()
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
+        if not lm.attends_plainly:
+            raise CannotCompileError("some of its layers attend through a window, or by another softmax")
         scales = _scales(lm)
         self._embedding: nn.Embedding = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
@@ -165,11 +167,12 @@ class NativeModel:
         library().sx_forward(ctypes.byref(self._model), ctypes.byref(step))
         if batched is not None and batched.recorder:
             for layer in wanted:
-                batched.record(asked[layer], keys[layer, :b, :, : int(seen.max()) + 1], self._scales[layer])
+                read = keys[layer, :b, :, : int(seen.max()) + 1]
+                batched.record(asked[layer], read, self._scales[layer], context.tree_mask)
         elif batched is None:
             for index, layer in enumerate(wanted):
                 kept = asked[index, 0, :, -1:] if context.record_last else asked[index, 0]
-                context.queries[layer] = (kept, self._scales[layer])
+                context.queries[layer] = LayerQueries(kept, self._scales[layer])
         return ModelOutput(logits, () if hidden is None else hidden.unbind())
 
     def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
@@ -201,7 +204,7 @@ class NativeModel:
             out = attend_causal(queries, *seen, self._scales[index]).transpose(1, 2).reshape(n, -1)
             if index in context.record:
                 kept = queries[0, :, -1:].clone() if context.record_last else queries[0]  # a clone frees the others
-                context.queries[index] = (kept, self._scales[index])
+                context.queries[index] = LayerQueries(kept, self._scales[index])
             self._add_norm(states, _full(attention.o_proj, out), layer.mlp_norm, normed)
             gate, up = _full(mlp.gate_proj, normed), _full(mlp.up_proj, normed)
             lib.sx_gate(bf16, gate.numel(), gate.data_ptr(), up.data_ptr())
@@ -263,7 +266,7 @@ def _scales(lm: LanguageModel) -> tuple[float, ...]:
     every = ForwardContext(lm.backend, record=frozenset(range(lm.layers)))
     two = torch.arange(2, device=lm.device)
     lm.forward(two, two, lm.new_cache(2), context=every)
-    return tuple(every.queries[index][1] for index in range(lm.layers))
+    return tuple(every.queries[index].scale for index in range(lm.layers))
 
 
 def _trial(lm: LanguageModel) -> Tensor:

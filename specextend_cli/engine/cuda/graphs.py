@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from specextend_cli.engine.attention.function import ForwardContext
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, attend, pack, triton_tree
 from specextend_cli.engine.cache import BufferLayer, KVCache
 from specextend_cli.engine.forward import ForwardInput, HeadOutput, ModelOutput
@@ -44,7 +45,7 @@ def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Call
                 body()
         here.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=aside):
+        with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
             out = body()
         return out, graph.replay
 
@@ -67,8 +68,12 @@ def _without_collections() -> Iterator[None]:
 
 
 def use_graphs(lm: LanguageModel, heads: Iterable[EagleHead] = (), *, capture: Capture = cuda_graph) -> None:
-    """Let `lm`, and heads that draft for it, replay graphs where `triton_tree` attends for few tokens."""
-    lm.forward_backend = GraphedModel(lm, capture)
+    """Let `lm`, and heads that draft for it, replay graphs where `triton_tree` attends for few tokens.
+
+    Where a window begins, only the host knows: a model with sliding windows runs without graphs.
+    """
+    if not any(lm.windows):
+        lm.forward_backend = GraphedModel(lm, capture)
     for head in heads:
         head.forward_backend = GraphedHead(head.run_model, capture)
 
@@ -114,8 +119,10 @@ class _AtLength:
         self.words = None if nodes == self.tree == 1 else pack(inputs.mask)
         self.length = inputs.start + nodes
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        return attend(q, k, v, scale, words=self.words, tree=self.tree, length=self.length)
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    ) -> Tensor:
+        return attend(q, k, v, scale, words=self.words, tree=self.tree, length=self.length, softmax=softmax)
 
 
 class _RowsLayer(BufferLayer):
@@ -164,6 +171,8 @@ class _Graphs(Generic[Out]):
     def __init__(self, run_model: Callable[[ForwardInput], Out], capture: Capture) -> None:
         self._run_model: Callable[[ForwardInput], Out] = run_model
         self._capture = capture
+        self.failure: str | None = None
+        """Why something could not be captured."""
         self._by_cache: WeakKeyDictionary[KVCache, tuple[_Place, dict[Any, _Graph[Out] | None]]] = WeakKeyDictionary()
 
     def replay(self, inputs: ForwardInput, *, besides: object = None) -> Out | None:
@@ -186,7 +195,8 @@ class _Graphs(Generic[Out]):
             return None
         graph.inputs.set(*given)
         graph.replay()
-        context.queries.update({layer: (q[:, :n], scale) for layer, (q, scale) in graph.context.queries.items()})
+        every = graph.context.queries.items()
+        context.queries.update({layer: asked._replace(queries=asked.queries[:, :n]) for layer, asked in every})
         return graph.out
 
     def _of(self, cache: KVCache) -> dict[Any, _Graph[Out] | None]:
@@ -213,7 +223,8 @@ class _Graphs(Generic[Out]):
 
         try:
             (out, context), replay = self._capture(body, held.tokens.device)
-        except RuntimeError:
+        except RuntimeError as error:
+            self.failure = str(error)
             return None
         return _Graph(held, out, context, replay)
 

@@ -36,15 +36,18 @@ class Drafter(Protocol):
         """Forget the last sequence; the next one may hold `capacity` tokens."""
         return
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """Committed tokens in order, and the target's states that became known [m, features].
 
         Both streams run from position 0. After prefill, states are one behind: those of the last committed token are
-        known only when it has been verified.
+        known only when it has been verified. `ids` are the tokens on the device, if they are there already.
         """
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """A tree whose root is the last observed token. The drafter's own cache is as before when this returns."""
+        """A tree whose root is the last observed token, best in the host's memory, where trees are merged and cut.
+
+        The drafter's own cache is as before when this returns.
+        """
 
     def retrieve(self, scores: Tensor) -> None:
         """Choose the working set by the target's attention over the committed positions, [length] float32."""
@@ -60,14 +63,13 @@ class NoDrafter(Drafter):
 
     name = "none"
 
-    def __init__(self, device: torch.device | str = "cpu") -> None:
-        self.device = device
+    def __init__(self) -> None:
         self._last = 0
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         self._last = tokens[-1]
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
-        return root(self._last, self.device)
+        return root(self._last)

@@ -57,11 +57,11 @@ class BlendDrafter:
         for source in self.sources:
             source.begin(capacity)
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         self._learn(tokens)
         for source in self.sources:
-            source.observe(tokens, self._share(features, source) if source.feature_layers else None)
+            source.observe(tokens, self._share(features, source) if source.feature_layers else None, ids)
 
     def retrieve(self, scores: Tensor) -> None:
         """See `Drafter`."""
@@ -73,7 +73,7 @@ class BlendDrafter:
         return next(source for source in self.sources if source.retrieves).visible()
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`. The host reads each source's tree once, to merge it.
+        """See `Drafter`. Each model's tree is read from its device once; they are merged on the host.
 
         With a floor, models are asked only where copies give the next token a lower probability than models usually
         do: otherwise their forwards cost time and add little.
@@ -88,12 +88,12 @@ class BlendDrafter:
             node.sources = (node.proposers, above.asked)
             node.score = above.score * min(node.promise * self.calibration.of(node.sources), 1.0)
         tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
-        return from_lists(tokens, parents, scores, trees[0].tokens.device).best(shape.nodes)
+        return from_lists(tokens, parents, scores).best(shape.nodes)
 
     def _asked(self, shape: TreeShape) -> list[DraftTree]:
         """A tree of every source, in their order."""
-        trees = {source: source.propose(shape) for source in self.sources if not isinstance(source, ModelDrafter)}
-        # Read only where it decides: reading from a device waits for it.
+        others = (source for source in self.sources if not isinstance(source, ModelDrafter))
+        trees = {source: source.propose(shape).on_host() for source in others}
         decides = shape.floor > 0 and shape.forwards > 0
         is_idle = decides and max(map(_next_promise, trees.values()), default=0.0) >= self._usual
         for source in self.sources:

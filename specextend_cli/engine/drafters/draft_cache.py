@@ -85,14 +85,20 @@ class DraftCache:
         rows = self._rotated(self.full.gather(chosen), rotated_at, self._range(0, len(chosen)))
         self.cache.rollback(0)
         self.cache.append(rows)
+        self.cache.positions = None if self.config.re_indexes or not len(chosen) else chosen
         self._chosen = chosen
+
+    def clip(self, most: int) -> None:
+        """Drop the oldest positions of a working set of more than `most`, and a few more, so as to do it rarely."""
+        if self.cache.length > most:
+            self.show(self.visible[-max(most - most // 8, 1) :])
 
     def choose(self, scores: Tensor | None) -> None:
         """Show the positions that the policy chooses by the target's attention."""
         if self._is_shared:
             self.read = self.full.length
         device = self.full.buffer.device
-        self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read, device)))
+        self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read)))
 
     def commit(self, rows: int) -> None:
         """The first `rows` rows after the working set's committed ones belong to the sequence."""

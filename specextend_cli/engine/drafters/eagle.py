@@ -24,7 +24,7 @@ class EagleDrafter(ModelDrafter):
     """Row i of its cache joins the target's state at position i with token i + 1, so rows are positions.
 
     States are the target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.
-    ModelError for a head of another target.
+    The working set of a head with a sliding window is no larger than that. ModelError for a head of another target.
     """
 
     def __init__(self, head: EagleHead, target: Target, config: Retrieval, *, window: int | None = None) -> None:
@@ -33,6 +33,11 @@ class EagleDrafter(ModelDrafter):
         self.name = "eagle3" if head.config.generation == 3 else "eagle"
         self.feature_layers = head.config.feature_layers
         self.vocabulary = head.vocabulary
+        self.most = head.config.sliding_window
+        if self.most is not None:
+            config = config.within(self.most)
+            if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
+                window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
         super().__init__(target, DraftCache(head.new_cache, config, frequencies=head.frequencies), window=window)
         self._features: list[Tensor] = []  # of the positions whose rows are pending
         self._states = torch.empty(0)  # the head's own, of the last drafted level
@@ -44,39 +49,39 @@ class EagleDrafter(ModelDrafter):
         self._features = []
         self._is_first = True
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         if features is not None and not self.failure:
             self._features.append(features)
         if self._is_first:  # no state precedes the first token, so it has no row
             self.working.note(tokens[:1])
-            tokens = tokens[1:]
-        super().observe(tokens, None)
-        self._is_first = False
+            tokens, ids = tokens[1:], None if ids is None else ids[1:]
+            self._is_first = False
+        if tokens:
+            super().observe(tokens, None, ids)
 
-    def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
+    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         if len(tokens) > _FEW:
             self._remember(tokens[:-1], positions[:-1], cache)
             tokens, positions = tokens[-1:], positions[-1:]
-        ids, states = self._join(tokens, cache)
+        states = self._join(tokens, cache)
         # A chain is passed as a tree, for which attention is fast; without a mask the rows would be a prompt's.
         chain = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
         context = ForwardContext(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
-        out: HeadOutput = self.head(ids, states, positions, cache, context, logits_to_keep=1)
+        out: HeadOutput = self.head(tokens, states, positions, cache, context, logits_to_keep=1)
         self._states = out.states[-1:]
         return out.logits
 
-    def _remember(self, tokens: list[int], positions: Tensor, cache: KVCache) -> None:
-        ids, states = self._join(tokens, cache)
-        self.head.remember(ids, states, positions, cache, ForwardContext(self.target.lm.backend))
+    def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
+        states = self._join(tokens, cache)
+        self.head.remember(tokens, states, positions, cache, ForwardContext(self.target.lm.backend))
 
-    def _join(self, tokens: list[int], cache: KVCache) -> tuple[Tensor, Tensor]:
-        """Reserve rows in `cache` for pending tokens; their ids, and the states before them."""
+    def _join(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Reserve rows in `cache` for pending tokens; the states before them."""
         features = torch.cat(self._features)
         self._features = [features[len(tokens) :].clone()]  # a copy: a view would keep the whole chunk
         cache.reserve(len(tokens))
-        fused = self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
-        return torch.tensor(tokens, device=self.device), fused
+        return self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
 
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         cache = self.working.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
@@ -14,24 +13,16 @@ from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_freque
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import ModelError
-
-_PADDING = 512  # rows; output heads are padded to round sizes, a larger difference means another vocabulary
+from specextend_cli.engine.transfer import upload
 
 
 class LMDrafter(ModelDrafter):
-    """Drafts with `lm`. ModelError if its vocabulary is not the target's.
+    """Drafts with `lm`, whose token ids must mean what they mean to the target; it may have more of them, or fewer.
 
     Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.
     """
 
     def __init__(self, lm: LanguageModel, target: Target, config: Retrieval, *, window: int | None = None) -> None:
-        if abs(lm.vocabulary - target.lm.vocabulary) > _PADDING:
-            raise ModelError(
-                f"the draft has {lm.vocabulary:,} tokens in its vocabulary, the target {target.lm.vocabulary:,}",
-                why="a draft must write in the target's own tokens",
-                fix="choose a draft of the same family: specextend presets list",
-            )
         self.lm = lm
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"
@@ -43,28 +34,30 @@ class LMDrafter(ModelDrafter):
         )
         super().__init__(target, working, window=window)
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         if self.is_self and not self.failure:
             self.working.note(tokens)
-            self._pending = [tokens[-1]]  # the target has read the others
+            self._last = tokens[-1]
+            self._pending = (upload(tokens, self.device) if ids is None else ids)[-1:]  # the target has read the others
         else:
-            super().observe(tokens, features)
+            super().observe(tokens, features, ids)
 
     def _first(self) -> tuple[Tensor, int]:
         if not self.is_self:
             return super()._first()
         # The target computes the root's keys itself: those of this forward are dropped with the tree.
         self.working.follow()
-        return self._forward(self._pending[-1:], self.working.positions(1), self.working.cache), 1
+        return self._forward(self._pending, self.working.positions(1), self.working.cache), 1
 
-    def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
-        # The target may have more padding rows than the draft; they are no tokens, but a prompt could contain one.
-        ids = torch.tensor(tokens, device=self.device).clamp_(max=self.lm.vocabulary - 1)
+    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
+        # The target may have tokens that the draft has not.
+        ids = tokens.clamp(max=self.lm.vocabulary - 1)
         return self._shared(self.lm.forward(ids, positions, cache, logits_to_keep=1).logits)
 
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         return self._shared(self.lm.forward(tokens, positions, self.working.cache, context=context).logits)
 
     def _shared(self, logits: Tensor) -> Tensor:
+        """Of the tokens that the target has."""
         return logits[:, : self.target.lm.vocabulary]

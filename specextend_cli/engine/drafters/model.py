@@ -14,6 +14,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.opt_tree import grow
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, root
 
 _CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
@@ -23,12 +24,14 @@ class ModelDrafter(ABC):
     """Reads the prompt with full attention into the full cache, then drafts over the working set.
 
     With a `window`, the prompt is read in chunks that see only the `window` tokens before them, at positions that the
-    model was trained for. `vocabulary` maps the draft's token ids to the target's, where they differ.
+    model was trained for. `vocabulary` maps the draft's token ids to the target's, where they differ. A draft attends
+    to `most` positions at most, its own included; None: any number.
     """
 
     name: str
     feature_layers: tuple[int, ...] = ()
     vocabulary: Tensor | None = None
+    most: int | None = None
 
     def __init__(self, target: Target, working: DraftCache, *, window: int | None = None) -> None:
         self.target = target
@@ -37,14 +40,15 @@ class ModelDrafter(ABC):
         self.retrieves = working.config.policy != "full"
         self.failure: str | None = None
         self.device = target.lm.device
-        self._pending: list[int] = []  # committed tokens that are not read yet
+        self._last = 0  # committed token
+        self._pending = upload([], self.device)  # committed tokens that are not read yet
         self._in_prompt = True
 
     @abstractmethod
-    def _forward(self, tokens: list[int], positions: Tensor, cache: KVCache) -> Tensor:
+    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
 
-    def _remember(self, tokens: list[int], positions: Tensor, cache: KVCache) -> None:
+    def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         """Run the first of the pending tokens for their keys and values only."""
         self._forward(tokens, positions, cache)
 
@@ -60,16 +64,16 @@ class ModelDrafter(ABC):
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
         self.working.begin(capacity)
-        self._pending = []
+        self._pending = self._pending[:0]
         self._in_prompt = True
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
+        self._last = tokens[-1]
         if self.failure:
-            self._pending = [tokens[-1]]
             return
         self.working.note(tokens)
-        self._pending.extend(tokens)
+        self._pending = torch.cat((self._pending, upload(tokens, self.device) if ids is None else ids))
         if len(self._pending) > _CHUNK:
             # The last token stays: it is the root of the next tree.
             (self._read if self._in_prompt else self._follow)(self._pending[:-1])
@@ -81,12 +85,12 @@ class ModelDrafter(ABC):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
-        token = self._pending[-1]
         if self.failure or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
-            return root(token, self.device)
+            return root(self._last)
         if self._in_prompt:
             self.working.choose(None)
             self._in_prompt = False
+        self._leave_room(len(self._pending) + shape.depth)
         first, ahead = self._first()
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
@@ -94,42 +98,47 @@ class ModelDrafter(ABC):
             context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
             return _log_probabilities(self._expand(tokens, parents, positions, context))
 
-        tree = grow(token, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)
+        tree = grow(self._last, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)
         self.working.cache.rollback()
         if not tree.is_finite:  # such a model drafts no more
             self.failure = f"the {self.name} draft computes values that are not numbers"
             self.retrieves = False
-            return root(token, self.device)
+            return root(self._last)
         return tree
 
-    def _read(self, tokens: list[int]) -> None:
+    def _read(self, tokens: Tensor) -> None:
         """Read a chunk of the prompt into the full cache."""
         working = self.working
         if self.window is None:
             positions = torch.arange(working.read, working.read + len(tokens), device=self.device)
             self._remember(tokens, positions, working.full)
             working.commit_full(len(tokens))
-            del self._pending[: len(tokens)]
+            self._pending = self._pending[len(tokens) :]
             return
         for at in range(0, len(tokens), self.window):
             working.show(torch.arange(max(working.read - self.window, 0), working.read, device=self.device))
             self._follow(tokens[at : at + self.window])
 
-    def _follow(self, tokens: list[int]) -> None:
+    def _follow(self, tokens: Tensor) -> None:
         """Read committed tokens over the working set."""
+        self._leave_room(len(tokens))
         self._remember(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
 
     def _first(self) -> tuple[Tensor, int]:
         """Read the pending tokens: logits [1, draft vocabulary] after the last, and rows to drop with the tree."""
-        tokens = list(self._pending)
+        tokens = self._pending
         logits = self._forward(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
         return logits, 0
 
+    def _leave_room(self, tokens: int) -> None:
+        if self.most is not None:
+            self.working.clip(max(self.most - tokens, 1))
+
     def _commit(self, tokens: int) -> None:
         self.working.commit(tokens)
-        del self._pending[:tokens]
+        self._pending = self._pending[tokens:]
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:

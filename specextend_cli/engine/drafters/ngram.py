@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
@@ -76,8 +75,7 @@ class NgramDrafter(Drafter):
 
     name = "ngram"
 
-    def __init__(self, device: torch.device | str = "cpu", *, remembered: int = 8192) -> None:
-        self.device = device
+    def __init__(self, *, remembered: int = 8192) -> None:
         self.remembered = remembered
         self.reliability = Reliability()
         self._earlier: list[int] = []
@@ -96,7 +94,7 @@ class NgramDrafter(Drafter):
             self._automaton.append(token)
         self._proposed: list[_Node] = []
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         self._learn(tokens)
         self._tokens.extend(tokens)
@@ -127,9 +125,9 @@ class NgramDrafter(Drafter):
                     nodes.append(_Node(token, index, trust * share))
         self._proposed = nodes
         if len(nodes) == 1:
-            return root(nodes[0].token, self.device)
+            return root(nodes[0].token)
         tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
-        return from_lists(tokens, parents, scores, self.device).best(shape.nodes)
+        return from_lists(tokens, parents, scores).best(shape.nodes)
 
     def _guesses(self, state: int, matched: int) -> Iterator[tuple[_Guess, int]]:
         """Guesses after a match of `matched` tokens, each with the length of its match."""

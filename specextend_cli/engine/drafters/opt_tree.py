@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, root
 
 Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
 """(tokens [w], parents [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of the next tokens.
@@ -24,15 +24,17 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
 
     `vocabulary` [draft vocabulary] maps the rows of a drafter with a smaller vocabulary to tokens. A node's score is
     the product of the drafter's probabilities along its path; the sum of the best scores is the expected accepted
-    length. Another level is drafted while the last one raised that sum by at least the threshold.
+    length. On a processor, another level is drafted while the last one raised that sum by at least the threshold; on a
+    device the host would have to wait for the sum of every level, and reads the finished tree alone.
     """
     device = first.device
     width = min(shape.width, first.shape[-1])
-    tokens = [torch.tensor([token], device=device)]
-    parents = [torch.zeros(1, dtype=torch.long, device=device)]
-    scores = [torch.ones(1, device=device)]
     if shape.depth == 0 or shape.nodes == 1:
-        return DraftTree(tokens[0], parents[0], scores[0])
+        return root(token)
+    tokens = [torch.zeros(1, dtype=torch.long, device=device)]
+    parents = [tokens[0]]
+    scores = [torch.ones(1, device=device)]
+    threshold = shape.threshold if device.type == "cpu" else 0.0
 
     def likeliest(log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         best, ids = log_probabilities.float().topk(width)
@@ -46,7 +48,7 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
     scores.append(level_scores)
     count = 1 + width
     ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # [frontier, slots in the cache]
-    expected = _expected(scores, shape.nodes) if shape.threshold else 0.0
+    expected = _expected(scores, shape.nodes) if threshold else 0.0
 
     for depth in range(1, min(shape.depth, shape.forwards)):
         own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
@@ -62,12 +64,14 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
         above = chosen // width
         ancestors = ancestors[above]
         count += children.numel()
-        if shape.threshold:
+        if threshold:
             grown = _expected(scores, shape.nodes)
-            if grown - expected < shape.threshold:
+            if grown - expected < threshold:
                 break
             expected = grown
-    return DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores)).best(shape.nodes)
+    tree = DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores)).on_host()
+    tree.tokens[0] = token
+    return tree.best(shape.nodes)
 
 
 def _expected(scores: list[Tensor], nodes: int) -> float:

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from specextend_cli.errors import ModelError
 
+TREES, STATES = "trees.npz", "states.npz"
+"""The files of a ranker's directory."""
+
 Array = NDArray[np.float32]
 _BYTES = 64_000_000  # the most that the arrays of a file may have
 _NODES = 1_000_000

@@ -1,0 +1,51 @@
+"""What a layer's softmax may have besides scaled products of queries and keys: capped scores, and sinks.
+
+Gemma 2 bends scores towards a limit (logit soft-capping, arXiv 2408.00118). gpt-oss gives each head a learned score
+without a key (an attention sink): it takes its share of the softmax and adds nothing to the output.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class SoftmaxOptions(NamedTuple):
+    """A score s becomes softcap * tanh(s / softcap); `sinks` [H] are scores that join each query's softmax."""
+
+    softcap: float | None = None
+    sinks: Tensor | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is neither."""
+        return self.softcap is None and self.sinks is None
+
+    def capped(self, scores: Tensor) -> Tensor:
+        """Scores, of any shape and not masked yet, capped in place."""
+        return scores if self.softcap is None else scores.div_(self.softcap).tanh_().mul_(self.softcap)
+
+    def join(self, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention [1, H, n, d] over some keys and its log-sum-exps [1, H, n], and the same with the sinks."""
+        if self.sinks is None:
+            return out, lse
+        sinks = self.sinks.float()[:, None]
+        return out * torch.sigmoid(lse - sinks)[..., None].to(out.dtype), torch.logaddexp(lse, sinks)
+
+    def weights(self, scores: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Scores [.., H, n, T] (float32, overwritten) to attention; `seen` (bool) broadcasts to them.
+
+        A row sums to 1, or with a sink to what that leaves.
+        """
+        scores = self.capped(scores)
+        if seen is not None:
+            scores.masked_fill_(~seen, -torch.inf)
+        if self.sinks is None:
+            return scores.softmax(-1)
+        lse = torch.logaddexp(scores.logsumexp(-1), self.sinks.float()[:, None])
+        return (scores - lse[..., None]).exp_()
+
+
+PLAIN = SoftmaxOptions()

@@ -1,0 +1,174 @@
+"""Conversion of GGUF files to transformers' layout, without torch: bf16 safetensors, config, tokenizer, chat template.
+
+transformers dequantizes a GGUF in Python at every load; a converted model is memory-mapped. Weights are converted a few
+million numbers at a time. Those of four bits keep their codes beside the full weights (see `models/four_bit.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import reason
+from specextend_cli.models.four_bit import FILE, GROUP, PARTS, ROWS, FourBit, to_bf16
+from specextend_cli.models.store import Progress, silent
+from specextend_cli.models.tensor_file import TensorFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from specextend_cli.models.gguf.families import Family
+    from specextend_cli.models.gguf.file import Gguf, GgufTensor
+
+_AT_ONCE = 1 << 22  # numbers
+_IGNORED = ("rope_freqs.weight",)  # is in the configuration
+
+Table = dict[str, tuple[str, tuple[int, ...]]]
+"""name -> another name or a type, and the shape."""
+
+
+def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
+    """The file, its config.json, and its tensors: GGUF's name -> transformers' name and shape.
+
+    ModelError: it is absent, damaged, or of a kind that is not supported.
+    """
+    from specextend_cli.models.gguf.families import config_of, family, layout
+    from specextend_cli.models.gguf.file import Gguf
+
+    with _readable(file):
+        try:
+            model = Gguf.read(file)
+        except OSError as error:
+            raise ModelError(f"cannot read {file}", why=error.strerror or str(error), fix="correct its path") from error
+        config = config_of(model)
+        table = layout(family(model), config)
+        for name, (_, shape) in table.items():
+            if name not in model.tensors:
+                raise ValueError(f"it lacks the tensor {name}")
+            if (found := model.tensors[name].shape) != shape:
+                raise ValueError(f"its {name} has the shape {found} instead of {shape}")
+        if extra := sorted(name for name in model.tensors if name not in table and name not in _IGNORED):
+            raise ValueError(f"its tensor {extra[0]!r:.60} has no place in a {config['model_type']} model")
+    return model, config, table
+
+
+def converted_size(file: Path) -> int:
+    """Bytes of the converted weights; ModelError as `read_gguf`."""
+    model, _, table = read_gguf(file)
+    numbers = sum(int(np.prod(shape)) for _, shape in table.values())
+    coded = sum(tensor.rows * tensor.columns * _parts(tensor) for tensor in model.tensors.values())
+    return 2 * numbers + (GROUP // 2 + 4) * coded // GROUP
+
+
+def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
+    """Write the model of the GGUF `file` into the directory `into`, in transformers' layout.
+
+    ModelError as `read_gguf`, or a number is not finite.
+    """
+    from specextend_cli.models.gguf.families import family
+    from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
+
+    model, config, table = read_gguf(file)
+    with _readable(file):
+        tokenizer = tokenizer_of(model.facts)
+        settings = tokenizer_config(model.facts, config["max_position_embeddings"])
+        _write_weights(model, family(model), config, table, into, progress)
+    _write_json(into / "config.json", config)
+    _write_json(into / "generation_config.json", special_ids(model.facts))
+    tokenizer.save(str(into / "tokenizer.json"))
+    _write_json(into / "tokenizer_config.json", settings)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, NotImplementedError) as error:
+        raise ModelError(
+            f"cannot convert {file.name}",
+            why=f"it is not a GGUF that this program reads: {reason(error)}",
+            fix="fetch it again if it is damaged; docs/presets.md says which are read",
+        ) from error
+
+
+def _write_weights(
+    model: Gguf, own: Family, config: dict[str, Any], table: Table, into: Path, progress: Progress
+) -> None:
+    full: Table = {name: ("BF16", shape) for name, shape in table.values()}
+    four: Table = {}
+    codes = {theirs: _code_names(theirs, ours, model.tensors[theirs], config) for theirs, (ours, _) in table.items()}
+    for theirs, names in codes.items():
+        rows, columns = model.tensors[theirs].shape[0], model.tensors[theirs].columns
+        for name in names:
+            four[f"{name}.codes"] = ("U8", (rows, columns // 2))
+            four[f"{name}.scales"] = ("BF16", (rows, columns // GROUP, 2))
+    done = 0
+    with ExitStack() as files:
+        weights = files.enter_context(TensorFile(into / "model.safetensors", full))
+        packed = files.enter_context(TensorFile(into / FILE, four)) if four else None
+        for theirs, (ours, _) in table.items():
+            for full_rows, parts in _blocks(model.tensors[theirs], _order(theirs, own, config)):
+                shift = own.gemma and theirs.endswith("norm.weight")
+                bits = to_bf16(full_rows - 1 if shift else full_rows)
+                weights.append(ours, bits)
+                for name, part in zip(codes[theirs], parts, strict=False):
+                    assert packed is not None
+                    packed.append(f"{name}.codes", part.packed())
+                    packed.append(f"{name}.scales", to_bf16(part.scales))
+                done += bits.nbytes
+                progress("converting", done, weights.size)
+
+
+def _code_names(theirs: str, ours: str, tensor: GgufTensor, config: dict[str, Any]) -> list[str]:
+    """Names of the codes that are kept of a tensor."""
+    if theirs == "token_embd.weight":  # the codes of a tied embedding are used by the output head alone
+        ours = "lm_head.weight" if config["tie_word_embeddings"] else ""
+    return [ours, f"{ours}.low"][: _parts(tensor)] if ours else []
+
+
+def _parts(tensor: GgufTensor) -> int:
+    """How many matrices of codes the tensor is the sum of, 0 where the kernels do not take it."""
+    return PARTS.get(tensor.kind.name, 0) if len(tensor.shape) == 2 and tensor.rows % ROWS == 0 else 0
+
+
+def _order(theirs: str, own: Family, config: dict[str, Any]) -> npt.NDArray[np.int64] | None:
+    """In which order rows are read; None as they are.
+
+    llama.cpp interleaves the two halves of each head of q and k, which RoPE rotates; in transformers one half follows
+    the other.
+    """
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    part = theirs.split(".")[-2]
+    if not own.permuted or part not in heads:
+        return None
+    rows = np.arange(heads[part] * config["head_dim"])
+    return rows.reshape(heads[part], -1, 2).swapaxes(1, 2).reshape(-1)
+
+
+def _blocks(
+    tensor: GgufTensor, order: npt.NDArray[np.int64] | None
+) -> Iterator[tuple[npt.NDArray[np.float32], tuple[FourBit, ...]]]:
+    """Some rows of the tensor after the other, dequantized, and the codes that they are the sum of."""
+    from gguf import dequantize
+
+    raw = tensor.raw()
+    if len(tensor.shape) == 1 and order is not None:  # a bias, whose numbers are rows
+        raw = raw.reshape(len(order), -1)
+    step = max(1, _AT_ONCE // tensor.columns)
+    for first in range(0, len(raw), step):
+        rows = np.asarray(raw[first : first + step] if order is None else raw[order[first : first + step]])
+        if _parts(tensor):
+            parts = FourBit.read(tensor.kind, rows)
+            yield np.sum([part.full() for part in parts], axis=0, dtype=np.float32), parts
+        else:
+            yield np.asarray(dequantize(rows, tensor.kind), np.float32), ()
+
+
+def _write_json(file: Path, data: dict[str, Any]) -> None:
+    file.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

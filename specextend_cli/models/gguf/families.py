@@ -1,0 +1,245 @@
+"""Families of models in GGUF files: their configuration, and their tensors, by transformers' names.
+
+transformers reads GGUF files, too, but without the scaling of positions, Gemma's soft caps, Granite and SmolLM3, and
+with the whole model in memory in float32. What llama.cpp's converter changes is undone here, or while converting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from specextend_cli.models.gguf.file import Gguf
+from specextend_cli.models.gguf.tokenizer import special_ids
+
+_MOST = 1 << 26  # of any size
+_GEMMA_27B = (46, 62)  # layers of Gemma 2's and 3's largest model, whose attention is scaled otherwise
+_LLAMA3_LENGTHS = [1 << n for n in range(7, 18)]  # original context lengths
+
+
+@dataclass(frozen=True)
+class Family:
+    """What one family has and others have not; `permuted`: the rows of q and k, which RoPE rotates, are interleaved."""
+
+    model_type: str
+    name: str
+    permuted: bool = False
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    fused: bool = False  # q, k and v in one matrix, gate and up in another
+    gemma: bool = False  # norms behind each part as well, all stored as weight + 1
+
+
+FAMILIES = {
+    "llama": Family("llama", "LlamaForCausalLM", permuted=True),
+    "smollm3": Family("smollm3", "SmolLM3ForCausalLM", permuted=True),
+    "granite": Family("granite", "GraniteForCausalLM", permuted=True),
+    "qwen2": Family("qwen2", "Qwen2ForCausalLM", qkv_bias=True),
+    "qwen3": Family("qwen3", "Qwen3ForCausalLM", qk_norm=True),
+    "phi3": Family("phi3", "Phi3ForCausalLM", fused=True),
+    "gemma2": Family("gemma2", "Gemma2ForCausalLM", gemma=True),
+    "gemma3": Family("gemma3_text", "Gemma3ForCausalLM", gemma=True, qk_norm=True),
+}
+"""By `general.architecture`. Mistral's files call themselves llama."""
+
+
+def family(model: Gguf) -> Family:
+    """The family of a file; ValueError where it is none of ours, or no language model."""
+    facts = model.facts
+    architecture, kind = facts.get("general.architecture"), facts.get("general.type", "model")
+    if kind == "adapter":
+        raise ValueError("it is an adapter (LoRA), which belongs to a model")
+    if kind == "mmproj" or architecture == "clip":
+        raise ValueError("it is the part of a model that reads images (mmproj); name the file of the language model")
+    if kind != "model":
+        raise ValueError(f"it is a file of the kind {kind!r:.40}, not a model")
+    if architecture not in FAMILIES:
+        raise ValueError(f"its architecture is {architecture!s:.40}, and {', '.join(FAMILIES)} are read")
+    if facts.get(f"{architecture}.pooling_type"):
+        raise ValueError("it is a model of embeddings, which generates no text")
+    if facts.get(f"{architecture}.expert_count"):
+        raise ValueError("it is a mixture of experts; dense models are read")
+    return FAMILIES[architecture]
+
+
+def config_of(model: Gguf) -> dict[str, Any]:
+    """The contents of a config.json. ValueError, LookupError: the file lacks what is needed, or is of another kind."""
+    own, facts = family(model), model.facts
+    architecture = facts["general.architecture"]
+
+    def size(key: str, default: int | None = None) -> int:
+        value = facts.get(f"{architecture}.{key}", default)
+        if not isinstance(value, int) or not 0 < value <= _MOST:
+            raise ValueError(f"it says {architecture}.{key} {value!r:.40}")
+        return value
+
+    def number(key: str, default: float | None = None) -> float:
+        value = facts.get(f"{architecture}.{key}", default)
+        if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise ValueError(f"it says {architecture}.{key} {value!r:.40}")
+        return float(f"{value:.7g}")  # stored in single precision: 1e-5 comes back as 9.999999747378752e-06
+
+    hidden, heads, layers = size("embedding_length"), size("attention.head_count"), size("block_count")
+    usual = hidden // heads if own.fused else size("rope.dimension_count", hidden // heads)
+    head_dim = size("attention.key_length", usual)
+    rotated = size("rope.dimension_count", head_dim)
+    theta = number("rope.freq_base", 1e6 if architecture == "gemma3" else 10000.0)
+    if rotated != head_dim and not own.fused:
+        raise ValueError(f"it rotates {rotated} of {head_dim} numbers of a head")
+    config: dict[str, Any] = {
+        "architectures": [own.name],
+        "model_type": own.model_type,
+        "dtype": "bfloat16",
+        "hidden_act": "silu",
+        "hidden_size": hidden,
+        "intermediate_size": size("feed_forward_length"),
+        "max_position_embeddings": size("context_length"),
+        "num_attention_heads": heads,
+        "num_hidden_layers": layers,
+        "num_key_value_heads": size("attention.head_count_kv", heads),
+        "head_dim": head_dim,
+        "rms_norm_eps": number("attention.layer_norm_rms_epsilon"),
+        "rope_parameters": _rope(model, architecture, theta, rotated),
+        "tie_word_embeddings": "output.weight" not in model.tensors,
+        "vocab_size": _embedding_rows(model),
+        "pad_token_id": None,
+        **special_ids(facts),
+    }
+    window = facts.get(f"{architecture}.attention.sliding_window") or None
+    if own.fused:
+        config["rope_parameters"]["partial_rotary_factor"] = rotated / head_dim
+        config["sliding_window"] = window if window is None or window < config["max_position_embeddings"] else None
+    elif own.gemma:
+        del config["hidden_act"]
+        # Neither is in the file: llama.cpp decides by the number of layers, too.
+        scalar = hidden // heads if layers in _GEMMA_27B else head_dim
+        config |= {"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": scalar}
+        config["sliding_window"] = size("attention.sliding_window")
+        every = 2 if architecture == "gemma2" else 6
+        config["layer_types"] = [
+            "full_attention" if n % every == every - 1 else "sliding_attention" for n in range(layers)
+        ]
+        if architecture == "gemma2":
+            config["attn_logit_softcapping"] = number("attn_logit_softcapping", 50.0)
+            config["final_logit_softcapping"] = number("final_logit_softcapping", 30.0)
+        else:
+            local = {"rope_type": "default", "rope_theta": number("rope.freq_base_swa", 10000.0)}
+            rope = {"full_attention": config["rope_parameters"], "sliding_attention": local}
+            config["rope_parameters"] = rope
+    elif architecture == "granite":
+        config["attention_multiplier"] = number("attention.scale")
+        config["embedding_multiplier"] = number("embedding_scale")
+        config["residual_multiplier"] = number("residual_scale")
+        config["logits_scaling"] = number("logit_scale")
+    if own.permuted or architecture == "qwen3":
+        config["attention_bias"] = "blk.0.attn_q.bias" in model.tensors
+        config["mlp_bias"] = "blk.0.ffn_up.bias" in model.tensors
+    return config
+
+
+def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The tensors of a model: GGUF's name -> transformers' name and shape."""
+    hidden, middle, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    q, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    matrices = {
+        "attn_output": ("self_attn.o_proj", (hidden, q)),
+        "ffn_down": ("mlp.down_proj", (hidden, middle)),
+    }
+    if own.fused:
+        matrices["attn_qkv"] = ("self_attn.qkv_proj", (q + 2 * kv, hidden))
+        matrices["ffn_up"] = ("mlp.gate_up_proj", (2 * middle, hidden))
+    else:
+        for part, rows in (("q", q), ("k", kv), ("v", kv)):
+            matrices[f"attn_{part}"] = (f"self_attn.{part}_proj", (rows, hidden))
+        for part in ("gate", "up"):
+            matrices[f"ffn_{part}"] = (f"mlp.{part}_proj", (middle, hidden))
+    norms = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+    if own.gemma:
+        norms = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}
+        norms |= {"ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
+    biased = [
+        name
+        for name in matrices
+        if (config.get("attention_bias") and name.startswith("attn"))
+        or (config.get("mlp_bias") and name.startswith("ffn"))
+        or (own.qkv_bias and name in ("attn_q", "attn_k", "attn_v"))
+    ]
+    layer: dict[str, tuple[str, tuple[int, ...]]] = {
+        f"{a}.weight": (f"{b}.weight", s) for a, (b, s) in matrices.items()
+    }
+    layer |= {f"{name}.bias": (f"{matrices[name][0]}.bias", matrices[name][1][:1]) for name in biased}
+    layer |= {f"{theirs}.weight": (f"{ours}.weight", (hidden,)) for theirs, ours in norms.items()}
+    if own.qk_norm:
+        layer |= {f"attn_{part}_norm.weight": (f"self_attn.{part}_norm.weight", (head,)) for part in "qk"}
+    table: dict[str, tuple[str, tuple[int, ...]]] = {
+        "token_embd.weight": ("model.embed_tokens.weight", (config["vocab_size"], hidden)),
+        "output_norm.weight": ("model.norm.weight", (hidden,)),
+    }
+    if not config["tie_word_embeddings"]:
+        table["output.weight"] = ("lm_head.weight", (config["vocab_size"], hidden))
+    for number in range(config["num_hidden_layers"]):
+        for theirs, (ours, shape) in layer.items():
+            table[f"blk.{number}.{theirs}"] = (f"model.layers.{number}.{ours}", shape)
+    return table
+
+
+def _embedding_rows(model: Gguf) -> int:
+    """The vocabulary's size, which may be padded beyond its tokens."""
+    rows, tokens = model.tensors["token_embd.weight"].rows, len(model.facts["tokenizer.ggml.tokens"])
+    if not tokens <= rows <= _MOST:
+        raise ValueError(f"it has {tokens} tokens and an embedding of {rows} rows")
+    return rows
+
+
+def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict[str, Any]:
+    """transformers' rope_parameters. ValueError: positions are scaled as only longer inputs would show."""
+    facts, settings = model.facts, {"rope_type": "default", "rope_theta": theta}
+    if "rope_freqs.weight" in model.tensors:
+        return settings | _llama3(_vector(model, "rope_freqs.weight"), theta, dimensions)
+    if any(name.startswith("rope_factors_") for name in model.tensors):
+        raise ValueError("its positions are scaled by the input's length (longrope), which drafting does not survive")
+    scaling = facts.get(f"{architecture}.rope.scaling.type", "none")
+    factor = facts.get(f"{architecture}.rope.scaling.factor", facts.get(f"{architecture}.rope.scale_linear", 1.0))
+    if not isinstance(factor, (int, float)) or not 0 <= factor < 1e6:
+        raise ValueError(f"it scales positions by {factor!r:.40}")
+    if scaling == "none" or factor in (0, 1):
+        return settings
+    if scaling == "linear":
+        return settings | {"rope_type": "linear", "factor": float(factor)}
+    if scaling == "yarn":
+        original = facts[f"{architecture}.rope.scaling.original_context_length"]
+        return settings | {
+            "rope_type": "yarn",
+            "factor": float(factor),
+            "original_max_position_embeddings": original,
+        }
+    raise ValueError(f"it scales positions by {scaling!r:.40}")
+
+
+def _vector(model: Gguf, name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+    tensor = model.tensors[name]
+    if tensor.kind.name != "F32" or tensor.columns > 1 << 16 or tensor.rows != 1:
+        raise ValueError(f"its {name} is no short vector")
+    vector: np.ndarray[Any, np.dtype[np.float32]] = tensor.raw().view("<f4")[0].astype(np.float32)
+    return vector
+
+
+def _llama3(divisors: np.ndarray[Any, np.dtype[np.float32]], theta: float, dimensions: int) -> dict[str, Any]:
+    """The settings of Llama 3.1's scaling, of which the file has the result: what divides each frequency."""
+    if len(divisors) != dimensions // 2 or not np.isfinite(divisors).all():
+        raise ValueError("its rope_freqs.weight is not of the length of its heads")
+    wavelengths = 2 * np.pi * theta ** (np.arange(0, dimensions, 2) / dimensions)
+    factor = float(f"{divisors.max():.4g}")
+    for original in _LLAMA3_LENGTHS:
+        smooth = np.clip((original / wavelengths - 1) / 3, 0, 1)
+        if np.allclose(divisors, 1 / ((1 - smooth) / factor + smooth), rtol=1e-3):
+            return {
+                "rope_type": "llama3",
+                "factor": factor,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": original,
+            }
+    raise ValueError("its rope_freqs.weight is not Llama 3.1's scaling of positions")

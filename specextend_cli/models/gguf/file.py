@@ -1,0 +1,197 @@
+"""GGUF files, read without trusting them.
+
+Every count, length and offset is checked against the file before anything is allocated; the gguf package's own reader
+follows them wherever they lead. The tensors stay on disk until they are asked for.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gguf import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFValueType
+
+_VERSIONS = (2, 3)
+_MOST_FIELDS = 1 << 12
+_MOST_ITEMS = 1 << 22  # of an array; the largest published vocabularies have half a million merges
+_LONGEST = 1 << 24  # bytes of a string
+_MOST_TENSORS = 1 << 16
+_MOST_NUMBERS = 1 << 40  # of a tensor
+_MOST_PARTS = 1 << 10  # files
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
+_FORMATS = {
+    GGUFValueType.UINT8: "B",
+    GGUFValueType.INT8: "b",
+    GGUFValueType.UINT16: "H",
+    GGUFValueType.INT16: "h",
+    GGUFValueType.UINT32: "I",
+    GGUFValueType.INT32: "i",
+    GGUFValueType.FLOAT32: "f",
+    GGUFValueType.BOOL: "?",
+    GGUFValueType.UINT64: "Q",
+    GGUFValueType.INT64: "q",
+    GGUFValueType.FLOAT64: "d",
+}
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """A tensor in a file: `shape` with rows before columns, `kind` the type of its blocks."""
+
+    kind: GGMLQuantizationType
+    shape: tuple[int, ...]
+    file: Path
+    offset: int
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row."""
+        return self.shape[-1]
+
+    @property
+    def rows(self) -> int:
+        """Rows, 1 of a vector."""
+        return prod(self.shape[:-1])
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row, which is a whole number of blocks."""
+        numbers, size = GGML_QUANT_SIZES[self.kind]
+        return self.columns // numbers * size
+
+    def raw(self) -> npt.NDArray[np.uint8]:
+        """The blocks, [rows, row_bytes], mapped from the file."""
+        return np.memmap(self.file, np.uint8, "r", self.offset, (self.rows, self.row_bytes))
+
+
+@dataclass(frozen=True)
+class Gguf:
+    """The metadata by their keys, and the tensors by their names."""
+
+    facts: dict[str, Any]
+    tensors: dict[str, GgufTensor]
+
+    @classmethod
+    def read(cls, file: Path) -> Gguf:
+        """From a file, or from the first of several into which it was split. OSError; ValueError: it is damaged."""
+        facts: dict[str, Any] = {}
+        tensors: dict[str, GgufTensor] = {}
+        for part in parts(file):
+            with part.open("rb") as opened:
+                if not part.stat().st_size:
+                    raise ValueError("the file is empty")
+                with closing(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)) as mapped:
+                    header = _Header(mapped)
+                    found = header.read()
+                    facts = facts or found
+                    for name, tensor in header.tensors(part, found):
+                        if name in tensors:
+                            raise ValueError(f"it has two tensors {name}")
+                        tensors[name] = tensor
+        if (said := facts.get("split.tensors.count", len(tensors))) != len(tensors):
+            raise ValueError(f"it has {len(tensors)} tensors instead of {said}")
+        return cls(facts, tensors)
+
+
+def parts(file: Path) -> list[Path]:
+    """The files of a model: one, or all into which it was split. FileNotFoundError; ValueError: not the first one."""
+    if not (match := _PART.fullmatch(file.name)):
+        return [file]
+    stem, number, total = match[1], int(match[2]), int(match[3])
+    if number != 1 or not 1 <= total <= _MOST_PARTS:
+        raise ValueError(f"it is part {number} of {total}; name the first one, {stem}-00001-of-{match[3]}.gguf")
+    found = [file.with_name(f"{stem}-{one:05}-of-{match[3]}.gguf") for one in range(1, total + 1)]
+    if missing := [one.name for one in found if not one.is_file()]:
+        raise FileNotFoundError(f"it is split, and {missing[0]} is not beside it")
+    return found
+
+
+class _Header:
+    """Reads from the start of a file; ValueError where it ends or says what cannot be."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self._data, self._size, self._at = data, len(data), 0
+
+    def read(self) -> dict[str, Any]:
+        """The metadata."""
+        if self._data[:4] != b"GGUF":
+            raise ValueError("it does not begin with GGUF")
+        self._at = 4
+        version = self._number("I")
+        if version not in _VERSIONS:
+            raise ValueError(f"its version is {version}, not {' or '.join(map(str, _VERSIONS))}")
+        self._tensors = self._count("tensors", _MOST_TENSORS)
+        facts: dict[str, Any] = {}
+        for _ in range(self._count("fields", _MOST_FIELDS)):
+            key = self._string()
+            if key in facts:
+                raise ValueError(f"it says {key} twice")
+            facts[key] = self._value(GGUFValueType(self._number("I")))
+        return facts
+
+    def tensors(self, file: Path, facts: dict[str, Any]) -> Iterator[tuple[str, GgufTensor]]:
+        """Names and tensors, behind the metadata."""
+        found = [self._tensor() for _ in range(self._tensors)]
+        alignment = facts.get("general.alignment", GGUF_DEFAULT_ALIGNMENT)
+        if not isinstance(alignment, int) or not 0 < alignment <= 1 << 16:
+            raise ValueError(f"its alignment is {alignment!r:.20}")
+        start = -(-self._at // alignment) * alignment
+        for name, kind, shape, offset in found:
+            tensor = GgufTensor(kind, shape, file, start + offset)
+            if tensor.columns % GGML_QUANT_SIZES[kind][0]:
+                raise ValueError(f"its {name} has {tensor.columns} columns, which {kind.name} does not divide")
+            if tensor.offset + tensor.rows * tensor.row_bytes > self._size:
+                raise ValueError(f"the file ends before its tensor {name} does: it is cut off")
+            yield name, tensor
+
+    def _tensor(self) -> tuple[str, GGMLQuantizationType, tuple[int, ...], int]:
+        name, dimensions = self._string(), self._number("I")
+        if not 1 <= dimensions <= 4:
+            raise ValueError(f"its {name!r:.60} has {dimensions} dimensions")
+        shape = tuple(self._number("Q") for _ in range(dimensions))[::-1]
+        if not 0 < prod(shape) <= _MOST_NUMBERS:
+            raise ValueError(f"its {name!r:.60} has the shape {shape}")
+        return name, GGMLQuantizationType(self._number("I")), shape, self._number("Q")
+
+    def _value(self, kind: GGUFValueType) -> Any:
+        if kind == GGUFValueType.STRING:
+            return self._string()
+        if kind != GGUFValueType.ARRAY:
+            return self._number(_FORMATS[kind])
+        item = GGUFValueType(self._number("I"))
+        if item == GGUFValueType.ARRAY:
+            raise ValueError("it has arrays of arrays")
+        count = self._count("items", _MOST_ITEMS)
+        if item == GGUFValueType.STRING:
+            return [self._string() for _ in range(count)]
+        return list(struct.unpack(f"<{count}{_FORMATS[item]}", self._take(count * struct.calcsize(_FORMATS[item]))))
+
+    def _string(self) -> str:
+        length = self._number("Q")
+        if length > _LONGEST:
+            raise ValueError(f"it has a text of {length:,} bytes")
+        return self._take(length).decode("utf-8", "replace")
+
+    def _count(self, what: str, most: int) -> int:
+        count: int = self._number("Q")
+        if count > most:
+            raise ValueError(f"it says that it has {count:,} {what}")
+        return count
+
+    def _number(self, form: str) -> Any:
+        return struct.unpack(f"<{form}", self._take(struct.calcsize(form)))[0]
+
+    def _take(self, length: int) -> bytes:
+        if self._at + length > self._size:
+            raise ValueError("it is cut off")
+        self._at += length
+        return self._data[self._at - length : self._at]

@@ -1,0 +1,47 @@
+"""The preset of a GGUF file: drafted by n-grams, in a window that any machine has the memory for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.gguf.convert import read_gguf
+from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name
+from specextend_cli.models.preset import Preset, Prompts, Target, Window
+from specextend_cli.models.shape import Shape
+
+_LEAST = 256  # tokens
+_CONTEXT = 8192  # tokens; more of them are for a preset of the user's own
+
+
+def preset_for(source: GgufFile) -> Preset:
+    """The preset of that file; ModelError: it is absent, damaged, or of a kind that is not supported."""
+    model, config, _ = read_gguf(gguf_file(source))
+    if (context := config["max_position_embeddings"]) < _LEAST:
+        raise ModelError(f"the model in {source} cannot summarize", why=f"it reads at most {context} tokens")
+    kind = f"{config['model_type']}, {config['num_hidden_layers']} layers"
+    # Models that think before they answer are asked not to: a summary needs no steps, and they take many tokens.
+    thinks = "enable_thinking" in str(model.facts.get("tokenizer.chat_template", ""))
+    return Preset(
+        name=plain_name(source),
+        title=_line(model.facts.get("general.name")) or plain_name(source),
+        description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.",
+        licence=_line(model.facts.get("general.license")) or "as its publisher says",
+        target=Target(source=source, shape=Shape.from_config(config)),
+        window=_window(min(_CONTEXT, context)),
+        prompts=Prompts(template_options={"enable_thinking": False} if thinks else {}),
+    )
+
+
+def _window(context: int) -> Window:
+    return Window(
+        context=context,
+        chunk=2 * context // 3,
+        chunk_summary_tokens=context // 16,
+        summary_tokens=context // 10,
+    )
+
+
+def _line(text: Any) -> str:
+    """Text from a file, as one line of printable characters."""
+    return "".join(c for c in str(text or "") if c.isprintable())[:120]

@@ -1,0 +1,126 @@
+"""The tokenizer in a GGUF file: byte-level BPE by the name of its pre-tokenizer, or SentencePiece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+
+from specextend_cli.models.sentencepiece_bpe import Kind, bpe, from_pieces
+from specextend_cli.models.tokens import LLAMA3, QWEN2
+
+_UNUSED = 5  # GGUF's token types are SentencePiece's
+_LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+_CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+_REST = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_FIRST, _SHORT = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_TEKKEN = rf"{_FIRST}{_LETTERS}|{_FIRST}{_CAPITALS}|\p{{N}}|{_REST}"
+_GPT4O = rf"{_FIRST}{_LETTERS}{_SHORT}|{_FIRST}{_CAPITALS}{_SHORT}|\p{{N}}{{1,3}}|{_REST}"
+_SPLITS = {
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "dbrx", "smaug-bpe"), LLAMA3),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), QWEN2),
+    "tekken": _TEKKEN,
+    "gpt-4o": _GPT4O,
+}
+"""Regular expressions by GGUF's names of pre-tokenizers, as the models' makers published them."""
+_DIGITS = ("smollm", "refact", "starcoder", "command-r")
+_WORDS = ("gpt-2", "phi-2")
+_WHOLE_WORDS = (
+    "llama-bpe",
+    "llama3",
+    "llama-v3",
+    "falcon3",
+    "pixtral",
+    "tekken",
+)  # looks up whole words before it merges
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
+"""Control tokens that end an answer where the file names only the one that ends a text."""
+
+
+def special_ids(facts: dict[str, Any]) -> dict[str, int | list[int]]:
+    """bos_token_id, eos_token_id (all that end an answer) and pad_token_id, as far as the file has them."""
+    tokens = facts["tokenizer.ggml.tokens"]
+    pairs, count = zip(tokens, facts["tokenizer.ggml.token_type"], strict=False), len(tokens)
+
+    def named(name: str) -> list[int]:
+        value = facts.get(f"tokenizer.ggml.{name}_token_id")
+        return [value] if isinstance(value, int) and 0 <= value < count else []
+
+    ends = named("eos") + named("eot") + named("eom")
+    if not any(tokens[number] in _TURN_ENDS for number in ends):
+        ends += [n for n, (token, kind) in enumerate(pairs) if token in _TURN_ENDS and kind == Kind.CONTROL]
+    found = {"bos": named("bos"), "eos": list(dict.fromkeys(ends)), "pad": named("padding")}
+    return {f"{name}_token_id": ids if len(ids) > 1 else ids[0] for name, ids in found.items() if ids}
+
+
+def tokenizer_of(facts: dict[str, Any]) -> Tokenizer:
+    """The tokenizer. ValueError, LookupError: it is of an unknown kind, or damaged."""
+    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    if len(tokens) != len(types) or not tokens:
+        raise ValueError(f"it has {len(tokens)} tokens and {len(types)} types of them")
+    used = max((n for n, kind in enumerate(types) if kind != _UNUSED), default=-1) + 1  # the others pad the vocabulary
+    tokens, types = tokens[:used], types[:used]
+    if len(set(tokens)) != len(tokens):
+        raise ValueError("some of its tokens are equal")
+    if (kind := facts["tokenizer.ggml.model"]) == "gpt2":
+        return _byte_level(facts, tokens, types)
+    if kind == "llama":
+        return _sentencepiece(facts, tokens, types)
+    raise ValueError(f"its vocabulary is of the kind {kind!s:.40}, neither byte-level BPE nor SentencePiece")
+
+
+def tokenizer_config(facts: dict[str, Any], length: int) -> dict[str, Any]:
+    """The contents of a tokenizer_config.json."""
+    tokens, ids = facts["tokenizer.ggml.tokens"], special_ids(facts)
+    ids = {name: number[0] if isinstance(number, list) else number for name, number in ids.items()}
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": length,
+        "clean_up_tokenization_spaces": False,
+        "chat_template": facts.get("tokenizer.chat_template", ""),
+        **{key.removesuffix("_id"): tokens[number] for key, number in ids.items()},
+    }
+
+
+def _byte_level(facts: dict[str, Any], tokens: list[str], types: list[int]) -> Tokenizer:
+    """There is no unknown token: bytes outside the vocabulary (control characters, unassigned planes) are dropped."""
+    if (pre := facts.get("tokenizer.ggml.pre", "default")) not in (*_SPLITS, *_DIGITS, *_WORDS):
+        known = ", ".join((*_SPLITS, *_DIGITS, *_WORDS))
+        raise ValueError(f"its pre-tokenizer is {pre!s:.40}, and {known} are known")
+    merges = [tuple(merge.split(" ")) for merge in facts["tokenizer.ggml.merges"]]
+    if any(len(merge) != 2 for merge in merges):
+        raise ValueError("its merges are not of two tokens each")
+    tokenizer = bpe(
+        {token: number for number, token in enumerate(tokens)},
+        [(left, right) for left, right in merges],
+        special=[token for token, kind in zip(tokens, types, strict=True) if kind == Kind.CONTROL],
+        added=[token for token, kind in zip(tokens, types, strict=True) if kind == Kind.USER_DEFINED],
+        ignore_merges=pre in _WHOLE_WORDS,
+    )
+    by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre not in _SPLITS)
+    if pre in _SPLITS:
+        split = pre_tokenizers.Split(Regex(_SPLITS[pre]), behavior="isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, by_bytes])
+    elif pre in _DIGITS:
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), by_bytes])
+    else:
+        tokenizer.pre_tokenizer = by_bytes
+    if _SPLITS.get(pre) == QWEN2:
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _sentencepiece(facts: dict[str, Any], tokens: list[str], types: list[int]) -> Tokenizer:
+    architecture, scores = facts["general.architecture"], facts["tokenizer.ggml.scores"][: len(tokens)]
+    if architecture.startswith("gemma"):  # merges in the order of its tokens
+        scores = [-number for number in range(len(tokens))]
+    strip: tuple[str, ...] = ()
+    if architecture == "phi3":  # its control tokens take the white space behind them; the file does not say so
+        stays = ("<unk>", "<s>", "<|endoftext|>")
+        strip = tuple(t for t, kind in zip(tokens, types, strict=True) if kind == Kind.CONTROL and t not in stays)
+    return from_pieces(
+        list(zip(tokens, scores, types, strict=True)),
+        prefix_space=bool(facts.get("tokenizer.ggml.add_space_prefix", True)),
+        strip=strip,
+    )

@@ -1,0 +1,74 @@
+"""Models in ollama's store, found by their names. The store is read, never written.
+
+`manifests/HOST/NAMESPACE/MODEL/TAG` is a JSON list of layers; `blobs/sha256-...` has their contents.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import read_object
+
+_HOST, _NAMESPACE, _TAG = "registry.ollama.ai", "library", "latest"
+_LAYER = "application/vnd.ollama.image."
+_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+
+
+def blob(name: str) -> Path:
+    """The GGUF file of the model that ollama calls `name`: [HOST/][NAMESPACE/]MODEL[:TAG].
+
+    ModelError: it is not in the store, incomplete, has an adapter, or is of another format.
+    """
+    folder = _store()
+    layers = _layers(folder, name)
+    kinds = [layer["mediaType"].removeprefix(_LAYER) for layer in layers]
+    if "adapter" in kinds:
+        raise _unusable(name, "it is a model with an adapter (LoRA), without which it would be another one")
+    models = [layer for layer, kind in zip(layers, kinds, strict=True) if kind == "model"]
+    if len(models) != 1:
+        why = f"it has {len(models)} layers of the kind model, where a GGUF file is one: it has {', '.join(kinds)}"
+        raise _unusable(name, why[:200])
+    if not (match := _DIGEST.fullmatch(models[0]["digest"])):
+        raise _unusable(name, "its manifest names no SHA-256 sum")
+    file = folder / "blobs" / f"sha256-{match[1]}"
+    if not file.is_file():
+        raise ModelError(f"ollama's model {name} is incomplete", why=f"there is no {file}", fix=f"ollama pull {name}")
+    if (said := models[0].get("size")) != (size := file.stat().st_size):
+        why = f"{file} has {size:,} bytes, and its manifest says {said}"
+        raise ModelError(f"ollama's model {name} is damaged", why=why, fix=f"ollama pull {name}")
+    return file
+
+
+def _layers(folder: Path, name: str) -> list[dict[str, Any]]:
+    path, _, tag = name.partition(":")
+    *before, model = path.split("/")
+    host, namespace = [_HOST, *before][-2:] if len(before) > 1 else [_HOST, *(before or [_NAMESPACE])]
+    manifest = folder / "manifests" / host / namespace / model / (tag or _TAG)
+    if not manifest.is_file():
+        raise ModelError(
+            f"ollama has no model {name}",
+            why=f"there is no {manifest}",
+            fix=f"ollama pull {name}, or set OLLAMA_MODELS to the directory of ollama's store",
+        )
+    try:
+        layers = read_object(manifest)["layers"]
+        if not all(isinstance(layer["mediaType"], str) and isinstance(layer["digest"], str) for layer in layers):
+            raise ValueError("its layers have no mediaType and digest")
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ModelError(f"cannot read {manifest}", why=str(error), fix=f"ollama pull {name}") from error
+    found: list[dict[str, Any]] = layers
+    return found
+
+
+def _store() -> Path:
+    """ollama's store. A server that runs as a system service has its own, which only OLLAMA_MODELS tells."""
+    named = os.environ.get("OLLAMA_MODELS")
+    return Path(named).expanduser() if named else Path.home() / ".ollama" / "models"
+
+
+def _unusable(name: str, why: str) -> ModelError:
+    return ModelError(f"ollama's model {name} cannot be used", why=why, fix="name one that is a single GGUF file")

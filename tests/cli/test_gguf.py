@@ -1,0 +1,57 @@
+"""A GGUF file as the target, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.helpers import gguf_files
+from tests.summarize import tiny_preset
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("gguf")
+    own = tiny_preset.tokenizer()
+    config = LlamaConfig(**{**gguf_files.COMMON, "max_position_embeddings": 1024}, vocab_size=own.get_vocab_size())
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(config)
+    return gguf_files.write(folder / "Tiny-Q4_0.gguf", "llama", model, own, gguf_files.Kind.Q4_0)
+
+
+def test_a_document_is_summarized_by_a_gguf_file(cli, file, tmp_path) -> None:
+    document = tmp_path / "harbour.txt"
+    document.write_text(tiny_preset.text(60))
+    plan = cli("plan", document, "-m", file)
+    assert plan.returncode == 0, plan.stderr
+    arguments = (document, "-m", file, "--json", "--max-tokens", 24, "--no-compile", "--dtype", "float32")
+    first = cli("summarize", *arguments)
+    assert first.returncode == 0, first.stderr
+    summary = json.loads(first.stdout)
+    assert summary["preset"] == "tiny-q4-0"
+    assert summary["text"].strip()
+    plain = cli("summarize", *arguments, "--no-spec", "--force", "--no-cache")
+    assert json.loads(plain.stdout)["text"] == summary["text"]
+    shown = cli("models", "show", file, "--json")
+    assert json.loads(shown.stdout)[0]["path"]
+    assert "n-grams" in cli("presets", "show", file).stdout
+    assert cli("models", "rm", file).returncode == 0
+    assert file.is_file()
+
+
+def test_what_is_no_model_is_said(cli, tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("One. Two.")
+    (tmp_path / "odd.gguf").write_bytes(b"GGUF")
+    for model, exit, what in (
+        (tmp_path / "odd.gguf", 4, "cannot convert odd.gguf"),
+        (tmp_path / "absent.gguf", 4, "there is no file"),
+        ("ollama:absent-model", 4, "ollama has no model"),
+        ("ollama:../x", 2, "names no model of ollama"),
+    ):
+        result = cli("summarize", tmp_path / "a.txt", "-m", model)
+        assert result.returncode == exit
+        assert what in result.stderr

@@ -1,0 +1,192 @@
+"""Lossless for this year's models: windows, sinks, capped logits, experts, layers without positions, multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import pytest
+import torch
+import transformers
+
+from specextend_cli.engine import native
+from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.cpu.native_model import run_natively
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import ModelError
+from tests.engine.test_batch import run as run_batch
+from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, Make, run, small
+from tests.engine.tiny_heads import tiny_head
+from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, by_generate, generate, make, prompt, tiny, windowed_draft
+from tests.helpers.grid import but_for, grid, pairs
+
+
+def eagle(
+    name: str, target: Target, retrieval: Retrieval, window: int | None = None, **changes: object
+) -> EagleDrafter:
+    width = target.lm.config.hidden_size
+    sizes = {"target_hidden": width} if name.startswith("eagle3") else {"target_hidden": width, "hidden": width}
+    return EagleDrafter(tiny_head(name, **sizes, **changes), target, retrieval, window=window)
+
+
+ALL: dict[str, Make] = {
+    **DRAFTERS,
+    "eagle1": lambda target, retrieval: eagle("eagle1", target, retrieval),
+    "eagle3": lambda target, retrieval: eagle("eagle3", target, retrieval),
+    "eagle3-window": lambda target, retrieval: eagle("eagle3", target, retrieval, 32),
+    "eagle3.1": lambda target, retrieval: eagle("eagle3.1", target, retrieval),
+    "eagle3-sliding": lambda target, retrieval: eagle("eagle3", target, retrieval, sliding_window=128),
+    "blend-eagle": lambda target, retrieval: BlendDrafter(
+        [eagle("eagle1", target, retrieval), NgramDrafter(), eagle("eagle3", target, retrieval)]
+    ),
+    "lm-sliding": lambda target, retrieval: LMDrafter(LanguageModel(windowed_draft()), target, retrieval),
+    "lm-sliding-window": lambda target, retrieval: LMDrafter(
+        LanguageModel(windowed_draft()), target, retrieval, window=32
+    ),
+}
+SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
+WINDOWED = [name for name in FAMILIES if "window" in name or name in ("gemma2", "gemma3", "gpt-oss", "granite-swa")]
+
+
+@pairs(name=FAMILIES, drafter=SOME, policy=POLICIES)
+def test_every_family(name: str, drafter: str, policy: str) -> None:
+    target = Target(LanguageModel(tiny(name)))
+    retrieval = small(policy)
+    written = run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0]
+    assert written == by_generate(NEW, name=name)
+    assert len(set(written)) > 5  # or little would be shown by it
+
+
+@pairs(name=WINDOWED, backend=["torch", "reference", "split"])
+def test_every_back_end(name: str, backend: str) -> None:
+    target = Target(LanguageModel(tiny(name), backend=backend))
+    assert run(target, ALL["blend"](target, small("retrieval")), prompt(), small("retrieval"))[0] == by_generate(
+        NEW, name=name
+    )
+
+
+def gemma3() -> transformers.PreTrainedModel:
+    types = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    sizes = {**UNTIED, "num_hidden_layers": 4, "sliding_window": 64, "layer_types": types}
+    return make(transformers.Gemma3TextConfig(**sizes, query_pre_attn_scalar=9))
+
+
+@cache
+def long_answer() -> list[int]:
+    return generate(gemma3(), prompt(300), NEW)
+
+
+@grid(drafter=ALL, policy=POLICIES)
+def test_windows_in_long_prompts(drafter: str, policy: str) -> None:
+    target = Target(LanguageModel(gemma3()))
+    assert target.score_layers == {2}  # the last layer sees 64 tokens only
+    retrieval = small(policy)
+    written = run(target, ALL[drafter](target, retrieval), prompt(300), retrieval)[0]
+    assert written == long_answer()
+    assert len(set(written)) > 5
+
+
+@pytest.mark.parametrize("policy", ["streaming", "retrieval"])
+def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
+    """With everything in it the draft is the target; its windows then are those of positions, not of rows."""
+    target = Target(LanguageModel(gemma3()))
+    retrieval = small(policy, top_k=100)
+    for lm in (target.lm, LanguageModel(gemma3())):
+        _, meter = run(target, LMDrafter(lm, target, retrieval), prompt(300), retrieval)
+        assert meter.accepted_lengths[1] <= 1
+
+
+@grid(name=FAMILIES, slots=[1, 3, 8])
+def test_a_batch_equals_generate(name: str, slots: int) -> None:
+    prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
+    lengths = (12, 30, 1, 7, 22, 16)
+    requests = [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)]
+    written = run_batch(LanguageModel(tiny(name)), requests, slots)
+    assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
+
+
+@pytest.mark.parametrize("name", but_for(("gemma2", "gpt-oss"), [name for name in WINDOWED if name != "granite-swa"]))
+@torch.inference_mode()
+def test_attention_is_the_model_s_own(name: str) -> None:
+    """The rows of eager attention, made to sum to 1. Granite returns them before its sinks have taken their share."""
+    model = tiny(name)
+    lm = LanguageModel(model)
+    tokens, layers = torch.tensor(prompt(90)), range(lm.layers)
+    target = Target(lm)
+    target.score_layers = frozenset(layers)
+    target.begin(100)
+    target.prefill(tokens[:60])
+    rows = [target.attention_in(layer, [-1])[-1] for layer in layers]
+    model.set_attn_implementation("eager")
+    own = model(input_ids=tokens[None, :60], output_attentions=True, use_cache=False).attentions
+    for row, layer in zip(rows, own, strict=True):
+        expected = layer[0, :, -1].mean(0)
+        torch.testing.assert_close(row, expected / expected.sum(), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", but_for(("gpt-oss", "mistral-window"), WINDOWED))
+def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
+    lm = LanguageModel(tiny(name))
+    target, starts, stop = Target(lm, attribution_layers=(0,)), [0, 10, 25, 40], 3
+    prompts = [prompt(60), prompt(43)]
+    alone = []
+    for tokens in prompts:
+        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
+        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
+    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
+    layers = target.attribution_layers
+    events = list(decode_batch(lm, requests, slots=2, attribution_layers=layers, attribution_interval=1))
+    for number, expected in enumerate(alone):
+        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
+        assert len(found) == stop - 1
+        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gemma3", "gpt-oss", "mistral-window"])
+def test_the_native_forward_declines(name: str, kernels: str) -> None:
+    if kernels == "ours":
+        assert native.is_loaded()
+    with pytest.raises(CannotCompileError):
+        run_natively(LanguageModel(tiny(name), backend="split"))
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        (transformers.Qwen3NextConfig, "linear_attention"),
+        (partial(transformers.Lfm2Config, layer_types=["conv", "full_attention", "conv"]), "conv"),
+        (transformers.Llama4TextConfig, "chunked_attention"),
+    ],
+)
+def test_layers_of_other_kinds_are_refused(config: Callable[..., transformers.PreTrainedConfig], why: str) -> None:
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config(**COMMON))
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(model)
+    assert f"layers of the kind {why}" in caught.value.why
+
+
+@pytest.mark.parametrize("wider", [1, -1])
+def test_windows_of_another_width_are_found_at_load(wider: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the tokens of the check at load would all fit into the model's window."""
+    from specextend_cli.engine.attention import function
+
+    blocks = function.blocks
+    monkeypatch.setattr(function, "blocks", lambda n, total, window, *rest: blocks(n, total, window + wider, *rest))
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(gemma3())
+    assert "differ" in caught.value.why
+
+
+def test_the_check_at_load_leaves_windows_as_they_were() -> None:
+    lm = LanguageModel(gemma3())
+    assert lm.windows == (64, 64, None, 64)
+    assert lm.config.sliding_window == 64
+    assert {layer.self_attn.sliding_window for layer in lm.model.get_decoder().layers} == {64, None}

@@ -1,0 +1,105 @@
+"""How often a step of decoding makes host and device wait for each other: docs/performance.md has the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.meter import Meter
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from tests.engine.test_identity import DRAFTERS, SHAPE, small
+from tests.engine.tiny_models import prompt, tiny
+from tests.helpers.grid import but_for
+from tests.helpers.pretend_device import PretendDevice
+
+READS = {
+    "none": 1,
+    "ngram": 1,
+    "lm": 2,
+    "lm-window": 2,
+    "self": 2,
+    "eagle1": 2,
+    "eagle3": 2,
+    "blend": 2,
+    "blend-eagle": 3,
+}
+"""Steps of a drafter read the target's choice, and the tree of each of its models."""
+SAMPLED = Sampling(temperature=0.8, seed=3, repetition_penalty=1.1, no_repeat_ngram=3)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A step: whether a working set was chosen after it, reads, uploads, and uploads that the host waited for."""
+
+    chosen: bool
+    reads: Counter[str]
+    uploads: Counter[str]
+    waits: Counter[str]
+
+
+def steps(device: PretendDevice, drafter: str, sampling: Sampling, *, gate: bool = False) -> Iterator[Counted]:
+    """Every step but the first ones, as nobody looks at its events but the meter."""
+    target, retrieval = Target(LanguageModel(tiny().to("cuda"))), small("retrieval")
+    made, meter = DRAFTERS[drafter](target, retrieval), Meter()
+    shape = replace(SHAPE, threshold=0.15)
+    count, chosen = 0, False
+    for event in decode(
+        target,
+        made,
+        prompt(80),
+        stop=Stop(16),
+        sampling=sampling,
+        retrieval=retrieval,
+        gate=DraftGate(shape, enabled=gate),
+        segment_starts=(0, 30, 80),
+    ):
+        meter.add(event)
+        chosen |= isinstance(event, Retrieved)
+        if isinstance(event, Step):
+            count += 1
+            if count > 3:
+                yield Counted(chosen, Counter(device.reads), Counter(device.uploads), Counter(device.waits))
+            device.forget()
+            chosen = False
+
+
+@pytest.mark.parametrize("drafter", READS)
+@pytest.mark.parametrize(
+    "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
+)
+def test_reads_and_uploads_of_a_step(pretend: PretendDevice, drafter: str, sampling: Sampling) -> None:
+    found = list(steps(pretend, drafter, sampling))
+    assert len(found) > 5
+    assert drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
+    for one in found:
+        assert one.reads.total() <= READS[drafter], one
+        assert one.uploads.total() <= 2, one
+        assert not one.waits
+
+
+@pytest.mark.parametrize("drafter", but_for(("eagle3",), READS))
+def test_the_gate_reads_nothing(pretend: PretendDevice, drafter: str) -> None:
+    assert all(one.reads.total() <= READS[drafter] for one in steps(pretend, drafter, Sampling(), gate=True))
+
+
+def test_a_step_of_a_batch_reads_once(pretend: PretendDevice) -> None:
+    lm = LanguageModel(tiny().to("cuda"))
+    kinds = [Sampling(), SAMPLED, Sampling(), SAMPLED]
+    requests = [BatchRequest(prompt(20 + 7 * n), Stop(12), kind) for n, kind in enumerate(kinds)]
+    found = []
+    for number, event in decode_batch(lm, requests, slots=4):
+        if isinstance(event, Step) and event.nodes and number == 3:  # the first one of a step
+            found.append((pretend.reads.total(), pretend.uploads.total(), pretend.waits.total()))
+            pretend.forget()
+    assert len(found) == 11
+    assert set(found[1:]) == {(1, 1, 0)}

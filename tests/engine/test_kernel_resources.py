@@ -1,0 +1,43 @@
+"""The Triton kernels as GPUs get them, compiled to machine code without one: nothing spills, everything fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+import torch
+
+from tests.engine.test_triton import INTERPRETING, TRITON
+from tests.scripts.kernel_resources import CHIPS, Launch, compiled, launches
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(TRITON < (3, 6), reason="needs triton 3.6 or later, which compiles without a GPU"),
+    pytest.mark.skipif(INTERPRETING, reason="nothing is compiled for the interpreter"),
+]
+
+
+def check(wanted: Iterable[Launch], arch: int) -> None:
+    """Compile them all before anything fails, so that all that spills is named."""
+    found = list(compiled(wanted, arch))
+    assert found
+    assert not [(launch, took) for launch, took in found if took.spilled]
+    assert not [(launch, took) for launch, took in found if took.shared > CHIPS[arch].shared_memory]
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+def test_nothing_spills_of_a_usual_model(arch: int) -> None:
+    """By graphs, in bfloat16 with heads of 128: one of each kernel, and every size of tree."""
+
+    def is_usual(launch: Launch) -> bool:
+        constants = dict(launch.constants)
+        kind = constants.get("HAS_LENGTH", True) and constants.get("CHUNK", 32) == 32
+        return launch.kernel == "pack_mask" or (launch.dtype, launch.head_dim, kind) == (torch.bfloat16, 128, True)
+
+    check(filter(is_usual, launches(arch)), arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", CHIPS)
+def test_nothing_spills(arch: int) -> None:
+    check(launches(arch), arch)

@@ -1,0 +1,146 @@
+"""The whole engine on a device that is not the host: no tensor is left behind, and the tokens are the processor's."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.batch import BatchRequest, States, decode_batch
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from tests.engine.test_identity import DRAFTERS, WORKING_SETS, run, small
+from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
+from tests.helpers.grid import but_for, grid, pairs
+from tests.helpers.pretend_device import PretendDevice, flash_attn_func
+
+NEW, PROMPT = 12, prompt(90)  # every operation is dispatched in Python
+SHAPE = TreeShape(nodes=8, depth=3, width=2, threshold=0.0)
+BACKENDS = ("torch", "reference", "split", "flash_attn", "triton")
+
+
+@pytest.fixture(autouse=True)
+def packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """flash-attn and Triton's kernels, of which no machine without a GPU has any."""
+    package = ModuleType("flash_attn")
+    package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), flash_attn_func
+    monkeypatch.setitem(sys.modules, "flash_attn", package)
+
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, scale: float, *, softmax: Any, words: Tensor | None = None, tree: int = 0
+    ) -> Tensor:
+        return reference(q, k, v, scale, words, softmax)
+
+    kernels = import_module("specextend_cli.engine.attention.triton_tree")  # its package has a function of this name
+    monkeypatch.setattr(kernels, "attend", attend)
+    monkeypatch.setattr(kernels, "pack", Tensor.clone)
+
+
+def there(name: str = "llama", **settings: str) -> LanguageModel:
+    return LanguageModel(tiny(name).to("cuda"), **settings)
+
+
+def written(
+    lm: LanguageModel, name: str, retrieval: Retrieval, sampling: Sampling | None = None, *, gate: bool = False
+) -> list[int]:
+    target = Target(lm)
+    made = DRAFTERS[name](target, retrieval)
+    return run(target, made, PROMPT, retrieval, sampling, gate=gate, new=NEW, shape=SHAPE)[0]
+
+
+@pairs(drafter=DRAFTERS, working_set=WORKING_SETS)
+def test_every_drafter_and_policy(pretend: PretendDevice, drafter: str, working_set: tuple[str, str]) -> None:
+    policy, positions = working_set
+    assert there().device == torch.device("cuda:0")
+    assert written(there(), drafter, small(policy, positions=positions)) == by_generate(NEW, len(PROMPT))
+
+
+@grid(backend=BACKENDS, drafter=("eagle3", "none", "ngram", "lm", "blend"), policy=("retrieval", "full", "streaming"))
+def test_every_back_end(pretend: PretendDevice, backend: str, drafter: str, policy: str) -> None:
+    assert written(there(backend=backend), drafter, small(policy)) == by_generate(NEW, len(PROMPT))
+
+
+@pytest.mark.parametrize("name", but_for(("phi3",), ARCHITECTURES))
+def test_every_architecture(pretend: PretendDevice, name: str) -> None:
+    assert written(there(name), "blend", small("retrieval")) == by_generate(NEW, len(PROMPT), name)
+
+
+@pytest.mark.parametrize("backend", but_for(("torch", "flash_attn"), BACKENDS))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.full)])
+def test_half_precision_chooses_near_the_maximum(pretend: PretendDevice, backend: str, dtype: torch.dtype) -> None:
+    out = written(LanguageModel(tiny().to("cuda", dtype), backend=backend), "blend", small("retrieval"))
+    exact = LanguageModel(tiny())
+    sequence = torch.tensor(PROMPT + out)
+    logits = exact.forward(sequence, torch.arange(len(sequence)), exact.new_cache(len(sequence))).logits
+    rows = logits[len(PROMPT) - 1 : -1]
+    gap = rows.max(-1).values - rows.gather(1, torch.tensor(out)[:, None])[:, 0]
+    assert gap.max() < 0.05 * (rows.max() - rows.min())
+
+
+@pytest.mark.parametrize("drafter", but_for(("blend-eagle",), DRAFTERS))
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1),
+        Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all"),
+    ],
+    ids=["sampled", "penalized"],
+)
+def test_sampling_and_penalties(pretend: PretendDevice, drafter: str, sampling: Sampling) -> None:
+    expected = written(LanguageModel(tiny()), "none", small("full"), sampling)
+    assert written(there(), drafter, small("retrieval"), sampling) == expected
+
+
+@pytest.mark.parametrize("drafter", but_for(("eagle3-window",), DRAFTERS))
+def test_with_the_gate_and_chunks_that_end_with_sentences(pretend: PretendDevice, drafter: str) -> None:
+    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
+    assert written(there(), drafter, retrieval, gate=True) == by_generate(NEW, len(PROMPT))
+
+
+def test_what_is_shown_and_attributed_is_the_processor_s(pretend: PretendDevice) -> None:
+    told = []
+    for lm in (LanguageModel(tiny()), there()):
+        target, retrieval = Target(lm, attribution_layers=(1,)), small("retrieval")
+        drafter = DRAFTERS["eagle3"](target, retrieval)
+        gate = DraftGate(SHAPE, enabled=False)
+        segments = {"segment_starts": (0, 40, 90), "retrieval": retrieval, "gate": gate}
+        events = list(decode(target, drafter, PROMPT, stop=Stop(NEW), **segments))
+        sets = [(e.spans, e.changed, round(e.hit, 4), e.length) for e in events if isinstance(e, Retrieved)]
+        shares = [e.attribution.tolist() for e in events if isinstance(e, Step) and e.attribution is not None]
+        told.append((sets[0], [[round(share, 4) for share in row] for row in shares[0]]))
+    assert told[0] == told[1]
+
+
+def test_a_batch_and_its_states(pretend: PretendDevice) -> None:
+    prompts, lengths = [prompt(60, seed=n)[:n] for n in (40, 9, 33, 1)], (12, 30, 1, 7)
+    kinds = (Sampling(), Sampling(), Sampling(), Sampling(temperature=0.9, seed=3, repetition_penalty=1.2))
+
+    def emitted(lm: LanguageModel) -> tuple[list[list[int]], list[int]]:
+        requests = [
+            BatchRequest(tokens, Stop(n), kind, segment_starts=(0, len(tokens)))
+            for tokens, n, kind in zip(prompts, lengths, kinds, strict=True)
+        ]
+        tokens: list[list[int]] = [[] for _ in prompts]
+        states = [0 for _ in prompts]
+        for number, event in decode_batch(
+            lm, requests, slots=3, prefill_chunk=16, features=(1,), attribution_layers=(1,)
+        ):
+            tokens[number] += event.tokens if isinstance(event, Step) else ()
+            states[number] += len(event.states) if isinstance(event, States) else 0
+        return tokens, states
+
+    on_host = emitted(LanguageModel(tiny()))
+    assert emitted(there()) == on_host
+    assert on_host[0][:3] == [generate(tiny(), p, n) for p, n in zip(prompts[:3], lengths[:3], strict=True)]

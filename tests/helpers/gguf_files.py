@@ -1,0 +1,251 @@
+"""Tiny random models of each family, and GGUF files of them, written as llama.cpp's converter writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+import transformers
+from gguf import GGMLQuantizationType as Kind
+from tokenizers import Tokenizer
+from transformers import PreTrainedModel
+
+COMMON: dict[str, Any] = {
+    "hidden_size": 256,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.1,
+    "bos_token_id": None,
+    "eos_token_id": 2,
+    "pad_token_id": None,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 256,
+}
+GRANITE = {"attention_multiplier": 0.03, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8}
+GEMMA = {"head_dim": 64, "query_pre_attn_scalar": 64, "sliding_window": 16}
+FAMILIES: dict[str, tuple[str, Any]] = {
+    "llama": ("llama", lambda v: transformers.LlamaConfig(**COMMON, vocab_size=v, tie_word_embeddings=True)),
+    "llama-untied-biased": (
+        "llama",
+        lambda v: transformers.LlamaConfig(**COMMON, vocab_size=v, attention_bias=True, mlp_bias=True, head_dim=32),
+    ),
+    "llama3-rope": ("llama", lambda v: transformers.LlamaConfig(**COMMON, vocab_size=v, rope_parameters=LLAMA3)),
+    "llama-linear": (
+        "llama",
+        lambda v: transformers.LlamaConfig(
+            **COMMON, vocab_size=v, rope_parameters={"rope_type": "linear", "rope_theta": 5e5, "factor": 2.0}
+        ),
+    ),
+    "mistral": ("llama", lambda v: transformers.MistralConfig(**COMMON, vocab_size=v, sliding_window=None)),
+    "smollm3": (
+        "smollm3",
+        lambda v: transformers.SmolLM3Config(**{**COMMON, "num_hidden_layers": 5}, vocab_size=v),
+    ),
+    "granite": ("granite", lambda v: transformers.GraniteConfig(**COMMON, **GRANITE, vocab_size=v)),
+    "qwen2": ("qwen2", lambda v: transformers.Qwen2Config(**COMMON, vocab_size=v)),
+    "qwen2-yarn": (
+        "qwen2",
+        lambda v: transformers.Qwen2Config(
+            **COMMON,
+            vocab_size=v,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 1e6,
+                "factor": 4.0,
+                "original_max_position_embeddings": 128,
+            },
+        ),
+    ),
+    "qwen3": (
+        "qwen3",
+        lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=32, tie_word_embeddings=True),
+    ),
+    "phi3": ("phi3", lambda v: transformers.Phi3Config(**COMMON, vocab_size=v)),
+    "phi3-partial": (
+        "phi3",
+        lambda v: transformers.Phi3Config(
+            **COMMON,
+            vocab_size=v,
+            sliding_window=16,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75},
+        ),
+    ),
+    "gemma2": ("gemma2", lambda v: transformers.Gemma2Config(**COMMON, **GEMMA, vocab_size=v)),
+    "gemma3": (
+        "gemma3",
+        lambda v: transformers.Gemma3TextConfig(
+            **{**COMMON, "num_hidden_layers": 7},
+            **GEMMA,
+            vocab_size=v,
+            rope_parameters={
+                "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            },
+        ),
+    ),
+}
+"""GGUF's architecture and a configuration for a vocabulary of `v` tokens."""
+
+
+def make(name: str, vocabulary: int) -> PreTrainedModel:
+    """A random model whose weights are bfloat16 numbers, biases and norms included."""
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(FAMILIES[name][1](vocabulary)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter) / 8)
+            parameter.copy_(parameter.bfloat16())
+    return model
+
+
+def write(
+    file: Path, name: str, model: PreTrainedModel, tokenizer: Tokenizer, kind: Kind = Kind.F32, **facts: Any
+) -> Path:
+    """The model as a GGUF file, its matrices of `kind`; `facts` are fields beside the family's own."""
+    architecture, config = FAMILIES[name][0], model.config
+    writer = gguf.GGUFWriter(file, architecture)
+    _add_settings(writer, architecture, config)
+    add_tokenizer(writer, tokenizer)
+    for key, value in facts.items():
+        writer.add_key_value(key.replace("__", "."), value, gguf.GGUFValueType.get_type(value))
+    for theirs, array in _tensors(architecture, model).items():
+        if array.ndim == 1 or kind == Kind.F32:
+            writer.add_tensor(theirs, array)
+        else:
+            data = quantized(array, kind)
+            writer.add_tensor(theirs, data, raw_shape=data.shape, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+def quantized(array: np.ndarray, kind: Kind) -> np.ndarray:
+    """Blocks of `kind`: the gguf package's; of the kinds that it only reads, random ones with small scales."""
+    try:
+        return gguf.quantize(array, kind)
+    except NotImplementedError:
+        numbers, size = gguf.GGML_QUANT_SIZES[kind]
+        random = np.random.default_rng(array.shape[0])
+        blocks = random.integers(0, 256, (array.size // numbers, size), dtype=np.uint8)
+        at = {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,), "IQ4_XS": (0,)}
+        for place in at[kind.name]:
+            scale = random.uniform(1e-4, 2e-4, len(blocks)).astype(np.float16)
+            blocks[:, place : place + 2] = scale[:, None].view(np.uint8)
+        return blocks.reshape(array.shape[0], -1)
+
+
+def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer, pre: str = "smollm") -> None:
+    """A byte-level vocabulary, with its special tokens and a chat template."""
+    vocab = tokenizer.get_vocab()
+    tokens = sorted(vocab, key=vocab.__getitem__)
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in special else 1 for token in tokens])
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    writer.add_token_merges([" ".join(merge) for merge in merges])
+    writer.add_eos_token_id(2)
+    writer.add_chat_template(
+        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    )
+
+
+def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> None:
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    rope = config.rope_parameters
+    if architecture == "gemma3":
+        rope = rope["full_attention"]
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if architecture in ("llama", "smollm3", "granite", "phi3"):
+        writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
+    if architecture in ("qwen3", "gemma2", "gemma3"):
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+    if rope["rope_type"] in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        writer.add_rope_scaling_factor(rope["factor"])
+        if rope["rope_type"] == "yarn":
+            writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if architecture in ("gemma2", "gemma3", "phi3"):
+        writer.add_sliding_window(config.sliding_window or 0)
+    if architecture == "gemma2":
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if architecture == "granite":
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
+
+
+def _tensors(architecture: str, model: PreTrainedModel) -> dict[str, np.ndarray]:
+    """GGUF's names by the gguf package's own map, and what llama.cpp's converter does to the weights."""
+    config = model.config
+    arch = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == architecture)
+    names = gguf.get_tensor_name_map(arch, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    tensors = {}
+    for ours, value in model.state_dict().items():
+        if ours == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        stem, suffix = ours.rsplit(".", 1)
+        array = value.numpy()
+        part = stem.rsplit(".", 1)[-1]
+        if architecture in ("llama", "smollm3", "granite") and part in heads:
+            array = permute(array, heads[part])
+        if architecture.startswith("gemma") and ours.endswith("norm.weight"):
+            array = array + 1
+        theirs = names.get_name(stem)
+        assert theirs is not None, ours
+        tensors[f"{theirs}.{suffix}"] = array
+    rope = config.rope_parameters
+    if rope.get("rope_type") == "llama3":
+        tensors["rope_freqs.weight"] = llama3_divisors(rope, config.hidden_size // config.num_attention_heads)
+    return tensors
+
+
+def permute(weights: np.ndarray, heads: int) -> np.ndarray:
+    """What llama.cpp's converter does to the rows of q and k."""
+    return weights.reshape(heads, 2, weights.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
+
+
+def llama3_divisors(rope: dict[str, Any], dimensions: int) -> np.ndarray:
+    """The tensor `rope_freqs.weight` of Llama 3.1's scaling, one frequency after the other."""
+    divisors = []
+    for index in range(0, dimensions, 2):
+        wavelength = 2 * np.pi * rope["rope_theta"] ** (index / dimensions)
+        old = rope["original_max_position_embeddings"]
+        if wavelength < old / rope["high_freq_factor"]:
+            divisors.append(1.0)
+        elif wavelength > old / rope["low_freq_factor"]:
+            divisors.append(rope["factor"])
+        else:
+            low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+            smooth = (old / wavelength - low) / (high - low)
+            divisors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
+    return np.array(divisors, np.float32)

@@ -1,0 +1,82 @@
+"""A draft's token ids are compared with its target's by the tokens' texts, whatever the padding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, models
+
+from specextend_cli.errors import ModelError
+from specextend_cli.models.token_ids import check_token_ids
+
+TEXTS = ["a", "b", "c", "d"]
+
+
+def write(directory: Path, texts: list[str], added: list[str], rows: int) -> Path:
+    """A model's directory with a vocabulary and nothing else."""
+    directory.mkdir()
+    tokenizer = Tokenizer(models.BPE(vocab={text: number for number, text in enumerate(texts)}, merges=[]))
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in added])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    (directory / "config.json").write_text(json.dumps({"vocab_size": rows}))
+    return directory
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return write(tmp_path / "target", TEXTS, ["<s>", "</s>"], 64)
+
+
+@pytest.mark.parametrize(
+    ("texts", "added", "rows"),
+    [
+        (TEXTS, ["<s>", "</s>"], 64),
+        (TEXTS, ["<s>", "</s>"], 5000),  # padding
+        (TEXTS, ["<s>"], 5),
+        (TEXTS, ["<s>", "</s>", "<think>"], 64),
+        (TEXTS[:3], [], 3),
+    ],
+)
+def test_more_or_fewer_tokens_of_the_same_texts(
+    texts: list[str], added: list[str], rows: int, target: Path, tmp_path: Path
+) -> None:
+    check_token_ids(write(tmp_path / "draft", texts, added, rows), target, 64)
+
+
+@pytest.mark.parametrize(
+    ("texts", "added", "words"),
+    [
+        (["a", "c", "b", "d"], ["<s>", "</s>"], ("token 1 is 'c'", "'b' in the target", "2 of 6 ids")),
+        (TEXTS, ["</s>", "<s>"], ("token 4 is '</s>'", "'<s>'", "2 of 6 ids")),
+        (TEXTS[:3], ["<s>", "</s>"], ("token 3 is '<s>'", "2 of 5 ids")),
+    ],
+)
+def test_other_texts_are_refused_at_equal_sizes(
+    texts: list[str], added: list[str], words: tuple[str, ...], target: Path, tmp_path: Path
+) -> None:
+    draft = write(tmp_path / "draft", texts, added, 64)
+    with pytest.raises(ModelError, match="its target's tokens") as caught:
+        check_token_ids(draft, target, 64)
+    assert all(word in caught.value.why for word in words), caught.value.why
+    assert "same family" in caught.value.fix
+
+
+def test_without_a_tokenizer_the_rows_are_compared(target: Path, tmp_path: Path) -> None:
+    draft = write(tmp_path / "draft", TEXTS, [], 64)
+    (draft / "tokenizer.json").unlink()
+    check_token_ids(draft, target, 64)
+    check_token_ids(draft, target, 64 + 512)
+    with pytest.raises(ModelError, match="its target's tokens") as caught:
+        check_token_ids(draft, target, 64 + 513)
+    assert "no tokenizer" in caught.value.why
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"model": 3}', "\udcff"])
+def test_a_damaged_tokenizer_is_an_error(damage: str, target: Path, tmp_path: Path) -> None:
+    draft: Any = write(tmp_path / "draft", TEXTS, [], 64)
+    (draft / "tokenizer.json").write_bytes(damage.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ModelError, match="cannot read the tokenizer"):
+        check_token_ids(draft, target, 64)

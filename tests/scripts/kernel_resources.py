@@ -1,0 +1,177 @@
+"""What the Triton kernels take of a GPU: registers, spills and shared memory, compiled to machine code without a GPU.
+
+    python -m tests.scripts.kernel_resources [--arch 80 89 90 120] [--all]
+
+Compiles every launch that the package makes (`triton_plan`) with Triton's own ptxas and prints, as Markdown, the
+largest figures by kernel, head dimension and architecture, or every launch with --all; exits 1 if one spills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Chip, plan, power_of_two, score_launch
+
+CHIPS = {80: Chip(108, 163 << 10), 89: Chip(142, 99 << 10), 90: Chip(132, 227 << 10), 120: Chip(170, 99 << 10)}
+"""By compute capability: A100, RTX 4090, H100, RTX 5090."""
+HEAD_DIMS = (64, 80, 96, 128, 256)
+DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
+GROUPS = 4  # heads for each key head; the number of rows decides the launch
+NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
+CHUNKS = (1, 32, 128)
+_LONG = 1 << 15  # keys
+_FIXED = {"words": "*i64", "length": "*i64", "lse": "*fp32", "parts": "*fp32", "mask": "*i1", "scale": "fp32"}
+_FIXED |= {"cap": "fp32"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with its compile-time constants, for a number format."""
+
+    kernel: str
+    dtype: torch.dtype
+    head_dim: int
+    constants: tuple[tuple[str, Any], ...]
+    warps: int = 4
+    stages: int = 3
+
+    @property
+    def label(self) -> str:
+        """The constants that differ, in words."""
+        shown = {"BLOCK_M", "BLOCK_N", "CAUSAL", "HAS_LENGTH", "CHUNK", "BLOCK_S"}
+        return " ".join(f"{name}={value}" for name, value in self.constants if name in shown)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of one compiled launch: registers a thread; bytes spilled by a thread; bytes of shared memory a program."""
+
+    registers: int
+    spilled: int
+    shared: int
+
+
+def launches(arch: int) -> Iterator[Launch]:
+    """Every launch, once: what `attend` and `chunk_attention` can ask for on that architecture."""
+    chip = CHIPS[arch]
+    for dtype, d in product(DTYPES, HEAD_DIMS):
+        width = power_of_two(d)
+        cuts = {plan(GROUPS * n, _LONG, 8, d, dtype.itemsize, chip)._replace(splits=1) for n in NODES}
+        for cut, causal, has_length in product(sorted(cuts), (True, False), (True, False)):
+            if causal and has_length and cut.rows > 16:
+                continue  # only graphs have lengths on the device, and without a tree they have one query
+            shape = {"GROUPS": GROUPS, "D": d, "BLOCK_D": width, "q_d": 1, "k_d": 1, "v_d": 1}
+            blocks = {"BLOCK_M": cut.rows, "BLOCK_N": cut.keys, "TAIL_N": min(cut.keys, 64)}
+            flags = {"CAUSAL": causal, "HAS_LENGTH": has_length, "PRECISION": "ieee"}
+            for special in (False, True):  # sinks and capped scores, where the kernel has them
+                every = shape | blocks | flags | {"HAS_SINKS": special, "CAPPED": special}
+                yield Launch("attend_split", dtype, d, tuple(every.items()), cut.warps, cut.stages)
+        for ways in (2, 8, 64):
+            yield Launch("merge_splits", dtype, d, (("D", d), ("BLOCK_D", width), ("BLOCK_S", ways)))
+        for chunk in CHUNKS:
+            sizes = {"BLOCK_M": 16, "CHUNK": chunk, "CHUNKS": 128 // chunk}
+            step, warps = score_launch(d, dtype.itemsize)
+            every = {"GROUPS": GROUPS, "D": d, "BLOCK_D": step, "q_d": 1, "k_d": 1} | sizes
+            yield Launch("chunk_log_sums", dtype, d, tuple(every.items()), warps)
+    yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
+
+
+def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Resources]]:
+    """Each launch that the kernels know, compiled by Triton's own ptxas."""
+    with tempfile.TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", cache)  # ptxas speaks only when it runs
+        patch.setenv("TRITON_DUMP_PTXAS_LOG", "1")
+        seen = set()
+        for launch in wanted:
+            known = _known(launch)
+            if known not in seen:
+                seen.add(known)
+                yield known, _compile(known, arch)
+
+
+def _kernel(launch: Launch) -> Any:
+    from specextend_cli.engine.attention import triton_kernels, triton_score_kernel
+
+    return getattr(triton_kernels, launch.kernel, None) or getattr(triton_score_kernel, launch.kernel)
+
+
+def _known(launch: Launch) -> Launch:
+    """The launch without constants that its kernel does not have."""
+    names = _kernel(launch).arg_names
+    constants = tuple((name, value) for name, value in launch.constants if name in names)
+    return Launch(launch.kernel, launch.dtype, launch.head_dim, constants, launch.warps, launch.stages)
+
+
+def _compile(launch: Launch, arch: int) -> Resources:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kernel, constants = _kernel(launch), dict(launch.constants)
+    own = f"*{DTYPES[launch.dtype]}"
+    types = _FIXED | dict.fromkeys(("q", "k", "v", "sinks", "out"), own)
+    if launch.kernel == "chunk_log_sums":
+        types["out"] = "*fp32"
+    signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
+    # As at run time: tensors begin, and rows follow each other, at multiples of 16; lengths are not specialized on.
+    strides = {"q_h", "q_n", "k_h", "k_t", "v_h", "v_t"}
+    even = [i for i, name in enumerate(kernel.arg_names) if signature[name].startswith("*") or name in strides]
+    attributes = {(i,): [["tt.divisibility", 16]] for i in even}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
+    options = {"num_warps": launch.warps, "num_stages": launch.stages}
+    if launch.kernel in ("attend_split", "chunk_log_sums"):
+        options["maxnreg"] = MOST_REGISTERS
+    log = io.StringIO()
+    with redirect_stdout(log):
+        made = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+    assert made.asm["cubin"]
+    registers = re.search(r"Used (\d+) registers", log.getvalue())
+    spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", log.getvalue())
+    assert registers, log.getvalue()
+    assert spilled, log.getvalue()
+    return Resources(int(registers[1]), sum(map(int, spilled)), made.metadata.shared)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", type=int, nargs="+", default=list(CHIPS), choices=CHIPS)
+    parser.add_argument("--all", action="store_true")
+    options = parser.parse_args()
+    spilled = 0
+    largest: dict[tuple[str, int], dict[int, Resources]] = {}
+    for arch in options.arch:
+        for launch, took in compiled(launches(arch), arch):
+            spilled += took.spilled > 0
+            if options.all or took.spilled:
+                print(
+                    f"sm_{arch} {launch.kernel} {DTYPES[launch.dtype]} d={launch.head_dim} {launch.label}: {took}",
+                    flush=True,
+                )
+            row = largest.setdefault((launch.kernel, launch.head_dim), {})
+            old = row.get(arch, took)
+            row[arch] = Resources(*map(max, zip(vars(old).values(), vars(took).values(), strict=True)))
+    print("| kernel | head dimension | " + " | ".join(f"sm_{arch}" for arch in options.arch) + " |")
+    print("|---|---:|" + "---:|" * len(options.arch))
+    for (kernel, d), row in largest.items():
+        figures = (
+            f"{row[arch].registers} / {row[arch].spilled} / {row[arch].shared / 1024:.0f}" for arch in options.arch
+        )
+        print(f"| `{kernel}` | {d} | " + " | ".join(figures) + " |")
+    sys.exit(1 if spilled else 0)
+
+
+if __name__ == "__main__":
+    main()

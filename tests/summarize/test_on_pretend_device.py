@@ -1,0 +1,78 @@
+"""A document summarized on a device that is not the host: what `--device cuda` runs, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from specextend_cli.cli.main import run
+from specextend_cli.engine.events import Step
+from specextend_cli.errors import FitError, ModelError
+from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.helpers.pretend_device import PretendDevice, pretend_device
+from tests.summarize.scribe import document
+from tests.summarize.tiny_preset import guided, text
+
+LONG = text(30)
+
+
+def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Step]]:
+    """The chunk summaries and the summary, and the steps that wrote them."""
+    with Summarizer(Options(preset=str(preset), device=device, dtype="float32", cache=False, **options)) as made:
+        events = list(made.run(document(LONG)))
+        assert made._generator is None or made._generator.target.lm.device.type == device
+    summary = events[-1].summary
+    return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Step)]
+
+
+@pytest.mark.parametrize("mode", ["guided", pytest.param("extractive", marks=pytest.mark.full)])
+def test_sentences_of_the_document(presets, pretend: PretendDevice, mode: str) -> None:
+    preset = guided(presets["one"].parent)
+    assert told(preset, "cuda", mode=mode)[0] == told(preset, "cpu", mode=mode)[0]
+
+
+@pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])
+def test_chunk_summaries_and_the_summary(presets, pretend: PretendDevice, batch: int) -> None:
+    there, steps = told(presets["one"], "cuda", batch=batch)
+    assert len(there) > 4
+    assert there == told(presets["one"], "cpu", batch=batch)[0]
+    assert max(step.batch_size for step in steps) == batch
+
+
+def test_the_command_line(presets, tmp_path: Path, pretend: PretendDevice, capsys: pytest.CaptureFixture[str]) -> None:
+    """The printed summary is that of the processor, and statistics are told."""
+    source, printed = tmp_path / "harbour.txt", []
+    source.write_text(text(6))
+    for device in ("cuda", "cpu"):
+        command = ["summarize", str(source), "-m", str(presets["one"]), "--device", device, "--dtype", "float32"]
+        assert run([*command, "--mode", "abstractive", "--no-cache"]) == 0
+        out, err = capsys.readouterr()
+        assert "tok/s" in err
+        printed.append(out)
+    assert printed[0] == printed[1]
+    assert len(printed[0].split()) > 5
+
+
+def test_the_device_s_memory_is_what_counts(presets) -> None:
+    with pretend_device(memory=100_000), pytest.raises(FitError, match="does not fit into memory") as refused:
+        told(presets["one"], "cuda")
+    assert "0.0 GB are free on cuda" in refused.value.why
+
+
+def test_a_device_that_is_full_is_said(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: torch.nn.Module, *args: object, **kwargs: object) -> torch.nn.Module:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    with pytest.raises(FitError, match="does not fit into memory"):
+        told(presets["one"], "cuda")
+
+
+def test_four_bits_need_their_library(presets, tmp_path: Path, pretend: PretendDevice, monkeypatch) -> None:
+    monkeypatch.setattr("specextend_cli.models.load.find_spec", lambda name: None)
+    preset = presets["one"].parent / "four.toml"
+    preset.write_text(presets["one"].read_text().replace("[target]\n", '[target]\nquantization = "nf4"\n'))
+    with pytest.raises(ModelError, match="bitsandbytes is not installed"):
+        told(preset, "cuda")
