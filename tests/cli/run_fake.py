@@ -48,6 +48,7 @@ class Options:
     seed: int | None = None
     device: str = "auto"
     dtype: str = "auto"
+    attention: str = "auto"
     offline: bool = False
     compile: bool = True
     strict: bool = False

@@ -330,7 +330,7 @@ def test_a_full_disk_under_the_cache_costs_the_notes_only(cli, presets, document
     done = cli("summarize", document, "-m", presets["one"])
     assert done.returncode == 0
     assert done.stdout.strip()
-    assert "notes are not being saved" in done.stderr
+    assert "chunk summaries are not being saved" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")

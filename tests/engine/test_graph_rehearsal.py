@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import attend, pack
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import graphs
@@ -32,15 +33,20 @@ SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of Triton's: the whole memory under a mask, which the device makes of the length."""
 
-    def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, *, words: Any, tree: int, length: Tensor) -> Tensor:
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, scale: float, *, words: Any, tree: int, length: Tensor, softmax: SoftmaxOptions
+    ) -> Tensor:
         at = torch.arange(k.shape[2], device=q.device)
         slot = at - (length - tree)
         own = torch.ones(1, 1, dtype=torch.bool, device=q.device) if words is None else words
         seen = (slot < 0) | ((slot < tree) & own[:, slot.clamp(0, tree - 1)])
         keys, values = (torch.where((at < length)[:, None], rows, torch.zeros_like(rows)) for rows in (k, v))
-        return torch.nn.functional.scaled_dot_product_attention(
-            q, keys, values, attn_mask=seen, scale=scale, enable_gqa=True
-        )
+        if softmax.is_plain:
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, keys, values, attn_mask=seen, scale=scale, enable_gqa=True
+            )
+        keys, values = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (keys, values))
+        return softmax.weights(q @ keys.mT * scale, seen) @ values
 
     monkeypatch.setattr(graphs, "attend", attend)
     monkeypatch.setattr(graphs, "pack", Tensor.clone)

@@ -104,7 +104,7 @@ def test_a_store_that_cannot_be_used_is_said_and_done_without(presets, store, da
     assert len(prompts) == 5
     warnings = [event.message for event in events if isinstance(event, Warned)]
     assert len(warnings) == 1
-    assert warnings[0].startswith(f"notes are not being saved: {store}: ")
+    assert warnings[0].startswith(f"chunk summaries are not being saved: {store}: ")
 
 
 def test_a_cache_that_cannot_be_made_is_said_and_done_without(presets, home):

@@ -233,7 +233,7 @@ def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: 
     plain = pair.model_copy(update={"draft": Draft(kind="ngram")})
     with pytest.raises(UsageError, match="has no EAGLE head") as caught:
         load_generator(plain, fetch_pair(plain, offline=True), EngineOptions(device="cpu", draft="eagle"))
-    assert "--head DIR" in caught.value.fix
+    assert "--draft-head DIR" in caught.value.fix
 
 
 def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_names_of_version_0_1_still_work() -> None:
 def test_options_hand_on_everything_that_is_asked():
     values = {
         SummaryRequest: ("short", "bullets", "Who?", "German", "{document}", "abstractive"),
-        EngineOptions: ("lm", "head", "full", 0.5, 7, "cpu", "float32", False),
+        EngineOptions: ("lm", "head", "full", 0.5, 7, "cpu", "float32", False, "reference"),
     }
     asked = {
         kind: dict(zip((field.name for field in fields(kind)), given, strict=True)) for kind, given in values.items()
