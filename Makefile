@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp tests/engine/*.cpp)
 
+# Else each of the processes that tests start would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all test-full test-processors test-settings test-slow test-oldest lint format docs wheels clean
 
 demo: $(VENV)/.installed

@@ -47,7 +47,13 @@ def of(events: list[Running], kind: type) -> list:
 PENALTIES = Sampling(repetition_penalty=1.1, no_repeat_ngram=4)
 
 
-@pytest.mark.parametrize("sampling", [PENALTIES, Sampling(temperature=0.8, seed=4)], ids=["penalties", "sampled"])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param(PENALTIES, id="penalties"),
+        pytest.param(Sampling(temperature=0.8, seed=4), id="sampled", marks=pytest.mark.full),
+    ],
+)
 def test_every_method_writes_what_plain_decoding_writes(models, prompts, sampling: Sampling) -> None:
     made = runner(models, methods.names(), sampling=sampling, tokens=16)
     events = list(made.run(prompts[:1] + prompts[2:3]))

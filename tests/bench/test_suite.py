@@ -37,6 +37,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(err=done.stderr, of=json.loads(done.stdout))
 
 
+@pytest.mark.full
 def test_it_rehearses_everything_and_says_that_these_are_no_gpus_figures(rehearsed: SimpleNamespace) -> None:
     titles = [table["title"] for table in rehearsed.of["tables"]]
     kernels = [] if WITHOUT_TRITON else ["Triton's kernels against the reference", "A layer's attention"]
@@ -48,6 +49,7 @@ def test_it_rehearses_everything_and_says_that_these_are_no_gpus_figures(rehears
     assert list(rehearsed.of["skipped"]) == [*(["Triton's kernels"] if WITHOUT_TRITON else []), "the embedded pair"]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(WITHOUT_TRITON, reason="needs triton")
 def test_every_kernel_is_compared_with_the_reference(rehearsed: SimpleNamespace) -> None:
     table = rehearsed.of["tables"][1]
@@ -58,6 +60,7 @@ def test_every_kernel_is_compared_with_the_reference(rehearsed: SimpleNamespace)
     assert all(row["largest difference"] <= row["tolerated"] for row in rows)
 
 
+@pytest.mark.full
 def test_steps_are_measured_at_every_length(rehearsed: SimpleNamespace) -> None:
     steps = rehearsed.of["tables"][-1]
     lengths = sizes_for(torch.device("cpu")).lengths

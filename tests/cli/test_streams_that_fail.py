@@ -149,7 +149,9 @@ def test_lines_of_json_name_their_document(document):
 # ------------------------------------------------------------------------------------------------------------- panel
 
 
-@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}])
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C"}, pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.full)]
+)
 def test_a_locale_without_block_characters_gets_a_panel_in_ascii(document, locale):
     terminal = Terminal("summarize", document, env=locale, **SLOW)
     assert terminal.wait() == 0

@@ -32,6 +32,7 @@ def arguments(presets: dict[str, Path], corpus: Path, output: Path, minutes: flo
     ]
 
 
+@pytest.mark.full
 def test_a_head_is_trained_and_its_directory_printed(cli, presets, corpus, tmp_path):
     done = cli(*arguments(presets, corpus, tmp_path / "head"), "--licences", "public domain")
     assert done.returncode == Exit.OK

@@ -18,7 +18,6 @@ from specextend_cli.models.splitting import split
 from tests import ROOT
 from tests.engine.tensor_parallel_ranks import EVERY, NEW, SEGMENT_STARTS, SOME
 from tests.engine.tiny_models import generate, prompt, tiny
-from tests.helpers.grid import but_for
 
 NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma", "qwen2-window")
 
@@ -43,7 +42,8 @@ def company(request: pytest.FixtureRequest) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", but_for(NAMES[:1], NAMES))
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
 def test_tensor_parallel_output_is_identical(company: dict[str, Any], name: str) -> None:
     expected = generate(tiny(name), prompt(), NEW)
     written = company[name]["written"]
@@ -52,7 +52,8 @@ def test_tensor_parallel_output_is_identical(company: dict[str, Any], name: str)
         assert tokens == expected, how
 
 
-@pytest.mark.parametrize("name", but_for(NAMES[:1], NAMES))
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
 def test_attention_is_averaged_over_all_heads(company: dict[str, Any], name: str) -> None:
     target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0), attribution_layers=(1,))
     target.begin(300)

@@ -12,7 +12,7 @@ import pytest
 from tests.summarize.tiny_preset import text
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.full)])
 def test_killed_at_random_moments(presets, tmp_path, kills):
     source = tmp_path / "a.txt"
     source.write_text(text(100))

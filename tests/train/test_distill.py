@@ -122,6 +122,7 @@ def drafted_steps(lm: LanguageModel, head: EagleHead) -> int:
     return steps
 
 
+@pytest.mark.full
 def test_an_eagle_3_1_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     asked = plan(160, architecture="eagle3.1")
