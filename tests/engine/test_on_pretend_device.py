@@ -23,7 +23,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.test_identity import DRAFTERS, WORKING_SETS, run, small
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
-from tests.helpers.grid import but_for, grid, pairs
+from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import PretendDevice, flash_attn_func
 
 NEW, PROMPT = 12, prompt(90)  # every operation is dispatched in Python
@@ -67,7 +67,7 @@ def test_every_drafter_and_policy(pretend: PretendDevice, drafter: str, working_
     assert written(there(), drafter, small(policy, positions=positions)) == by_generate(NEW, len(PROMPT))
 
 
-@grid(backend=BACKENDS, drafter=("eagle3", "none", "ngram", "lm", "blend"), policy=("retrieval", "full", "streaming"))
+@pairs(backend=BACKENDS, drafter=("eagle3", "none", "ngram", "lm", "blend"), policy=("retrieval", "full", "streaming"))
 def test_every_back_end(pretend: PretendDevice, backend: str, drafter: str, policy: str) -> None:
     assert written(there(backend=backend), drafter, small(policy)) == by_generate(NEW, len(PROMPT))
 

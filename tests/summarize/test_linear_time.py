@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from specextend_cli.summarize.quantities import numbers
 from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
@@ -13,6 +15,7 @@ from tests import ROOT
 MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes
 
 
+@pytest.mark.full
 def test_texts_of_any_shape() -> None:
     subprocess.run([sys.executable, "-m", "tests.summarize.linear_work"], cwd=ROOT, check=True, timeout=MINUTES)
 
