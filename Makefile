@@ -14,7 +14,7 @@ CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/
 # Else each of the processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-full test-processors test-settings test-slow test-oldest lint format docs wheels clean
+.PHONY: demo test test-all test-full test-pretend test-processors test-settings test-slow test-oldest lint format docs wheels clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -31,6 +31,11 @@ test-full: $(VENV)/.developing
 # The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
 test-settings: $(VENV)/.developing
 	tests/scripts/demo_settings.sh
+
+# What a GPU would run, on a device that pretends to be one: every drafter, policy and back end, and CUDA graphs.
+test-pretend: $(VENV)/.developing
+	$(VENV)/$(PYTEST) -m full tests/*/test_on_pretend_device.py tests/engine/test_graph_rehearsal.py \
+		tests/engine/test_host_reads.py tests/bench/test_suite.py
 
 # The kernels for every instruction set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
 test-processors: $(VENV)/.developing

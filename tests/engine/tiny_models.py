@@ -75,7 +75,9 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     "smollm3": lambda: transformers.SmolLM3Config(**COMMON, no_rope_layers=[1, 0, 1]),
     "cohere": lambda: transformers.CohereConfig(**COMMON, logit_scale=0.3),
     "cohere2": lambda: transformers.Cohere2Config(**COMMON, **MIXED, logit_scale=0.3),
-    "olmo3": lambda: transformers.Olmo3Config(**COMMON, **MIXED, rope_parameters=rope("yarn")),
+    "olmo3": lambda: transformers.Olmo3Config(
+        **COMMON, **MIXED, rope_parameters={"full_attention": rope("yarn"), "sliding_attention": rope("default")}
+    ),
     "exaone4": lambda: transformers.Exaone4Config(**COMMON, **MIXED),
     "ministral": lambda: transformers.MinistralConfig(**ODD, **MIXED),
     "starcoder2": lambda: transformers.Starcoder2Config(**COMMON, sliding_window=33),

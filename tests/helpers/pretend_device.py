@@ -329,9 +329,16 @@ def flash_attn_func(
     return Pretend(out.transpose(1, 2)), Pretend(lse), None
 
 
+def _softmax(x: Tensor, dim: int, to_float: bool) -> Tensor:
+    """To float32 within the kernel, which the processor has not."""
+    rows: Tensor = x.inner  # type: ignore[attr-defined]
+    return (rows.float() if to_float else rows).softmax(dim)
+
+
 _EMULATED: dict[Any, Callable[..., Any]] = {
     _aten._scaled_dot_product_flash_attention: _flash,
     _aten._scaled_dot_product_efficient_attention: _efficient,
+    _aten._softmax: _softmax,
 }
 
 

@@ -124,9 +124,10 @@ class SyntheticModels:
 
     @contextmanager
     def _attending(self, name: str) -> Iterator[Backend]:
-        """The back end of that name for both models, with CUDA graphs if it names them."""
+        """The back end of that name for both models, with CUDA graphs if it names them; auto: that of the target."""
         before = self.lm.backend
-        self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
+        if name != "auto":
+            self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
         if name.endswith(_WITH_GRAPHS):
             use_graphs(self.lm, [self.head])
         try:
