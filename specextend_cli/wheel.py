@@ -17,7 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SETS = {
-    "x86_64": ("avx512-bf16", "avx512-vnni", "avx512", "avx2-vnni", "avx2", "portable"),
+    "x86_64": ("avx512-amx", "avx512-bf16", "avx512-vnni", "avx512", "avx2-vnni", "avx2", "portable"),
     "aarch64": ("neon-dotprod", "portable"),
 }
 

@@ -1,4 +1,7 @@
 // Prints sums of what the kernels compute from fixed numbers, for comparison between instruction sets.
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "forward.h"
@@ -49,6 +52,9 @@ void attention(const char* name) {
 }
 
 int main() {
+#if defined(__AMX_TILE__)
+  if (syscall(SYS_arch_prctl, 0x1023, 18)) return 1;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+#endif
   const int64_t rows = 96, columns = 192;
   std::vector<uint8_t> codes(rows * columns / 2);
   for (uint8_t& code : codes) code = static_cast<uint8_t>((number() + .5f) * 255);

@@ -64,6 +64,7 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
     if (part == end_part)
       reader.see_end(cached.span(b, h, first, length - first), cached.span(b, h, length, own), paths, tree, scale,
                      [&](int64_t block) { return partial(head, (first / kBlock + block) / (kPart / kBlock)); });
+    release_tiles();
   });
 
   const auto join = [&](int64_t i) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simd.h"
+#include "tiles.h"
 
 namespace specextend {
 
@@ -122,6 +123,7 @@ class Reader {
     reader.scores_.resize(rows * kBlock);
     reader.own_scores_.resize(rows * reader.own_);
     reader.shares_.resize(rows * kBlock);
+    if constexpr (kTiled) reader.own_values_.resize(kTogether / kNumbers * dim);
     return reader;
   }
 
@@ -144,7 +146,7 @@ class Reader {
     prefetcher_ = Prefetcher<T>(span, dim_);
     read_keys(span);
     read_values(span);
-    each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores_.data(), kBlock); });
+    score_all(span.count, scores_.data(), kBlock);
     for (int64_t row = 0; row < rows_; ++row) {
       const int64_t count = std::clamp<int64_t>(visible(row), 0, span.count);  // none, above the diagonal
       if (count == kBlock) {
@@ -155,7 +157,7 @@ class Reader {
       const int64_t weighed = (count + kLanes - 1) / kLanes * kLanes;
       std::fill(&shares_[row * kBlock] + weighed, &shares_[row * kBlock] + kBlock, T{});
     }
-    each_few([&](auto count, int64_t row) { gather<count()>(row, span.count); });
+    gather_all((span.count + kTogether - 1) / kTogether * kTogether);
   }
 
   // The end of a sequence: the cached keys of a block that is not full, `last`, and after them each node's own, in this
@@ -167,15 +169,15 @@ class Reader {
     for (int64_t first = 0; first < own.count; first += kBlock) {
       const int64_t count = std::min(kBlock, own.count - first);
       read_keys({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count});
-      each_few([&](auto rows, int64_t row) { score<rows()>(row, count, own_scores_.data() + first, own_); });
+      score_all(count, own_scores_.data() + first, own_);
     }
     read_keys(last);
     read_values(last);
-    each_few([&](auto rows, int64_t row) { score<rows()>(row, last.count, scores_.data(), kBlock); });
+    score_all(last.count, scores_.data(), kBlock);
     int64_t cached = last.count;  // lanes of the present block
     for (int64_t block = 0, seen = 0; block == 0 || seen < paths.longest; ++block) {
       gather_in(part_of(block));
-      const int64_t room = kBlock - cached, whole = cached - cached % kNumbers;
+      const int64_t room = kBlock - cached, whole = cached - cached % kTogether;
       for (int64_t row = 0; row < rows_; ++row) {
         const int64_t node = row % paths.nodes();
         const Paths::Some path = paths.of(node, seen, room);
@@ -184,11 +186,17 @@ class Reader {
           scores_[row * kBlock + cached + i] = own_scores_[row * own_ + path.keys[i]];
           added[cached + i] = tree[node * own.count + path.keys[i]];
         }
-        if (cached + path.count > 0) weigh(row, cached + path.count, scale, added);
+        const int64_t count = cached + path.count;
+        if (count > 0) weigh(row, count, scale, added);
+        if constexpr (kTiled) std::fill(&shares_[row * kBlock] + count, &shares_[row * kBlock] + kBlock, T{});
       }
-      if (whole > 0) each_few([&](auto rows, int64_t row) { gather<rows()>(row, whole); });
-      for (int64_t row = 0; row < rows_; ++row)
-        gather_own(row, whole, cached, last, own, paths.of(row % paths.nodes(), seen, room));
+      if (whole > 0) gather_all(whole);
+      if constexpr (kTiled)
+        for (int64_t node = 0; node < paths.nodes(); ++node)
+          gather_own_tiles(node, paths.nodes(), whole, cached, last, own, paths.of(node, seen, room));
+      else
+        for (int64_t row = 0; row < rows_; ++row)
+          gather_own(row, whole, cached, last, own, paths.of(row % paths.nodes(), seen, room));
       seen += room;
       cached = 0;
     }
@@ -196,16 +204,37 @@ class Reader {
 
  private:
   static constexpr int64_t kNumbers = Word<T>::numbers;
+  static constexpr bool kTiled = kHasTiles && kNumbers == 2;
+  static constexpr int64_t kTogether = kTiled ? 32 : kNumbers;  // keys whose values are added in one go
 
   int64_t rows_ = 0, dim_ = 0, own_ = 0;
   const T* q_ = nullptr;
   PartialSoftmax part_ = {};
   Prefetcher<T> prefetcher_;
-  std::vector<uint32_t> keys_;     // [dim / numbers, block]
-  std::vector<uint32_t> values_;   // [block / numbers, dim]
-  std::vector<float> scores_;      // [rows, block]
-  std::vector<float> own_scores_;  // [rows, own]
-  std::vector<T> shares_;          // [rows, block]
+  std::vector<uint32_t> keys_;        // [dim / numbers, block]
+  std::vector<uint32_t> values_;      // [block / numbers, dim]
+  std::vector<uint32_t> own_values_;  // of 32 lanes, with tiles
+  std::vector<float> scores_;         // [rows, block]
+  std::vector<float> own_scores_;     // [rows, own]
+  std::vector<T> shares_;             // [rows, block]
+
+  // Scores of all rows, written to [rows, stride], of whole registers or tiles of keys.
+  void score_all(int64_t keys, float* scores, int64_t stride) {
+    if constexpr (kTiled)
+      multiply_tiles<false>(q_, dim_ * sizeof(T), keys_.data(), kBlock * 4, scores, stride * 4, rows_, dim_ / 32,
+                            (keys + 15) / 16);
+    else
+      each_few([&](auto count, int64_t row) { score<count()>(row, keys, scores, stride); });
+  }
+
+  // Adds values times shares to all rows.
+  void gather_all(int64_t keys) {
+    if constexpr (kTiled)
+      multiply_tiles<true>(shares_.data(), kBlock * sizeof(T), values_.data(), dim_ * 4, part_.out, dim_ * 4, rows_,
+                           keys / kTogether, dim_ / 16);
+    else
+      each_few([&](auto count, int64_t row) { gather<count()>(row, keys); });
+  }
 
   template <typename Work>
   void each_few(const Work& work) {
@@ -251,6 +280,10 @@ class Reader {
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
       for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, side_by_side(from, next, at));
+    }
+    if constexpr (kTiled) {
+      const int64_t filled = (span.count + kNumbers - 1) / kNumbers, whole = (span.count + kTogether - 1) / kTogether;
+      std::fill(&values_[filled * dim_], values_.data() + whole * kTogether / kNumbers * dim_, 0);
     }
   }
 
@@ -389,22 +422,40 @@ class Reader {
     return load_as<uint32_t>(reinterpret_cast<const char*>(numbers) + 4 * index);
   }
 
-  // The same for one row's lanes from `first` on; lanes before `cached` are cached keys.
+  // A lane's values: those of a cached key, or of one on a node's path; null behind them.
+  static const T* values_of(int64_t lane, int64_t cached, const Span<T>& last, const Span<T>& own,
+                            const Paths::Some& path) {
+    if (lane < cached) return last.values + lane * last.value_stride;
+    return lane < cached + path.count ? own.values + path.keys[lane - cached] * own.value_stride : nullptr;
+  }
+
+  // Adds the lanes of one row from `first` on; those before `cached` are cached keys.
   void gather_own(int64_t row, int64_t first, int64_t cached, const Span<T>& last, const Span<T>& own,
                   const Paths::Some& path) {
-    const int64_t end = cached + path.count;
-    const auto values = [&](int64_t lane) -> const T* {
-      if (lane >= end) return nullptr;
-      return lane < cached ? last.values + lane * last.value_stride
-                           : own.values + path.keys[lane - cached] * own.value_stride;
-    };
     for (int64_t at = 0; at < dim_; at += kLanes) {
       float* out = part_.out + row * dim_ + at;
       Floats sum = Word<float>::load(out);
-      for (int64_t lane = first; lane < end; lane += kNumbers)
-        sum = Word<T>::multiply_add(sum, side_by_side(values(lane), values(lane + 1), at),
-                                    every_lane(word_at(&shares_[row * kBlock], lane / kNumbers)));
+      for (int64_t lane = first; lane < cached + path.count; lane += kNumbers)
+        sum = Word<T>::multiply_add(
+            sum,
+            side_by_side(values_of(lane, cached, last, own, path), values_of(lane + 1, cached, last, own, path), at),
+            every_lane(word_at(&shares_[row * kBlock], lane / kNumbers)));
       Word<float>::store(out, sum);
+    }
+  }
+
+  // The same for all rows of a node, by tiles.
+  void gather_own_tiles(int64_t node, int64_t nodes, int64_t first, int64_t cached, const Span<T>& last,
+                        const Span<T>& own, const Paths::Some& path) {
+    for (; first < cached + path.count; first += kTogether) {
+      uint32_t* to = own_values_.data();
+      for (int64_t lane = first; lane < first + kTogether; lane += kNumbers, to += dim_) {
+        const T* const values = values_of(lane, cached, last, own, path);
+        const T* const next = values_of(lane + 1, cached, last, own, path);
+        for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, values ? side_by_side(values, next, at) : Ints{});
+      }
+      multiply_tiles<true>(&shares_[node * kBlock + first], nodes * kBlock * sizeof(T), own_values_.data(), dim_ * 4,
+                           part_.out + node * dim_, nodes * dim_ * 4, rows_ / nodes, 1, dim_ / 16);
     }
   }
 };

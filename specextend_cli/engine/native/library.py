@@ -27,6 +27,10 @@ VARIABLE = "SPECEXTEND_ISA"
 _V3 = frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2"})
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 INSTRUCTIONS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
+    "avx512-amx": (
+        _V4 | {"avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"},
+        ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-bf16", "-mamx-int8"),
+    ),
     "avx512-bf16": (_V4 | {"avx512_vnni", "avx512_bf16"}, ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16")),
     "avx512-vnni": (_V4 | {"avx512_vnni"}, ("-march=x86-64-v4", "-mavx512vnni")),
     "avx512": (_V4, ("-march=x86-64-v4",)),

@@ -46,6 +46,7 @@ void attend_causal(const T* q, int64_t by_head, int64_t by_node, int64_t heads, 
       for (int64_t at = 0; at < dim; at += kLanes)
         Word<T>::store(of_row + at, Word<float>::load(gathered.out + row * dim + at) * share);
     }
+    release_tiles();
   });
 }
 

@@ -87,7 +87,9 @@ using specextend::BFloat16;
 extern "C" {
 
 const char* sx_instructions(void) {
-#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+#if defined(__AMX_BF16__) && defined(__AMX_INT8__)
+  return "AVX-512 with AMX";
+#elif defined(__AVX512BF16__) && defined(__AVX512VNNI__)
   return "AVX-512 with VNNI and bfloat16";
 #elif defined(__AVX512VNNI__)
   return "AVX-512 with VNNI";

@@ -1,0 +1,113 @@
+// Matrix products of whole tiles, by Intel's Advanced Matrix Extensions (AMX).
+//
+// A tile is up to sixteen rows of 64 bytes. Of a product's right side a row holds, for each of sixteen columns, one
+// word: two numbers in bfloat16, or four bytes. A row of the result does not depend on the other rows.
+#pragma once
+
+#include "simd.h"
+
+namespace specextend {
+
+#if defined(__AMX_BF16__) && defined(__AMX_INT8__)
+
+constexpr bool kHasTiles = true;
+constexpr int64_t kTileRows = 16, kTileBytes = 64;
+
+// This thread's tiles: of results and of left sides with `rows` rows, of right sides with `depth`. Tiles 0 to 3 are
+// results, 4 is a left side, 5 and 6 are right sides.
+class TileShapes {
+ public:
+  static void set(int64_t rows, int64_t depth = kTileRows) {
+    const uint16_t shape = static_cast<uint16_t>(rows << 8 | depth);
+    if (shape == current()) return;
+    current() = shape;
+    struct alignas(64) {
+      uint8_t palette = 1, start = 0, unused[14] = {};
+      uint16_t bytes[16] = {};
+      uint8_t rows[16] = {};
+    } shapes;
+    for (int tile = 0; tile < 7; ++tile) {
+      shapes.bytes[tile] = static_cast<uint16_t>(tile == 4 ? 4 * depth : kTileBytes);
+      shapes.rows[tile] = static_cast<uint8_t>(tile > 4 ? depth : rows);
+    }
+    _tile_loadconfig(&shapes);
+  }
+
+  static void release() {
+    if (current() == 0) return;
+    current() = 0;
+    _tile_release();
+  }
+
+ private:
+  static uint16_t& current() {
+    static thread_local uint16_t shape = 0;
+    return shape;
+  }
+};
+
+// Ends a task's use of tiles: the system has none to save then when the thread is interrupted.
+inline void release_tiles() { TileShapes::release(); }
+
+// c [rows, 16 * columns] = a [rows, 32 * depth] times b [16 * depth words, 16 * columns], or added to it. Strides count
+// bytes. Every 32 numbers' products are added in one go.
+template <bool adds>
+void multiply_tiles(const BFloat16* a, int64_t a_stride, const uint32_t* b, int64_t b_stride, float* c,
+                    int64_t c_stride, int64_t rows, int64_t depth, int64_t columns) {
+  const int64_t passes = (rows + kTileRows - 1) / kTileRows;
+  for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
+    const int64_t count = (rows - first) / (passes - pass);
+    TileShapes::set(count);
+    const char* const left = reinterpret_cast<const char*>(a) + first * a_stride;
+    for (int64_t column = 0; column < columns; column += 4) {
+      const int64_t some = columns - column;
+      char* const to = reinterpret_cast<char*>(c) + first * c_stride + column * kTileBytes;
+      if constexpr (adds) {
+        _tile_loadd(0, to, c_stride);
+        if (some > 1) _tile_loadd(1, to + kTileBytes, c_stride);
+        if (some > 2) _tile_loadd(2, to + 2 * kTileBytes, c_stride);
+        if (some > 3) _tile_loadd(3, to + 3 * kTileBytes, c_stride);
+      } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+      }
+      for (int64_t step = 0; step < depth; ++step) {
+        const char* const right = reinterpret_cast<const char*>(b) + step * kTileRows * b_stride + column * kTileBytes;
+        _tile_loadd(4, left + step * kTileBytes, a_stride);
+        _tile_loadd(5, right, b_stride);
+        _tile_dpbf16ps(0, 4, 5);
+        if (some > 1) {
+          _tile_loadd(6, right + kTileBytes, b_stride);
+          _tile_dpbf16ps(1, 4, 6);
+        }
+        if (some > 2) {
+          _tile_loadd(5, right + 2 * kTileBytes, b_stride);
+          _tile_dpbf16ps(2, 4, 5);
+        }
+        if (some > 3) {
+          _tile_loadd(6, right + 3 * kTileBytes, b_stride);
+          _tile_dpbf16ps(3, 4, 6);
+        }
+      }
+      _tile_stored(0, to, c_stride);
+      if (some > 1) _tile_stored(1, to + kTileBytes, c_stride);
+      if (some > 2) _tile_stored(2, to + 2 * kTileBytes, c_stride);
+      if (some > 3) _tile_stored(3, to + 3 * kTileBytes, c_stride);
+    }
+    first += count;
+  }
+}
+
+#else
+
+constexpr bool kHasTiles = false;
+
+template <bool adds, typename... Arguments>
+void multiply_tiles(const Arguments&...) {}
+inline void release_tiles() {}
+
+#endif
+
+}  // namespace specextend
