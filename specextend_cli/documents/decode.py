@@ -14,13 +14,7 @@ HEAD = 1 << 16
 _REPLACED = "\ufffd"
 _SURE = 6  # characters beyond ASCII that are valid UTF-8 by chance hardly ever
 # Python codecs that are supersets of the standard's encodings: GBK with all of Unicode; EUC-JP with NEC row 13.
-_CODECS = {
-    "gbk": "gb18030",
-    "euc-kr": "cp949",
-    "shift_jis": "cp932",
-    "big5": "big5hkscs",
-    "euc-jp": "euc_jis_2004",
-}
+_CODECS = {"gbk": "gb18030", "euc-kr": "cp949", "shift_jis": "cp932", "big5": "big5hkscs", "euc-jp": "euc_jis_2004"}
 _REFUSED = frozenset(("replacement", "x-user-defined"))
 # Labels used by older mail and files, not by the web. Python's other codecs (escapes, IDNA) are no text encodings.
 _OTHERS = ("cp1", "cp8", "cp9", "hz", "iso2022", "johab", "mac", "ptcp", "utf-32", "utf-7")

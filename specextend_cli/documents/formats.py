@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from specextend_cli.documents.decode import encoding
 
 _HTML = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
-    re.I | re.DOTALL,
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
 _FIELD = re.compile(rb"([!-9;-~]{1,76}):")
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))

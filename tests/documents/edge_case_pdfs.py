@@ -415,9 +415,7 @@ LAYOUT = (
     EdgeCase("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
     EdgeCase("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
     EdgeCase(
-        "columns-under-a-title.pdf",
-        drawn(columns_under_a_title),
-        f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}",
+        "columns-under-a-title.pdf", drawn(columns_under_a_title), f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}"
     ),
     *(
         EdgeCase(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
@@ -460,9 +458,7 @@ LAYOUT = (
     EdgeCase("spaced-heading.pdf", drawn(spaced_heading), f"FINDINGS\n\n{RIVER}"),
     EdgeCase("double-strike.pdf", drawn(double_strike), f"A Heading in Poor Bold\n\n{RIVER}"),
     EdgeCase(
-        "chinese.pdf",
-        drawn(chinese),
-        "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。",
+        "chinese.pdf", drawn(chinese), "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。"
     ),
     EdgeCase("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
     *(EdgeCase(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
@@ -495,9 +491,7 @@ LAYOUT = (
     EdgeCase("scan-with-text.pdf", drawn(scan_with_text), TWO),
     EdgeCase("thousand.pdf", drawn(thousand), thousand_text()),
     EdgeCase(
-        "outlined.pdf",
-        drawn(outlined),
-        f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}",
+        "outlined.pdf", drawn(outlined), f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}"
     ),
     EdgeCase("form.pdf", drawn(form), FERRY),
 )

@@ -252,11 +252,7 @@ PRINT = (
         "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
         f"Highlights of a report to the chairman of the board\n\n{FERRY}",
     ),
-    EdgeCase(
-        "side-headings.pdf",
-        drawn(side_headings),
-        f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}",
-    ),
+    EdgeCase("side-headings.pdf", drawn(side_headings), f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}"),
     EdgeCase(
         "interrupted.pdf",
         drawn(interrupted),
