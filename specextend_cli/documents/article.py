@@ -41,7 +41,8 @@ def article_of(parsed: Parsed, markup: str, name: str) -> Parsed:
     if found is None:
         return parsed
     body, comments = found
-    links = _links(markup)
+    root = html_root(markup)
+    links = set() if root is None else {_words("".join(link.itertext())) for link in root.iter("a")}
     kept = _select(items, body, comments, links, set(_words(parsed.title)))
     around = [item for item, keep in zip(items, kept, strict=True) if not keep]
     menus = any(kind == "navigation" for kind, _, _ in parsed.removed)
@@ -57,15 +58,12 @@ def _extracted(markup: str) -> tuple[_WordIndex, _WordIndex] | None:
     import trafilatura
 
     try:
-        found: Any = trafilatura.bare_extraction(
-            _SPANS.sub("data-span", markup), include_comments=True, include_tables=True
-        )
+        found: Any = trafilatura.bare_extraction(_SPANS.sub("data-span", markup), include_comments=True)
     except Exception:  # whatever fails in it, the page is read without it
         return None
-    if found is None or getattr(found, "body", None) is None:
+    if found is None or found.body is None:
         return None
-    comments = getattr(found, "commentsbody", None)
-    return _WordIndex(_blocks(found.body)), _WordIndex([] if comments is None else _blocks(comments))
+    return _WordIndex(_blocks(found.body)), _WordIndex(_blocks(found.commentsbody))
 
 
 class _WordIndex:
@@ -84,20 +82,14 @@ class _WordIndex:
         return sum(ngram in self._ngrams for ngram in ngrams) >= _MATCH * len(ngrams)
 
 
-def _blocks(root: Any) -> Iterator[Words]:
+def _blocks(root: Any | None) -> Iterator[Words]:
     """The words of each paragraph, item, cell, row and heading."""
-    for element in root.iter():
+    for element in () if root is None else root.iter():
         if element.tag in ("p", "head", "item", "cell", "row", "quote", "code", "ab"):
             if words := _words(" ".join(element.itertext())):
                 yield words
         elif element.tag == "lb" and (words := _words(element.tail or "")):
             yield words
-
-
-def _links(markup: str) -> set[Words]:
-    """The words of each link."""
-    root = html_root(markup)
-    return set() if root is None else {_words("".join(link.itertext())) for link in root.iter("a")}
 
 
 def _is_linked(text: str, links: set[Words]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, Page, PageDiff, StructuredText
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import Outline, compose
-from specextend_cli.documents.line import HYPHEN, Line, Pages, lines_from_json, lines_of_text
+from specextend_cli.documents.line import HYPHEN, Pages, lines_from_json, lines_of_text
 from specextend_cli.documents.markdown import compose_markdown
 from specextend_cli.documents.names import places
 from specextend_cli.documents.repairs import repair_pages
@@ -64,24 +64,18 @@ class Cleaned:
         changes = Counter(edit.kind for edit in self.edits)
         if text.joined:
             changes["line joined"] = text.joined
+        warnings = list(warnings)
+        for kept, what in _KEPT.items():
+            if numbers := sorted({edit.page for edit in self.edits if edit.kind == kept}):
+                warnings.append(
+                    f"{places(numbers)}: {what} were kept, because they are a large part of the text there."
+                )
         extraction = Extraction(
-            pages,
-            tuple(sorted(empty)),
-            tuple(failed),
-            changes,
-            (*warnings, *self._warnings()),
-            tuple(self.edits),
-            tuple(self.page_diffs),
-            tuple(sorted(ocr)),
+            *(pages, tuple(sorted(empty)), tuple(failed), changes, tuple(warnings)),
+            *(tuple(self.edits), tuple(self.page_diffs), tuple(sorted(ocr))),
         )
         title = plain_characters(" ".join(title[:_TITLE].split()), 0, [])
         return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
-
-    def _warnings(self) -> Iterator[str]:
-        """Sentences about lines that were kept because they are too much of the text to be removed."""
-        for kind, what in _KEPT.items():
-            if pages := sorted({edit.page for edit in self.edits if edit.kind == kind}):
-                yield f"{places(pages)}: {what} were kept, because they are a large part of the text there."
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Cleaned:
@@ -139,10 +133,9 @@ def _cleaned(job: Mapping[str, Any]) -> Cleaned:
     repaired, edits = repair_pages(found)
     kept = [[line for line in page if line.page in keep] for page in repaired]
     text = compose([page for page in kept if page], job.get("outline", ()))
-    diffs = [_diff(page, after) for page, after in zip(found, repaired, strict=True) if page and page[0].page in keep]
+    diffs = []
+    for page, after in zip(found, repaired, strict=True):
+        if page and page[0].page in keep:
+            before = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in page)
+            diffs.append(PageDiff(page[0].page, tuple(before), tuple(line.text for line in after)))
     return Cleaned(text, [edit for edit in edits if edit.page in keep], diffs)
-
-
-def _diff(before: Sequence[Line], after: Sequence[Line]) -> PageDiff:
-    shown = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in before)
-    return PageDiff(before[0].page, tuple(shown), tuple(line.text for line in after))

@@ -237,19 +237,14 @@ class _ItemBuilder:
             cells, self._cells = self._cells, None
             filled = [cell for cell in cells if cell.text]
             if len(filled) == 1 and len(filled[0].text) > _LONG_CELL:
-                self._end_rows()
+                self._parsed.add_rows(self._table)
                 self._parsed.add("paragraph", filled[0].text)
             else:
                 self._table.add(cells)
         self._flush()
 
-    def _end_rows(self) -> None:
-        """Add the rows so far. Cells are separated by a tab, which cleaning replaces by two spaces."""
-        for line in self._table.lines():
-            self._parsed.add("row", line)
-
     def _end_table(self) -> None:
-        self._end_rows()
+        self._parsed.add_rows(self._table)
         self._table = Table()
 
     def _clear(self) -> None:
@@ -264,7 +259,7 @@ class _ItemBuilder:
                 self._cells.append(Cell(" ".join(text.split())))
             return
         if text.strip():
-            self._end_rows()
+            self._parsed.add_rows(self._table)
         for part in re.split(r"\n[ \t]*\n\s*", text) if not self._pre else [text]:
             if part.strip():
                 kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"

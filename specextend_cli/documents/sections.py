@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from specextend_cli.documents.tables import Table
+
 ItemKind = Literal["heading", "paragraph", "row", "plain"]
 
 MAX_CHARACTERS = 32_000_000
@@ -81,6 +83,11 @@ class Parsed:
         if kind == "heading" and not section.has_body:
             joined = f"{section.title}: {text}" if section.title else text
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
+
+    def add_rows(self, table: Table) -> None:
+        """Append the rows of a table so far. Their tabs are replaced by two spaces in cleaning."""
+        for line in table.lines():
+            self.add("row", line)
 
     def fail(self, why: str) -> None:
         """Add a section that could not be read."""

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line, Pages
+from specextend_cli.documents.line import HYPHEN, Line, Pages, Repaired
 
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
@@ -24,7 +24,7 @@ _ENDINGS = frozenset(
 )
 
 
-def hyphens(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def hyphens(pages: Pages) -> Repaired:
     """Rejoin words divided at line ends; the words of the document distinguish "third-party" from "govern-ment"."""
     words = vocabulary(pages)
     edits: list[Edit] = []
@@ -84,7 +84,7 @@ def _whole(head: str, tail: str, words: Counter[str]) -> str:
     return hyphened if both and tail.lower() not in _ENDINGS else joined
 
 
-def drop_caps(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def drop_caps(pages: Pages) -> Repaired:
     """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line."""
     if not any(_is_drop_cap(line) for page in pages for line in page):
         return [list(page) for page in pages], []

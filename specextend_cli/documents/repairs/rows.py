@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, Pages, runs
+from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, page_by_page, runs
 from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
 
 _NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
@@ -23,38 +23,27 @@ _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|
 Span = tuple[float, float]
 
 
-def rows(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def rows(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Join the pieces of one printed line: words after a raised note mark, a bullet and its item, cells."""
-    edits: list[Edit] = []
-    fixed: list[list[Line]] = []
-    for page in pages:
-        kept: list[Line] = []
-        texts: list[str] = []  # the pieces of the last row and their separators, joined once
-        gaps: list[tuple[float, float]] = []  # between its cells
-        for line in page:
-            gap = _beside(kept[-1], line, alone=len(texts) == 1) if kept else None
-            if gap is None:
-                _close(kept, texts, gaps)
-                kept.append(line)
-                texts, gaps = [line.text], list(line.gaps)
-                continue
+    kept: list[Line] = []
+    texts: list[str] = []  # the pieces of the last row and their separators, joined once
+    gaps: list[Span] = []  # between its cells
+    for line in (*page, None):
+        if line and kept and (gap := _beside(kept[-1], line, alone=len(texts) == 1)) is not None:
             left = kept[-1]
             joint = _joint(left, line, gap)
             edits.append(Edit("row joined", line.page, f"{texts[-1]}\n{line.text}", f"{texts[-1]}{joint}{line.text}"))
             texts += (joint, line.text)
-            if joint == CELL_SEPARATOR:
-                gaps.append((left.right, line.left))
-            gaps += line.gaps
+            gaps += [(left.right, line.left)] * (joint == CELL_SEPARATOR) + [*line.gaps]
             kept[-1] = _side_by_side(left, line)
-        _close(kept, texts, gaps)
-        fixed.append(kept)
-    return fixed, edits
-
-
-def _close(kept: list[Line], texts: list[str], gaps: list[tuple[float, float]]) -> None:
-    """Give the last row its text and gaps, if it has several pieces."""
-    if len(texts) > 1:
-        kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
+            continue
+        if len(texts) > 1:
+            kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
+        if line:
+            kept.append(line)
+            texts, gaps = [line.text], list(line.gaps)
+    return kept
 
 
 def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
@@ -95,29 +84,24 @@ class _Row:
     spans: tuple[Span, ...]
 
 
-def empty_cells(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Insert a dash for each cell that is missing before the last cell of a row.
 
     The columns are those of the rows with most cells. A row with a cell that spans two of them stays as it is, and so
     does one that may be a continuation of the cells above it.
     """
-    edits: list[Edit] = []
-    filled: dict[int, Line] = {}  # by the id of the line it replaces
-    for page in pages:
-        for table in _tables(page):
-            for row, line in _filled(table):
-                filled[id(row.line)] = line
-                edits.append(Edit("empty cell", line.page, row.line.text, line.text))
-    return [[filled.get(id(line), line) for line in page] for page in pages], edits
-
-
-def _tables(page: Sequence[Line]) -> Iterable[list[_Row]]:
-    """Runs of rows closely below each other; lines of one cell may be between them."""
 
     def continues(table: list[_Row], row: _Row) -> bool:
+        """Whether a row is closely below the last one; lines of one cell may be between them."""
         return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size and len(table) < _MAX_ROWS
 
-    return runs(filter(None, map(_row, page)), continues)
+    filled: dict[int, Line] = {}  # by the id of the line it replaces
+    for table in runs(filter(None, map(_row, page)), continues):
+        for row, line in _filled(table):
+            filled[id(row.line)] = line
+            edits.append(Edit("empty cell", line.page, row.line.text, line.text))
+    return [filled.get(id(line), line) for line in page]
 
 
 def _row(line: Line) -> _Row | None:
@@ -130,7 +114,7 @@ def _row(line: Line) -> _Row | None:
 
 def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     """The rows of a table with missing cells, and their repaired lines."""
-    most = max((len(row.cells) for row in table), default=0)
+    most = max(len(row.cells) for row in table)
     if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
         return
     columns = _columns(table, most)
