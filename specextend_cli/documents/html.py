@@ -59,7 +59,7 @@ def parse(source: Source) -> Parsed:
 def declared(data: bytes) -> str | None:
     """The codec of the encoding that a page declares in its head, if it is a known one."""
     match = _CHARSET.search(data[:4096])
-    return None if match is None else codec(match[1].decode("ascii", "replace"))
+    return codec(match[1].decode("ascii", "replace")) if match else None
 
 
 def read_html(text: str, parsed: Parsed) -> None:
@@ -104,9 +104,7 @@ def _read(root: Any | None, parsed: Parsed) -> None:
             walk.skip_subtree()
             skipped = element
         else:
-            if element is skipped:
-                skipped = None
-            else:
+            if element is not skipped:
                 builder.end(tag, element)
             if element is not root:
                 builder.data(element.tail)
@@ -121,7 +119,7 @@ class _ItemBuilder:
         self._text: list[str] = []
         self._heading = 0  # number of open headings
         self._pre = 0
-        self._items: list[bool] = []  # one for each open list item, term or definition
+        self._items = 0  # number of open list items, terms and definitions
         self._lists: list[int | None] = []  # the next number of each open list, None where it has bullets
         self._marker = ""
         self._table = Table()
@@ -145,7 +143,7 @@ class _ItemBuilder:
             self._heading += 1
         elif tag in _ROWS:
             self._flush()
-            self._items.append(True)
+            self._items += 1
             self._marker = self._next_marker(element) if tag == "li" else ""
         elif tag in _BLOCKS:
             self._break()
@@ -169,17 +167,17 @@ class _ItemBuilder:
                 self._end_table()
         elif tag in _HEADINGS:
             self._flush()
-            self._heading = max(self._heading - 1, 0)
+            self._heading -= 1
         elif tag in _ROWS:
             self._flush()
             self._marker = ""
-            self._items[-1:] = []
+            self._items -= 1
         elif tag in _BLOCKS:
             self._break()
             if tag in ("ol", "ul"):
-                self._lists[-1:] = []
-            self._pre -= tag == "pre" and self._pre > 0
-        elif tag in _INLINE and self._scripts and (script := self._scripts.pop()):
+                self._lists.pop()
+            self._pre -= tag == "pre"
+        elif tag in _INLINE and (script := self._scripts.pop()):
             self._set_script(*script, element)
 
     def data(self, text: str | None) -> None:

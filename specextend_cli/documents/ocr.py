@@ -8,7 +8,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
 from specextend_cli.documents.document import Document
@@ -41,24 +42,21 @@ class Recognition:
     confidence: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
 
-    def warnings(self, name: str) -> list[str]:
+    def warnings(self, name: str) -> Iterator[str]:
         """Sentences for the user."""
-        made = []
         if unsure := [number for number, percent in sorted(self.confidence.items()) if percent < UNCERTAIN]:
-            made.append(f"OCR is unsure of what it read: {places(unsure)} of {name} may be wrong.")
+            yield f"OCR is unsure of what it read: {places(unsure)} of {name} may be wrong."
         if self.failed:
             why = "; ".join(sorted(set(self.failed.values()))[:3])
-            made.append(f"{places(tuple(self.failed))} of {name} could not be recognized: {why}.")
-        return made
+            yield f"{places(tuple(self.failed))} of {name} could not be recognized: {why}."
 
-    def add(self, number: int, response: dict[str, object]) -> None:
+    def add(self, number: int, response: dict[str, Any]) -> None:
         """Keep the response of the sandbox about one page."""
         if "error" in response:
             self.failed[number] = str(response["error"])
         elif lines := response.get("lines"):
-            assert isinstance(lines, list)
             self.pages[number] = lines_from_json(lines)
-            self.confidence[number] = float(str(response["confidence"]))
+            self.confidence[number] = float(response["confidence"])
 
 
 def pages_needing_ocr(
@@ -66,9 +64,7 @@ def pages_needing_ocr(
 ) -> dict[int, bool]:
     """The pages that need OCR; True for those that need it only where a picture fills the page."""
     found: dict[int, bool] = {}
-    for number in requested:
-        if number in failed:
-            continue
+    for number in (number for number in requested if number not in failed):
         lines = [line.text for line in pages.get(number, ())]
         text = "".join(lines)
         if not text.strip() or unreadable_share(lines):
@@ -134,17 +130,7 @@ def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine:
 @contextmanager
 def _process(request: ReadRequest, ocr: Ocr, engine: OcrEngine) -> Iterator[SandboxProcess]:
     with tempfile.TemporaryDirectory(prefix="specextend-ocr-") as folder:
-        job = {
-            "folder": folder,
-            "path": str(request.path.resolve()),
-            "password": request.password,
-            "kind": request.kind,
-            "engine": engine.name,
-            "command": engine.path,
-            "languages": engine.languages,
-            "turns": engine.turns,
-            "seconds": ocr.seconds,
-            "memory": MEMORY,
-        }
+        job: dict[str, Any] = {"path": str(request.path.resolve()), "password": request.password, "kind": request.kind}
+        job |= {"engine": asdict(engine), "seconds": ocr.seconds, "folder": folder, "memory": MEMORY}
         with sandbox(_WORKER, job, first=SECONDS_TO_OPEN, following=ocr.seconds + _RENDERING) as process:
             yield process

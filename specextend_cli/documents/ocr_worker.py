@@ -32,8 +32,8 @@ _MAX_TIFF_PAGES = 10_000
 
 
 Job = dict[str, Any]
-"""`path`, `kind` ("pdf" or "image"), `password`; the OCR program: `engine` (its name), `command`, `languages`, `turns`,
-and its limit of `seconds` for a page; `folder` for temporary files, which the parent removes.
+"""`path`, `kind` ("pdf" or "image"), `password`; the fields of an `OcrEngine` as `engine`, and its limit of `seconds`
+for a page; `folder` for temporary files, which the parent removes.
 """
 
 
@@ -70,8 +70,7 @@ def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
             picture.write_bytes(png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride))
             bitmap.close()
             page.close()
-            found = _recognize(job, picture, number, dpi=max(round(72 * scale), 70), points=1 / scale)
-            yield {"lines": found.lines, "confidence": found.confidence}
+            yield _recognize(job, picture, number, dpi=max(round(72 * scale), 70), points=1 / scale)
         except _FailedError as error:
             yield {"error": str(error)}
         except (pypdfium2.PdfiumError, MemoryError, OSError, ValueError) as error:
@@ -86,8 +85,7 @@ def _image(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
     for number, _ in requests:
         page_of_file = number if count > 1 else 0
         try:
-            found = _recognize(job, path, number, points=72 / DPI, page_of_file=page_of_file)
-            yield {"lines": found.lines, "confidence": found.confidence}
+            yield _recognize(job, path, number, points=72 / DPI, page_of_file=page_of_file)
         except _FailedError as error:
             yield {"error": str(error)}
 
@@ -105,17 +103,17 @@ def _covered(page: Any) -> float:
 
 def _recognize(
     job: Job, picture: Path, number: int, *, points: float, dpi: int = 0, page_of_file: int = 0
-) -> Recognized:
-    """What the OCR program finds on a picture of page `number`, whose pixels are `points` large."""
-    output = Path(job["folder"], "found")
-    if job["engine"] == "ocrmypdf":
+) -> dict[str, Any]:
+    """The response about page `number`: what the OCR program finds on a picture whose pixels are `points` large."""
+    output, engine = Path(job["folder"], "found"), job["engine"]
+    program, languages = engine["path"], ["-l", engine["languages"]]
+    if engine["name"] == "ocrmypdf":
         made = output.with_suffix(".pdf")
-        size = str(dpi or DPI)
-        command = [job["command"], "--quiet", "--jobs", "1", "--image-dpi", size, "--output-type", "pdf"]
-        _run([*command, "-l", job["languages"], str(picture), str(made)], output, job["seconds"])
+        command = [program, "--quiet", "--jobs", "1", "--image-dpi", str(dpi or DPI), "--output-type", "pdf"]
+        _run([*command, *languages, str(picture), str(made)], output, job["seconds"])
         return _read_pdf(made, number)
     # Arguments, never a shell; the paths are absolute, so that none of them is an option.
-    command = [job["command"], str(picture), "stdout", "-l", job["languages"], "--psm", "1" if job["turns"] else "3"]
+    command = [program, str(picture), "stdout", *languages, "--psm", "1" if engine["turns"] else "3"]
     command += ["--dpi", str(dpi)] if dpi else []
     command += ["-c", f"tessedit_page_number={page_of_file - 1}"] if page_of_file else []
     _run([*command, "-c", "tessedit_create_hocr=1"], output, job["seconds"])
@@ -125,35 +123,33 @@ def _recognize(
         raise _FailedError(f"the OCR program answered what is no hOCR ({error})") from None
     if not found:
         raise _FailedError("the OCR program found no page")
-    return found[0]
+    return {"lines": found[0].lines, "confidence": found[0].confidence}
 
 
 def _run(command: list[str], output: Path, seconds: float) -> None:
     """Run a program with its output to a file; the error has the last line of its stderr."""
-    stderr = output.with_suffix(".err")
+    stderr, no_input = output.with_suffix(".err"), subprocess.DEVNULL
     try:
         with output.open("wb") as out, stderr.open("wb") as err:
-            code = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=seconds, check=False
-            ).returncode
+            done = subprocess.run(command, stdin=no_input, stdout=out, stderr=err, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         raise _FailedError(f"OCR took more than {seconds:.0f} seconds") from None
     except OSError as error:
         raise _FailedError(f"the OCR program cannot be run ({error.strerror})") from None
-    if code:
+    if done.returncode:
         lines = stderr.read_bytes()[-_MAX_STDERR:].decode("utf-8", "replace").split("\n")
-        why = next((line.strip() for line in reversed(lines) if line.strip()), f"exit {code}")
+        why = next((line.strip() for line in reversed(lines) if line.strip()), f"exit {done.returncode}")
         raise _FailedError(f"the OCR program failed: {printable(why)[:200]}")
 
 
-def _read_pdf(path: Path, number: int) -> Recognized:
+def _read_pdf(path: Path, number: int) -> dict[str, Any]:
     import pypdfium2
 
     from specextend_cli.documents.pdf_lines import lines_of
 
     try:
         page = pypdfium2.PdfDocument(str(path))[0]
-        return Recognized(lines_of(page.get_textpage(), page.get_cropbox(), number)["lines"], 100.0)
+        return {"lines": lines_of(page.get_textpage(), page.get_cropbox(), number)["lines"], "confidence": 100.0}
     except (pypdfium2.PdfiumError, IndexError) as error:
         raise _FailedError(f"what ocrmypdf wrote cannot be read ({error})") from None
 
@@ -229,9 +225,7 @@ def _line(element: Any, points: float, height: float, number: int) -> tuple[Line
         270.0: (top - height, bottom - height, left),
     }
     left, right, base = turned.get(angle, (left, right, base))
-    parts: list[str] = []
-    gaps: list[tuple[float, float]] = []
-    confidence: list[float] = []
+    parts, gaps, confidence = list[str](), list[tuple[float, float]](), list[float]()
     end = 0.0
     for word in element.iter():
         text = " ".join("".join(word.itertext()).split()) if word.get("class") == "ocrx_word" else ""
@@ -254,10 +248,8 @@ def _even_sizes(lines: list[Line]) -> list[Line]:
     if not lines:
         return lines
     body = median(line.size for line in lines for _ in range(min(len(line.text), 200)))
-    return [
-        line._replace(size=round(body, 1) if abs(line.size - body) <= _SAME_SIZE * body else round(line.size))
-        for line in lines
-    ]
+    sizes = [round(body, 1) if abs(line.size - body) <= _SAME_SIZE * body else round(line.size) for line in lines]
+    return [line._replace(size=size) for line, size in zip(lines, sizes, strict=True)]
 
 
 def _numbers(title: str, key: str, count: int) -> list[float]:

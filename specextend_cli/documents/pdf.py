@@ -92,24 +92,23 @@ def read_pdf(request: ReadRequest) -> Document:
     """The document; pages without text are recognized with `request.ocr`."""
     name, ocr = request.name, request.ocr
     found = read_lines(request)
-    recognized = _recognize(request, found)
+    recognized = Recognition()
+    if ocr and (scanned := pages_needing_ocr(found.pages, found.requested, found.failed)):
+        recognized = recognize(request, ocr, scanned, find_engine(ocr.languages, name))
+        found.pages |= recognized.pages
+        found.failed |= {number: why for number, why in recognized.failed.items() if not found.pages.get(number)}
     total = len(found.requested)
     empty = [number for number in found.requested if not found.pages.get(number) and number not in found.failed]
     if len(found.failed) == total and not recognized.failed:
-        raise InputError(
-            f"{name}: none of {format_many(total, 'page')} could be read",
-            why="; ".join(sorted(set(found.failed.values()))),
-        )
+        why = "; ".join(sorted(set(found.failed.values())))
+        raise InputError(f"{name}: none of {format_many(total, 'page')} could be read", why=why)
     if len(empty) + len(found.failed) == total:
         if ocr:
             raise nothing_recognized(name, total, found.failed if recognized.failed else {})
         nothing = f"0 characters on {format_many(total, 'page')}, {format_many(found.images, 'image')}"
-        raise InputError(
-            f"{name} has no text layer ({nothing})",
-            why="it looks scanned" if found.images else "its pages are blank or drawn",
-            fix=with_ocr(name),
-        )
-    warnings = recognized.warnings(name)
+        why = "it looks scanned" if found.images else "its pages are blank or drawn"
+        raise InputError(f"{name} has no text layer ({nothing})", why=why, fix=with_ocr(name))
+    warnings = list(recognized.warnings(name))
     if found.truncated:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
@@ -132,22 +131,8 @@ def read_pdf(request: ReadRequest) -> Document:
             " fonts lack a text encoding; --ocr reads them."
         )
     cleaned.edits[:0] = found.edits
-    return cleaned.document(
-        *(name, "pdf", total, warnings, empty, found.failed), ocr=recognized.pages, title=found.title
-    )
-
-
-def _recognize(request: ReadRequest, found: PdfLines) -> Recognition:
-    """Recognize the pages that need OCR; the results replace those in `found`."""
-    if request.ocr is None:
-        return Recognition()
-    pages = pages_needing_ocr(found.pages, found.requested, found.failed)
-    if not pages:
-        return Recognition()
-    recognized = recognize(request, request.ocr, pages, find_engine(request.ocr.languages, request.name))
-    found.pages.update(recognized.pages)
-    found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
-    return recognized
+    args = (name, "pdf", total, warnings, empty, found.failed)
+    return cleaned.document(*args, ocr=recognized.pages, title=found.title)
 
 
 def read_lines(request: ReadRequest) -> PdfLines:
@@ -209,14 +194,10 @@ def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, dict[str, Any], 
                 raise InputError(f"{name} is encrypted and the password does not open it", fix=fix)
             raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)
         detail = detail or str(head["detail"])
+    why, fix = detail or "no reader can open it", f"qpdf {argument(name)} repaired.pdf, then try again"
     if _is_truncated(path):
-        why = "the end of the file is missing: it looks cut off"
-        raise InputError(f"{name} is a damaged PDF", why=why, fix="download or copy it again")
-    raise InputError(
-        f"{name} is a damaged PDF",
-        why=detail or "no reader can open it",
-        fix=f"qpdf {argument(name)} repaired.pdf, then try again",
-    )
+        why, fix = "the end of the file is missing: it looks cut off", "download or copy it again"
+    raise InputError(f"{name} is a damaged PDF", why=why, fix=fix)
 
 
 def _is_truncated(path: Path) -> bool:
@@ -227,11 +208,9 @@ def _is_truncated(path: Path) -> bool:
 
 def _with_context(requested: Sequence[int], total: int) -> list[int]:
     """The requested pages and, where they are few, enough neighbours to recognize running heads."""
-    pages = set(requested)
-    reach = 1
+    pages, reach = set(requested), 1
     while len(pages) < min(_CONTEXT_PAGES, total):
-        near = {page + step for page in requested for step in (reach, -reach)}
-        pages.update(page for page in near if 1 <= page <= total)
+        pages |= {page + step for page in requested for step in (reach, -reach) if 1 <= page + step <= total}
         reach += 1
     return sorted(pages)
 

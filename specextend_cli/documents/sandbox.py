@@ -42,11 +42,9 @@ class SandboxProcess:
     The first response may take `first` seconds and each later one `following`; none may have more than `most` bytes.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], *, first: float, following: float = 0.0, most: int = MAX_RESPONSE
-    ) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def __init__(self, process: subprocess.Popen[bytes], *, first: float, following: float, most: int) -> None:
+        assert process.stdin
+        assert process.stdout
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
         self._buffer = bytearray()
         self._seconds, self._following, self._most = first, following, most
@@ -112,9 +110,6 @@ def load(target: str) -> Any:
     return getattr(import_module(module), function)
 
 
-# ------------------------------------------------------------------------------------------------------------ the child
-
-
 def serve(target: str) -> None:
     """In the child: run `target` on the job from stdin, within its memory, and write the responses to stdout."""
     respond: Target = load(target)
@@ -125,13 +120,10 @@ def serve(target: str) -> None:
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)  # whatever else is printed must not get between the responses
         for response in respond(job, requests):
-            output.write(json.dumps(response, default=_fields) + "\n")
+            # A dataclass with slots becomes an array of its fields.
+            fields = json.dumps(response, default=lambda value: [getattr(value, name) for name in value.__slots__])
+            output.write(fields + "\n")
             output.flush()
-
-
-def _fields(value: Any) -> list[Any]:
-    """A dataclass with slots as a JSON array."""
-    return [getattr(value, name) for name in value.__slots__]
 
 
 def limit_memory(memory: int) -> None:

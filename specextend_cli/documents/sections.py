@@ -73,9 +73,7 @@ class Parsed:
             return
         if kind == "heading":
             text = text.replace("\n", " ")
-            if self.sections and self.sections[-1].has_body:
-                self.start_section()
-        if not self.sections or self.sections[-1].failed:
+        if not self.sections or self.sections[-1].failed or (kind == "heading" and self.sections[-1].has_body):
             self.start_section()
         section = self.sections[-1]
         section.items.append((kind, text))

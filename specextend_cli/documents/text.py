@@ -27,17 +27,17 @@ def read_text(request: ReadRequest) -> Document:
     if sections and request.pages is not None:
         raise no_pages(name, "markdown")
     numbers = request.numbers(len(pages))
-    if markdown:
-        cleaned = clean_markdown(name, [(number, pages[number - 1]) for number in numbers])
-        empty = set(numbers) - {page.number for page in cleaned.text.pages}
-    else:
-        cleaned = clean_text(name, pages, numbers)
-        empty = {number for number in numbers if not pages[number - 1].strip()}
     if sections:
+        cleaned = clean_markdown(name, list(zip(numbers, pages, strict=True)))
         cleaned.text.pages = markdown_sections(cleaned.text)
         document = cleaned.document(name, "markdown", len(cleaned.text.pages), warnings, unit="section")
+    elif markdown:
+        cleaned = clean_markdown(name, [(number, pages[number - 1]) for number in numbers])
+        empty = set(numbers) - {page.number for page in cleaned.text.pages}
+        document = cleaned.document(name, "markdown", len(numbers), warnings, empty)
     else:
-        document = cleaned.document(name, "markdown" if markdown else "text", len(numbers), warnings, empty)
+        empty = {number for number in numbers if not pages[number - 1].strip()}
+        document = clean_text(name, pages, numbers).document(name, "text", len(numbers), warnings, empty)
     if request.progress:
         request.progress(document.extraction.pages, document.extraction.pages)
     return document
