@@ -373,15 +373,18 @@ def scan_with_text(sheets: Sheets) -> None:
         sheets.picture()
 
 
-def thousand(sheets: Sheets) -> None:
-    for number in range(1, 1001):
-        sheets._set(f"Page {number} of 1000", 260, 30, 9)
-        sheets._set(entry(number), 72, 700, 11)
-        sheets.canvas.showPage()
+def long_book(pages: int) -> Callable[[Sheets], None]:
+    def draw(sheets: Sheets) -> None:
+        for number in range(1, pages + 1):
+            sheets._set(f"Page {number} of {pages}", 260, 30, 9)
+            sheets._set(entry(number), 72, 700, 11)
+            sheets.canvas.showPage()
+
+    return draw
 
 
-def thousand_text() -> str:
-    return "\n\n".join(map(entry, range(1, 1001)))
+def long_book_text(pages: int) -> str:
+    return "\n\n".join(map(entry, range(1, pages + 1)))
 
 
 def entry(number: int) -> str:
@@ -489,7 +492,8 @@ LAYOUT = (
     EdgeCase("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
     EdgeCase("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
     EdgeCase("scan-with-text.pdf", drawn(scan_with_text), TWO),
-    EdgeCase("thousand.pdf", drawn(thousand), thousand_text()),
+    EdgeCase("hundred.pdf", drawn(long_book(100)), long_book_text(100)),
+    EdgeCase("thousand.pdf", drawn(long_book(1000)), long_book_text(1000), is_large=True),
     EdgeCase(
         "outlined.pdf", drawn(outlined), f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}"
     ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class EdgeCase:
     """`make` gives the file, which must be read as `text` exactly, or be refused with an `error` that begins so.
 
-    `warning` is in the first warning; where it is "" there must be none.
+    `warning` is in the first warning; where it is "" there must be none. One that `is_large` is for the full tests.
     """
 
     name: str
@@ -19,6 +19,7 @@ class EdgeCase:
     error: str = ""
     warning: str = ""
     password: str | None = None
+    is_large: bool = False
 
 
 def flat(text: str) -> str:

@@ -13,8 +13,6 @@ from tests.documents.damaged_pdfs import mapped
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
 from tests.documents.made_pdfs import report_bytes
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 
 def test_fields_and_annotations_are_read_where_they_stand() -> None:
     document = read_bytes("form.pdf", form_bytes())

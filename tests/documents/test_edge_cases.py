@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from specextend_cli.documents import read_bytes
@@ -14,21 +12,14 @@ from tests.documents.edge_case_pdfs import LAYOUT
 from tests.documents.edge_case_print import PRINT
 from tests.documents.edge_case_type import TYPE
 from tests.documents.edge_cases import EdgeCase
-from tests.documents.shared_worker import SharedWorker
 
 ALL = (*LAYOUT, *TYPE, *PRINT, *DAMAGED, *FILES)
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[SharedWorker]:
-    worker = SharedWorker()
-    yield worker
-    worker.close()
-
-
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_awkward_documents(case: EdgeCase, shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared.install(monkeypatch)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=[pytest.mark.full] * case.is_large) for case in ALL]
+)
+def test_awkward_documents(case: EdgeCase) -> None:
     data = case.make()
     if case.error:
         with pytest.raises(InputError) as caught:

@@ -6,8 +6,6 @@ from specextend_cli.documents import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.made_files import epub, page, zipped
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 ENCRYPTED = (
     '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container" xmlns:e="http://www.w3.org/2001/04/xmlenc#">'
     '<e:EncryptedData><e:EncryptionMethod Algorithm="{}"/><e:CipherData><e:CipherReference URI="OPS/{}"/>'

@@ -8,8 +8,6 @@ from specextend_cli.documents import read_bytes
 from specextend_cli.documents.formulas import subscript, superscript
 from tests.documents.made_files import docx, epub, page, word
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 
 @pytest.mark.parametrize(
     ("before", "text", "wanted"),

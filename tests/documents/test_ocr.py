@@ -158,6 +158,7 @@ def test_a_page_that_takes_too_long_is_reported(program: StandIn, sheets: Sheets
         os.kill(int(pid.read_text()), 0)
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_what_a_killed_worker_started_ends_with_it(
     program: StandIn, sheets: Sheets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
