@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from math import inf
 from typing import Literal
 
@@ -46,27 +46,19 @@ def compose(pages: Pages, outline: Outline = ()) -> StructuredText:
     if not lines:
         return StructuredText()
     typography = _Typography(pages, outline)
-    result, parts = StructuredText(), list[str]()
-    block: list[Line] = []
-    at = start = 0
-    starts = [(lines[0].page, 0)]
-    for line, following in zip(lines, [*lines[1:], None], strict=True):
-        block.append(line)
-        separator = typography.separator(line, following) if following else ""
-        parts += (line.text, separator)
-        end = at + len(line.text)
-        at = end + len(separator)
-        if separator == "\n\n" or not following:
-            result.blocks.append(Block("heading" if typography.is_heading(block) else "paragraph", start, end))
-            block, start = [], at
-        if following:
-            result.joined += separator in ("", " ")
-            if following.page != line.page:
-                starts.append((following.page, at))
-    result.text = "".join(parts)
-    ends = [place for _, place in starts[1:]] + [at]
-    result.pages = [Page(number, begin, end) for (number, begin), end in zip(starts, ends, strict=True)]
-    return result
+    separators = [*(typography.separator(a, b) for a, b in pairwise(lines)), ""]
+    texts = [line.text for line in lines]
+    starts = list(accumulate((len(text) + len(end) for text, end in zip(texts, separators, strict=True)), initial=0))
+    blocks = []
+    for first, end in pairwise(
+        [0, *(at + 1 for at, separator in enumerate(separators) if separator == "\n\n"), len(lines)]
+    ):
+        kind: Literal["heading", "paragraph"] = "heading" if typography.is_heading(lines[first:end]) else "paragraph"
+        blocks.append(Block(kind, starts[first], starts[end - 1] + len(texts[end - 1])))
+    firsts = [0, *(at for at in range(1, len(lines)) if lines[at].page != lines[at - 1].page), len(lines)]
+    numbered = [Page(lines[first].page, starts[first], starts[end]) for first, end in pairwise(firsts)]
+    joined = sum(separator in ("", " ") for separator in separators[:-1])
+    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks, joined)
 
 
 class _Typography:

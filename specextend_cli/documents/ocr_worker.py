@@ -12,12 +12,11 @@ import resource
 import struct
 import subprocess
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.markup import MarkupError, xml_root
@@ -31,6 +30,7 @@ _COVERED = 0.5  # of a page covered by pictures: its few characters are a stamp 
 _MAX_TIFF_PAGES = 10_000
 
 
+Response = Mapping[str, Any]
 Job = dict[str, Any]
 """`path`, `kind` ("pdf" or "image"), `password`; the fields of an `OcrEngine` as `engine`, and its limit of `seconds`
 for a page; `folder` for temporary files, which the parent removes.
@@ -41,14 +41,14 @@ class _FailedError(Exception):
     """A page that could not be read; the message says why."""
 
 
-def respond(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def respond(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     """The number of pages, then one response a request."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     return (_pdf if job["kind"] == "pdf" else _image)(job, requests)
 
 
-def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     import pypdfium2
 
     try:
@@ -77,7 +77,7 @@ def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
             yield {"error": str(error) or "out of memory"}
 
 
-def _image(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def _image(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     path = Path(job["path"])
     with path.open("rb") as file:
         count = tiff_pages(file.read(1 << 26))
@@ -103,7 +103,7 @@ def _covered(page: Any) -> float:
 
 def _recognize(
     job: Job, picture: Path, number: int, *, points: float, dpi: int = 0, page_of_file: int = 0
-) -> dict[str, Any]:
+) -> Recognized:
     """The response about page `number`: what the OCR program finds on a picture whose pixels are `points` large."""
     output, engine = Path(job["folder"], "found"), job["engine"]
     program, languages = engine["path"], ["-l", engine["languages"]]
@@ -121,9 +121,9 @@ def _recognize(
         found = read_hocr(output.read_bytes(), points, number)
     except MarkupError as error:
         raise _FailedError(f"the OCR program answered what is no hOCR ({error})") from None
-    if not found:
+    if found is None:
         raise _FailedError("the OCR program found no page")
-    return {"lines": found[0].lines, "confidence": found[0].confidence}
+    return found
 
 
 def _run(command: list[str], output: Path, seconds: float) -> None:
@@ -142,7 +142,7 @@ def _run(command: list[str], output: Path, seconds: float) -> None:
         raise _FailedError(f"the OCR program failed: {printable(why)[:200]}")
 
 
-def _read_pdf(path: Path, number: int) -> dict[str, Any]:
+def _read_pdf(path: Path, number: int) -> Recognized:
     import pypdfium2
 
     from specextend_cli.documents.pdf_lines import lines_of
@@ -185,22 +185,18 @@ _SAME_SIZE = 0.25  # relative difference of measured sizes of one type
 _MIN_CONFIDENCE = 30.0  # percent; a line with less confidence is part of a picture, or a stain
 
 
-@dataclass(frozen=True, slots=True)
-class Recognized:
-    """The lines of one page, and the confidence in percent."""
+class Recognized(TypedDict):
+    """The response about a page: its lines, and the confidence in percent."""
 
     lines: list[Line]
     confidence: float
 
 
-def read_hocr(data: bytes, points: float, number: int = 1) -> list[Recognized]:
-    """The pages, the first with this number; `points` is the size of a pixel. MarkupError where it is no hOCR."""
-    root = xml_root(data)
-    pages = [page for page in root.iter() if page.get("class") == "ocr_page"]
-    return [_page(page, points, number + at) for at, page in enumerate(pages)]
-
-
-def _page(page: Any, points: float, number: int) -> Recognized:
+def read_hocr(data: bytes, points: float, number: int = 1) -> Recognized | None:
+    """The first page, if any; `points` is the size of a pixel. MarkupError where it is no hOCR."""
+    page = next((element for element in xml_root(data).iter() if element.get("class") == "ocr_page"), None)
+    if page is None:
+        return None
     height = _numbers(page.get("title", ""), "bbox", 4)[3]
     lines, confidence = [], list[float]()
     for element in page.iter():
@@ -209,7 +205,8 @@ def _page(page: Any, points: float, number: int) -> Recognized:
             if words and sum(words) / len(words) >= _MIN_CONFIDENCE:
                 lines.append(line)
                 confidence += words
-    return Recognized(_even_sizes(lines), round(sum(confidence) / len(confidence), 1) if confidence else 0.0)
+    percent = round(sum(confidence) / len(confidence), 1) if confidence else 0.0
+    return {"lines": _even_sizes(lines), "confidence": percent}
 
 
 def _line(element: Any, points: float, height: float, number: int) -> tuple[Line, list[float]]:

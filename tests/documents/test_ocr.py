@@ -249,16 +249,19 @@ def test_places_of_lines_and_cells() -> None:
     word = '<span class="ocrx_word" title="bbox {} 100 {} 140; x_wconf 90">{}</span>'
     row = word.format(100, 200, "Rain") + word.format(215, 260, "in") + word.format(500, 600, "812")
     head = 'title="bbox 100 100 600 140; baseline 0.001 -8; x_size 40; x_descenders 8"'
-    (page,) = read_hocr(hocr(f'<span class="ocr_line" {head}>{row}</span>'), 0.24)
-    assert page.confidence == 90
-    text, _, left, right, base, size, bold, slanted, gaps, _ = page.lines[0]
+    page = read_hocr(hocr(f'<span class="ocr_line" {head}>{row}</span>'), 0.24)
+    assert page
+    assert page["confidence"] == 90
+    text, _, left, right, base, size, bold, slanted, gaps, _ = page["lines"][0]
     assert (text, left, right, size) == ("Rain in\t812", 24, 144, 9.6)
     assert base == pytest.approx((2000 - 140 + 8) * 0.24)
     assert (bold, slanted, gaps) == (False, False, [(62.4, 120.0)])
     turned = head.replace('"bbox', '"textangle 90; bbox').replace("100 100 600 140", "100 100 140 600")
-    (page,) = read_hocr(hocr(f'<span class="ocr_line" {turned}>{word.format(100, 140, "up")}</span>'), 1.0)
-    assert page.lines[0][2:5] == (1400, 1900, -140)
-    assert read_hocr(hocr('<span class="ocr_line" title="nonsense"/>'), 1.0)[0].lines == []
+    page = read_hocr(hocr(f'<span class="ocr_line" {turned}>{word.format(100, 140, "up")}</span>'), 1.0)
+    assert page
+    assert page["lines"][0][2:5] == (1400, 1900, -140)
+    assert read_hocr(hocr('<span class="ocr_line" title="nonsense"/>'), 1.0) == {"lines": [], "confidence": 0.0}
+    assert read_hocr(b"<html/>", 1.0) is None
 
 
 @pytest.mark.skipif(REAL is None, reason="tesseract is not installed (apt install tesseract-ocr)")
