@@ -110,7 +110,7 @@ def _clean(name: str, job: dict[str, Any], size: int) -> Cleaned:
     seconds = SECONDS + SECONDS_PER_CHARACTER * size + SECONDS_PER_PAGE * len(job["pages"])
     try:
         with sandbox(_WORKER, {**job, "memory": MEMORY}, first=seconds, most=MAX_RESPONSE) as process:
-            return Cleaned.from_json(process.receive()["cleaned"])
+            return Cleaned.from_json(process.head["cleaned"])
     except SandboxError:
         why = f"putting its text in order took more than {seconds:,.0f} seconds or {MEMORY >> 30} GB of memory"
         raise InputError(f"{name} could not be read", why=why, fix="split it and give the parts") from None

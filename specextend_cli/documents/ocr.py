@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from specextend_cli.documents.ocr_engine import Ocr as Ocr
 from specextend_cli.documents.ocr_engine import OcrEngine, find_engine
 from specextend_cli.documents.read_errors import nothing_recognized
 from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox
+from specextend_cli.documents.sandbox import DIED, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError
 
 SECONDS_TO_OPEN = 30.0
@@ -53,7 +53,7 @@ class Recognition:
     def add(self, number: int, response: dict[str, Any]) -> None:
         """Keep the response of the sandbox about one page."""
         if "error" in response:
-            self.failed[number] = str(response["error"])
+            self.failed[number] = f"OCR {DIED}" if response["error"] == DIED else str(response["error"])
         elif lines := response.get("lines"):
             self.pages[number] = lines_from_json(lines)
             self.confidence[number] = float(response["confidence"])
@@ -80,7 +80,7 @@ def read_image(request: ReadRequest) -> Document:
     engine = find_engine(ocr.languages, name)
     try:
         with _process(request, ocr, engine) as process:
-            total = int(process.receive()["pages"])
+            total = int(process.head["pages"])
     except SandboxError:
         raise InputError(f"{name} is an image that cannot be read", why="it is too large, or damaged") from None
     numbers = request.numbers(total)
@@ -100,30 +100,11 @@ def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine:
     A page on which the process dies has failed; a new process reads the next one.
     """
     found = Recognition()
-    todo = list(pages.items())
-    crashes = 0
-
-    def finish_page() -> None:
-        todo.pop(0)
+    processes = (_process(request, ocr, engine) for _ in range(MAX_CRASHES))
+    for done, ((number, _), response) in enumerate(page_responses(processes, pages.items()), 1):
+        found.add(number, response)
         if ocr.progress:
-            ocr.progress(len(pages) - len(todo), len(pages))
-
-    while todo:
-        with suppress(SandboxError), _process(request, ocr, engine) as process:
-            if "error" in (head := process.receive()):
-                found.failed.update(dict.fromkeys(dict(todo), str(head["error"])))
-                return found
-            while todo:
-                process.send(todo[0])
-                found.add(todo[0][0], process.receive())
-                finish_page()
-        if todo:
-            crashes += 1
-            found.failed[todo[0][0]] = "OCR took too long, or too much memory"
-            finish_page()
-        if crashes >= MAX_CRASHES:
-            found.failed.update(dict.fromkeys(dict(todo), "given up after too many failures"))
-            break
+            ocr.progress(done, len(pages))
     return found
 
 

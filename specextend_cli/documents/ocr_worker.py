@@ -1,7 +1,7 @@
 """Renders pages and runs the OCR program on them, inside the sandbox: see `ocr.py`.
 
-The first response is the number of `pages`, or an `error`. Each request is [page (1-based), whether to read it only if
-a picture fills it]; its response has `lines` and a `confidence` in percent, or `skipped`, or an `error`.
+The first response is the number of `pages`. The one request is a list of [page (1-based), whether to read it only if a
+picture fills it]. The response about each has `lines` and a `confidence` in percent, or `skipped`, or an `error`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _FailedError(Exception):
 
 
 def respond(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
-    """The number of pages, then one response a request."""
+    """The number of pages, then one response a page."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     return (_pdf if job["kind"] == "pdf" else _image)(job, requests)
@@ -54,11 +54,12 @@ def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     try:
         pdf = pypdfium2.PdfDocument(job["path"], password=job["password"])
     except pypdfium2.PdfiumError as error:
-        yield {"error": str(error)}
+        yield {"pages": 0}
+        yield from ({"error": str(error)} for _ in next(requests, ()))
         return
     yield {"pages": len(pdf)}
     picture = Path(job["folder"], "page.png")
-    for number, only_if_covered in requests:
+    for number, only_if_covered in next(requests, ()):
         try:
             page = pdf[number - 1]
             width, height = page.get_size()
@@ -82,7 +83,7 @@ def _image(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     with path.open("rb") as file:
         count = tiff_pages(file.read(1 << 26))
     yield {"pages": count}
-    for number, _ in requests:
+    for number, _ in next(requests, ()):
         page_of_file = number if count > 1 else 0
         try:
             yield _recognize(job, path, number, points=72 / DPI, page_of_file=page_of_file)

@@ -16,13 +16,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 MAX_RESPONSE = 64 << 20
+DIED = "took too long, or too much memory"
+GIVEN_UP = "given up after too many failures"
 
+Page = TypeVar("Page")
 Target = Callable[[Any, Iterator[Any]], Iterable[dict[str, Any]]]
 
 # The child gets this interpreter's path and not the current directory, which may hold anything.
@@ -39,7 +43,8 @@ class SandboxError(Exception):
 class SandboxProcess:
     """The parent's side: requests to the process, its responses in order; SandboxError when it is gone or too slow.
 
-    The first response may take `first` seconds and each later one `following`; none may have more than `most` bytes.
+    The first response, `head`, may take `first` seconds and each later one `following`; none may have more than `most`
+    bytes.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], *, first: float, following: float, most: int) -> None:
@@ -48,6 +53,12 @@ class SandboxProcess:
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
         self._buffer = bytearray()
         self._seconds, self._following, self._most = first, following, most
+        self.head: dict[str, Any] = {}
+
+    def start(self, job: Mapping[str, object]) -> None:
+        """Send the job, and keep the first response as `head`."""
+        self.send(job)
+        self.head = self.receive()
 
     def send(self, request: object) -> None:
         """Send one line of JSON."""
@@ -82,8 +93,31 @@ def sandbox(
     """Run `target` on `job` in another process; see `SandboxProcess` for the limits. `job["memory"]` is in bytes."""
     with launched(target) as popen:
         process = SandboxProcess(popen, first=first, following=following, most=most)
-        process.send(job)
+        process.start(job)
         yield process
+
+
+def page_responses(
+    processes: Iterable[AbstractContextManager[SandboxProcess]], pages: Iterable[Page]
+) -> Iterator[tuple[Page, dict[str, Any]]]:
+    """The response about each of `pages`, in their order. The next process goes on where one dies.
+
+    The page on which it died has an error; so have the pages that are left when there are no more processes.
+    """
+    todo = deque(pages)
+    for started in processes:
+        with suppress(SandboxError), started as process:
+            if "error" in process.head:
+                raise SandboxError
+            process.send(list(todo))
+            while todo:
+                response = process.receive()
+                yield todo.popleft(), response
+        if not todo:
+            return
+        yield todo.popleft(), {"error": DIED}
+    for page in todo:
+        yield page, {"error": GIVEN_UP}
 
 
 @contextmanager

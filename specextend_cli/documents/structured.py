@@ -67,7 +67,7 @@ def _parse_in_sandbox(request: ReadRequest, *, full_page: bool) -> dict[str, Any
     job |= {"parser": FORMATS[request.kind].parser, "memory": MEMORY}
     try:
         with sandbox(_WORKER, job, first=SECONDS / 3 if extracts_article else SECONDS, most=MAX_RESPONSE) as process:
-            return process.receive()
+            return process.head
     except SandboxError:
         if extracts_article:
             return _parse_in_sandbox(request, full_page=True)

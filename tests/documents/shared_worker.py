@@ -65,7 +65,7 @@ class SharedWorker:
         mine, self._busy, finished = self._process, True, False
         process = sandbox.SandboxProcess(mine, first=first, following=following or _SECONDS, most=most)
         try:
-            process.send({**job, "target": target})
+            process.start({**job, "target": target})
             yield process
         finally:
             with suppress(sandbox.SandboxError, ValueError):  # closed: it was busy, and another took its place
