@@ -144,13 +144,10 @@ class _Reader:
                     self._cited += 1
                     self._due.append((self._cited, note))
             elif tag == "r":
-                yield from self._runs(child, self._script(child))
+                styled = self._scripts.get(_value(child, "rPr/rStyle"), "")
+                yield from self._runs(child, _value(child, "rPr/vertAlign", styled))
             elif tag not in _SKIPPED:
                 yield from self._runs(child, script)
-
-    def _script(self, run: Any) -> str:
-        """ "superscript", "subscript" or another value, by the properties or the style of the run."""
-        return str(_value(run, "rPr/vertAlign", self._scripts.get(_value(run, "rPr/rStyle"), "")))
 
     def _table(self, table: Any) -> None:
         """One line a row. A table in a cell follows below the row."""

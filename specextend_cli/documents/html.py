@@ -144,7 +144,10 @@ class _ItemBuilder:
         elif tag in _ROWS:
             self._flush()
             self._items += 1
-            self._marker = self._next_marker(element) if tag == "li" else ""
+            self._marker = "- " if tag == "li" else ""
+            if tag == "li" and self._lists and (following := self._lists[-1]) is not None:
+                number = _number(attribute(element, "value"), following)
+                self._marker, self._lists[-1] = f"{number}. ", number + 1
         elif tag in _BLOCKS:
             self._break()
             if tag in ("ol", "ul"):
@@ -188,13 +191,6 @@ class _ItemBuilder:
         self._end_row()
         self._end_table()
         self._flush()
-
-    def _next_marker(self, element: Any) -> str:
-        if not self._lists or self._lists[-1] is None:
-            return "- "
-        number = _number(attribute(element, "value"), self._lists[-1])
-        self._lists[-1] = number + 1
-        return f"{number}. "
 
     def _set_script(self, start: int, kind: str, element: Any) -> None:
         """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""

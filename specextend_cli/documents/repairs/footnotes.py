@@ -48,15 +48,13 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         edits.append(Edit("note mark", page, match[0]))
         return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
 
-    text = _NOTE_MARK.sub(removed, text)
-    return _LETTER.sub(lambda match: _letter(match, page, edits), text)
+    def plain(match: re.Match[str]) -> str:
+        """A raised letter that follows neither punctuation nor a word of three letters."""
+        before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
+        if _OF_A_FIGURE.search(before):
+            edits.append(Edit("note mark", page, match[0]))
+            return ""
+        exponent = _BASE.search(before) or (before[-1:].isdigit() and letter in "ijkmnx")  # 2^n, but 19e and 3d
+        return f"^{letter}" if exponent else letter
 
-
-def _letter(match: re.Match[str], page: int, edits: list[Edit]) -> str:
-    """A raised letter that follows neither punctuation nor a word of three letters."""
-    before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
-    if _OF_A_FIGURE.search(before):
-        edits.append(Edit("note mark", page, match[0]))
-        return ""
-    exponent = _BASE.search(before) or (before[-1:].isdigit() and letter in "ijkmnx")  # 2^n, but 19e and 3d
-    return f"^{letter}" if exponent else letter
+    return _LETTER.sub(plain, _NOTE_MARK.sub(removed, text))

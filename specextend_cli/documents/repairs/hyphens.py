@@ -38,8 +38,7 @@ def hyphens(pages: Pages) -> Repaired:
             fixed[q][j] = there._replace(text=there.text[number.end() :])
             continue
         last = _last_word(here.text)
-        first = _NEXT.match(there.text) if last else None
-        if not last or first is None:
+        if not last or not (first := _NEXT.match(there.text)):
             continue
         whole = _whole(last, first[1], words)
         moved = there.text[first.start() : first.end()].rstrip()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, page_by_page, runs
@@ -36,7 +36,10 @@ def rows(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
             edits.append(Edit("row joined", line.page, f"{texts[-1]}\n{line.text}", f"{texts[-1]}{joint}{line.text}"))
             texts += (joint, line.text)
             gaps += [(left.right, line.left)] * (joint == CELL_SEPARATOR) + [*line.gaps]
-            kept[-1] = _side_by_side(left, line)
+            # The row, with the measures of one more piece and the text of that piece.
+            size, base = max((left.size, left.base), (line.size, line.base))
+            bold = left.bold and line.bold
+            kept[-1] = left._replace(text=line.text, right=line.right, size=size, base=base, bold=bold)
             continue
         if len(texts) > 1:
             kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
@@ -69,14 +72,7 @@ def _joint(a: Line, b: Line, gap: float) -> str:
     return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
-def _side_by_side(row: Line, piece: Line) -> Line:
-    """The row with the measures of one more piece, and the text of that piece."""
-    size, base = max((row.size, row.base), (piece.size, piece.base))
-    return row._replace(text=piece.text, right=piece.right, size=size, base=base, bold=row.bold and piece.bold)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A line of several cells, with the left and right end of each."""
 
     line: Line
@@ -124,7 +120,10 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     for row, places in placed:
         at = dict(zip(places, row.cells, strict=False))
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
-        if len(cells) > len(row.cells) and _is_whole(row, cells):
+        # Without a number it may be a continuation of the cells above it.
+        numbered = any(map(_NUMBER.match, row.cells))
+        begins = cells[:1] != [EMPTY_CELL] and not any(cell[:1].islower() for cell in row.cells)
+        if len(cells) > len(row.cells) and (numbered or begins):
             yield row, row.line._replace(text=CELL_SEPARATOR.join(cells), gaps=())
 
 
@@ -134,13 +133,6 @@ def _has_numbers_inside(table: Sequence[_Row]) -> bool:
     last = [row.cells[-1] for row in table]
     listed = sum(bool(_NUMBER.match(cell)) for cell in last) > 0.5 * len(last)
     return not listed or any(map(_NUMBER.match, inner))
-
-
-def _is_whole(row: _Row, cells: Sequence[str]) -> bool:
-    """Whether a row is no continuation of the cells above it."""
-    if any(map(_NUMBER.match, row.cells)):
-        return True
-    return cells[0] != EMPTY_CELL and not any(cell[:1].islower() for cell in row.cells)
 
 
 def _columns(table: Sequence[_Row], most: int) -> list[Span]:
@@ -159,9 +151,8 @@ def _columns(table: Sequence[_Row], most: int) -> list[Span]:
 
 def _places(row: _Row, columns: Sequence[Span]) -> list[int]:
     """The columns of a row's cells; [] where a cell is in two columns, or two cells in one."""
-    found = [_place(span, columns) for span in row.spans]
-    places = [place for place in found if place is not None]
-    return places if len(places) == len(found) and all(a < b for a, b in pairwise(places)) else []
+    places = [place for span in row.spans if (place := _place(span, columns)) is not None]
+    return places if len(places) == len(row.spans) and all(a < b for a, b in pairwise(places)) else []
 
 
 def _place(span: Span, columns: Sequence[Span]) -> int | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, body_size
+from specextend_cli.documents.line import Pages, Repaired, body_size
 
 KEPT_MARK = "watermark kept"
 """Kind of an edit without effect: slanted text that is too much of its pages to be a watermark."""
@@ -20,9 +20,10 @@ def watermarks(pages: Pages) -> Repaired:
         return [list(page) for page in pages], []
     upright = [line for page in pages for line in page if not line.slanted]
     body = body_size(upright or slanted)
-    returning = Counter(map(_place, slanted))
-    removed = {id(line) for line in slanted if returning[_place(line)] > 1 or line.size > 1.5 * body}
-    marks = [line for line in slanted if id(line) in removed]
+    places = [(line.text, round(line.left / 4), round(line.base / 4)) for line in slanted]
+    counts = Counter(places)
+    marks = [line for line, at in zip(slanted, places, strict=True) if counts[at] > 1 or line.size > 1.5 * body]
+    removed = set(map(id, marks))
     lost = Counter[int]()
     for line in marks:
         lost[line.page] += line.weight
@@ -31,7 +32,3 @@ def watermarks(pages: Pages) -> Repaired:
         return [list(page) for page in pages], [Edit(KEPT_MARK, line.page, line.text, line.text) for line in marks]
     edits = [Edit("watermark", line.page, line.text) for line in marks]
     return [[line for line in page if id(line) not in removed] for page in pages], edits
-
-
-def _place(line: Line) -> tuple[str, int, int]:
-    return line.text, round(line.left / 4), round(line.base / 4)
