@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, Page, PageDiff, StructuredText
@@ -45,35 +45,23 @@ class Cleaned:
     page_diffs: list[PageDiff] = field(default_factory=list)
 
     def document(
-        self,
-        name: str,
-        kind: str,
-        pages: int,
-        warnings: Iterable[str] = (),
-        empty: Iterable[int] = (),
-        failed: Iterable[int] = (),
-        *,
-        ocr: Iterable[int] = (),
-        title: str = "",
-        unit: Literal["page", "section"] = "page",
+        self, name: str, kind: str, extraction: Extraction, title: str = "", unit: Literal["page", "section"] = "page"
     ) -> Document:
-        """The document, see `Extraction` for the arguments; InputError where it holds no text."""
+        """The document, whose `extraction` lacks the repairs so far; InputError where it holds no text."""
         text = self.text
         if not text.text.strip():
             raise InputError(f"{name} holds no text", why=FORMATS[kind].empty or FORMATS["text"].empty)
         changes = Counter(edit.kind for edit in self.edits)
         if text.joined:
             changes["line joined"] = text.joined
-        warnings = list(warnings)
+        warnings = list(extraction.warnings)
         for kept, what in _KEPT.items():
             if numbers := sorted({edit.page for edit in self.edits if edit.kind == kept}):
                 warnings.append(
                     f"{places(numbers)}: {what} were kept, because they are a large part of the text there."
                 )
-        extraction = Extraction(
-            *(pages, tuple(sorted(empty)), tuple(failed), changes, tuple(warnings)),
-            *(tuple(self.edits), tuple(self.page_diffs), tuple(sorted(ocr))),
-        )
+        edits, diffs = tuple(self.edits), tuple(self.page_diffs)
+        extraction = replace(extraction, changes=changes, warnings=tuple(warnings), edits=edits, page_diffs=diffs)
         title = plain_characters(" ".join(title[:_TITLE].split()), 0, [])
         return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
 

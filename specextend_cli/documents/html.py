@@ -22,13 +22,11 @@ from specextend_cli.errors import InputError
 
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ROWS = frozenset(("dd", "dt", "li"))
-_BLOCKS = frozenset(
-    (
-        *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
-        *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
-        *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
-    )
-)
+_BLOCKS = {
+    *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
+    *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
+    *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
+}
 _INLINE = frozenset(("span", "sub", "sup"))
 _BREAKS_ROW = frozenset(("table", "ul", "ol", "dl", "pre", "blockquote")) | _HEADINGS
 _CHARSET = re.compile(

@@ -32,12 +32,10 @@ _NUMBERED = re.compile(
 _NOTE = re.compile(r"(?:\d{1,3}|1[0-4]\d\d) \S")  # no year
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 _WIDE = re.compile("[\u2e80-\u9fff\uff00-\uffef]")
-_SMALL_WORDS = frozenset(
-    (
-        *("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "nor", "of", "on", "or", "over"),
-        *("per", "the", "to", "up", "via", "vs", "with"),
-    )
-)
+_SMALL_WORDS = {
+    *("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "nor", "of", "on", "or", "over"),
+    *("per", "the", "to", "up", "via", "vs", "with"),
+}
 
 
 def compose(pages: Pages, outline: Outline = ()) -> StructuredText:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
-from specextend_cli.documents.document import Document
+from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.legibility import unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json
 from specextend_cli.documents.names import places
@@ -89,9 +89,10 @@ def read_image(request: ReadRequest) -> Document:
     cleaned = clean_lines(name, [recognized.pages[number] for number in pages], [], pages)
     if not cleaned.text.text:
         raise nothing_recognized(name, len(numbers), recognized.failed)
-    failed = sorted(recognized.failed)
-    empty = set(numbers) - recognized.pages.keys() - recognized.failed.keys()
-    return cleaned.document(name, "image", len(numbers), recognized.warnings(name), empty, failed, ocr=pages)
+    warnings, failed = tuple(recognized.warnings(name)), tuple(sorted(recognized.failed))
+    empty = tuple(number for number in numbers if number not in recognized.pages and number not in recognized.failed)
+    extraction = Extraction(len(numbers), empty, failed, warnings=warnings, ocr=tuple(pages))
+    return cleaned.document(name, "image", extraction)
 
 
 def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine: OcrEngine) -> Recognition:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
-from specextend_cli.documents.document import Document, Edit
+from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.layout import Outline
 from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
@@ -132,8 +132,9 @@ def read_pdf(request: ReadRequest) -> Document:
             " fonts lack a text encoding; --ocr reads them."
         )
     cleaned.edits[:0] = found.edits
-    args = (name, "pdf", total, warnings, empty, found.failed)
-    return cleaned.document(*args, ocr=recognized.pages, title=found.title)
+    pages_by_ocr = tuple(sorted(recognized.pages))
+    extraction = Extraction(total, tuple(empty), tuple(found.failed), warnings=tuple(warnings), ocr=pages_by_ocr)
+    return cleaned.document(name, "pdf", extraction, found.title)
 
 
 def read_lines(request: ReadRequest) -> PdfLines:

@@ -8,7 +8,7 @@ from typing import Any
 
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.cleaning import MAX_RESPONSE, Cleaned
-from specextend_cli.documents.document import Block, Document, Edit, PageDiff, TextBuilder
+from specextend_cli.documents.document import Block, Document, Edit, Extraction, PageDiff, TextBuilder
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import lines_of_text, runs
@@ -53,8 +53,8 @@ def read_structured(request: ReadRequest) -> Document:
         warnings.append(f"{places(tuple(failures), 'section')} of {name} could not be read.")
     cleaned = Cleaned.from_json(response["cleaned"])
     empty = set(range(1, sections + 1)) - {page.number for page in cleaned.text.pages} - failures.keys()
-    args = (name, kind, sections, warnings, empty, failures)
-    document = cleaned.document(*args, title=response["title"], unit="section")
+    extraction = Extraction(sections, tuple(sorted(empty)), tuple(failures), warnings=tuple(warnings))
+    document = cleaned.document(name, kind, extraction, response["title"], "section")
     if request.progress:
         request.progress(sections, sections)
     return document

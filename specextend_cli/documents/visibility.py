@@ -12,16 +12,12 @@ from typing import Any, NamedTuple
 from specextend_cli.documents.markup import name
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
-_CONTROLS = frozenset(
-    (
-        *("applet", "audio", "button", "canvas", "datalist", "embed", "frameset", "map", "noscript", "object"),
-        *("select", "svg", "textarea", "video"),
-    )
-)
+_CONTROLS = {
+    *("applet", "audio", "button", "canvas", "datalist", "embed", "frameset", "map", "noscript", "object"),
+    *("select", "svg", "textarea", "video"),
+}
 _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
-_CONTENT = frozenset(
-    ("article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table")
-)
+_CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _PAGE = ("html", "body")
 _MOST = 0.5  # of the letters of the page outside of links

@@ -16,12 +16,10 @@ _HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
 _NUMBER = re.compile(r"\d[-–]$")
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
 # Word endings that are words themselves: "account" and "able" are words, and "accountable" is one.
-_ENDINGS = frozenset(
-    (
-        *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
-        *("some", "ward", "wards", "ways", "work"),
-    )
-)
+_ENDINGS = {
+    *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
+    *("some", "ward", "wards", "ways", "work"),
+}
 
 
 def hyphens(pages: Pages) -> Repaired:
