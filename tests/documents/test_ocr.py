@@ -82,7 +82,6 @@ def test_only_pages_without_text_are_recognized(program: StandIn, sheets: Sheets
     sheets.page(["Short, and whole."])
     sheets.canvas.drawImage(io_image(), 0, 0, 600, 850)
     sheets._set("GAO-0042", 72, 30, 9)
-    sheets.canvas.showPage()
     document = read_bytes("mixed.pdf", sheets.data(), ocr=Ocr())
     assert document.extraction.ocr == (2, 4)
     assert len(program.asked) == 2
@@ -273,7 +272,6 @@ def test_tesseract_itself_reads_a_rendered_page() -> None:
     picture = pypdfium2.PdfDocument(written.data())[0].render(scale=200 / 72, grayscale=True).to_pil()
     width, height = scanned.canvas._pagesize
     scanned.canvas.drawImage(ImageReader(picture), 0, 0, width, height)
-    scanned.canvas.showPage()
     document = read_bytes("scan.pdf", scanned.data(), ocr=Ocr())
     found = re.findall(r"\S+", document.text)
     assert len(set(words) & set(found)) >= 0.95 * len(set(words))

@@ -66,7 +66,6 @@ def test_cells_of_a_table_stay_apart(sheets: Sheets) -> None:
     for row, cells in enumerate((("Year", "Rain", "Flood"), ("2019", "812", "none"), ("2020", "1,002", "two"))):
         for column, cell in enumerate(cells):
             sheets.canvas.drawString(72 + 120 * column, 700 - 14 * row, cell)
-    sheets.canvas.showPage()
     text = read_bytes("t.pdf", sheets.data()).text
     assert text.split("\n\n")[1] == "Year  Rain  Flood\n2019  812  none\n2020  1,002  two"
 
