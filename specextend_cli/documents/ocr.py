@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -102,10 +102,11 @@ def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine:
     """
     found = Recognition()
     processes = (_process(request, ocr, engine) for _ in range(MAX_CRASHES))
-    for done, ((number, _), response) in enumerate(page_responses(processes, pages.items()), 1):
-        found.add(number, response)
-        if ocr.progress:
-            ocr.progress(done, len(pages))
+    with closing(page_responses(processes, pages.items())) as responses:
+        for done, ((number, _), response) in enumerate(responses, 1):
+            found.add(number, response)
+            if ocr.progress:
+                ocr.progress(done, len(pages))
     return found
 
 

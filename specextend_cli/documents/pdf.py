@@ -7,7 +7,7 @@ This module never parses a file itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -149,8 +149,9 @@ def read_lines(request: ReadRequest) -> PdfLines:
         found.truncated = _is_truncated(path)
         first: AbstractContextManager[SandboxProcess] = nullcontext(process)
         processes = chain([first], (_process(path, reader, password) for _ in range(MAX_CRASHES)))
+        responses = stack.enter_context(closing(page_responses(processes, _with_context(found.requested, total))))
         done = 0
-        for number, response in page_responses(processes, _with_context(found.requested, total)):
+        for number, response in responses:
             found.add(number, response)
             done += number in found.wanted
             if progress and number in found.wanted and response.get("error") not in (DIED, GIVEN_UP):

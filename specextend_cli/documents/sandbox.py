@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from typing import Any, TypeVar
@@ -99,7 +99,7 @@ def sandbox(
 
 def page_responses(
     processes: Iterable[AbstractContextManager[SandboxProcess]], pages: Iterable[Page]
-) -> Iterator[tuple[Page, dict[str, Any]]]:
+) -> Generator[tuple[Page, dict[str, Any]], None, None]:
     """The response about each of `pages`, in their order. The next process goes on where one dies.
 
     The page on which it died has an error; so have the pages that are left when there are no more processes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, numbered_text, wrap
 from tests.documents.edge_cases import EdgeCase
@@ -14,22 +14,23 @@ SENSOR = (
 )
 
 
-def uneven_letters(sheets: Sheets) -> None:
-    """Letters apart by any amount up to a half of a space: some gaps are wide enough for PDFium to see a space."""
+def apart(sheets: Sheets, gap: Callable[[int, int], int]) -> None:
+    """Letters with a gap behind each, by its place and row."""
     for row, line in enumerate(wrap(SENSOR, 80)):
-        apart = (0 if letter == " " else (0, 90, 0, 120, 160)[(5 * at + row) % 7 % 5] for at, letter in enumerate(line))
-        shown = "".join(f"({letter}){-gap}" for letter, gap in zip(line, apart, strict=True))
+        gaps = (0 if letter == " " else gap(at, row) for at, letter in enumerate(line))
+        shown = "".join(f"({letter}){-gap}" for letter, gap in zip(line, gaps, strict=True))
         sheets.canvas.setFont("Helvetica", 10)
         sheets.canvas._code.append(f"BT /F1 10 Tf 72 {700 - 14 * row} Td [{shown}] TJ ET")
+
+
+def uneven_letters(sheets: Sheets) -> None:
+    """Letters apart by any amount up to a half of a space: some gaps are wide enough for PDFium to see a space."""
+    apart(sheets, lambda at, row: (0, 90, 0, 120, 160)[(5 * at + row) % 7 % 5])
 
 
 def long_name(sheets: Sheets) -> None:
     """Type whose letters are a little apart, and a name of 17 letters in it."""
-    for row, line in enumerate(wrap(SENSOR, 80)):
-        gaps = (0 if letter == " " else (110, 0, 0)[(at + row) % 3] for at, letter in enumerate(line))
-        shown = "".join(f"({letter}){-gap}" for letter, gap in zip(line, gaps, strict=True))
-        sheets.canvas.setFont("Helvetica", 10)
-        sheets.canvas._code.append(f"BT /F1 10 Tf 72 {700 - 14 * row} Td [{shown}] TJ ET")
+    apart(sheets, lambda at, row: (110, 0, 0)[(at + row) % 3])
 
 
 def rows(sheets: Sheets, table: Sequence[Sequence[str]], places: Sequence[float], *, top: float = 600) -> None:

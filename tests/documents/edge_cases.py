@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
+
+from specextend_cli.errors import Exit, InputError
+
 
 @dataclass(frozen=True)
 class EdgeCase:
@@ -20,6 +24,14 @@ class EdgeCase:
     warning: str = ""
     password: str | None = None
     is_large: bool = False
+
+
+def refusal(call: Callable[[], object]) -> InputError:
+    """The error with which a document is refused."""
+    with pytest.raises(InputError) as caught:
+        call()
+    assert caught.value.exit is Exit.INPUT
+    return caught.value
 
 
 def flat(text: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from specextend_cli.documents import Document, archive, read_bytes
 from specextend_cli.errors import InputError
+from tests.documents.edge_cases import refusal
 from tests.documents.made_files import docx, item, p, table, word, zipped
 
 
@@ -14,9 +15,7 @@ def read(body: str, **parts: str) -> Document:
 
 
 def refused(data: bytes) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_bytes("a.docx", data)
-    return caught.value
+    return refusal(lambda: read_bytes("a.docx", data))
 
 
 def test_headings_paragraphs_and_sections() -> None:
@@ -114,9 +113,8 @@ def test_zip_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = tmp_path / "crowd.docx"
     crowd.write_bytes(zipped({f"word/{n}": b"" for n in range(11)}, deflate=False))
     monkeypatch.setattr(archive, "MAX_MEMBERS", 10)
-    with pytest.raises(InputError) as caught:
-        archive.Archive(crowd, "crowd.docx")
-    assert caught.value.why == "it holds 11 files, and 10 are the most that are read"
+    error = refusal(lambda: archive.Archive(crowd, "crowd.docx"))
+    assert error.why == "it holds 11 files, and 10 are the most that are read"
 
 
 def test_encrypted_zip() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.errors import InputError
+from tests.documents.edge_cases import refusal
 from tests.documents.made_files import epub, page, zipped
 
 ENCRYPTED = (
@@ -14,9 +15,7 @@ ENCRYPTED = (
 
 
 def refused(data: bytes) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_bytes("a.epub", data)
-    return caught.value
+    return refusal(lambda: read_bytes("a.epub", data))
 
 
 def test_spine_order_headings_and_notes() -> None:

@@ -21,7 +21,8 @@ from specextend_cli.documents.line import Line
 from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
 from specextend_cli.documents.ocr_engine import check_languages
 from specextend_cli.documents.ocr_worker import png, read_hocr, tiff_pages
-from specextend_cli.errors import Exit, InputError, UsageError
+from specextend_cli.errors import InputError, UsageError
+from tests.documents.edge_cases import refusal
 from tests.documents.made_pdfs import SENTENCES, Sheets
 from tests.documents.stand_in_ocr import StandIn
 
@@ -51,11 +52,8 @@ def scan(sheets: Sheets, pages: int = 1) -> bytes:
     return sheets.data()
 
 
-def refusal(data: bytes, asked: Ocr | None = None, name: str = "scan.pdf") -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_bytes(name, data, ocr=asked)
-    assert caught.value.exit is Exit.INPUT
-    return caught.value
+def refused(data: bytes, asked: Ocr | None = None, name: str = "scan.pdf") -> InputError:
+    return refusal(lambda: read_bytes(name, data, ocr=asked))
 
 
 def test_a_scan_is_read_page_by_page(program: StandIn, sheets: Sheets) -> None:
@@ -122,21 +120,21 @@ def test_pages_without_text_or_with_gibberish_need_ocr() -> None:
 
 def test_without_a_program_the_error_says_what_to_install(program: StandIn, sheets: Sheets) -> None:
     data = scan(sheets, 2)
-    error = refusal(data)
+    error = refused(data)
     assert error.what == "scan.pdf has no text layer (0 characters on 2 pages, 2 images)"
     assert "apt install tesseract-ocr" in error.fix
     assert error.fix.endswith("specextend summarize scan.pdf --ocr")
-    error = refusal(data, Ocr())
+    error = refused(data, Ocr())
     assert error.what == "scan.pdf needs OCR, and there is no program for it"
     assert "apt install tesseract-ocr" in error.fix
     assert read_bytes("a.pdf", report(), ocr=Ocr()).extraction.ocr == ()  # where it is not needed, nobody asks for it
     program.tesseract(*STORY)
-    assert refusal(data).fix == "specextend summarize scan.pdf --ocr"
+    assert refused(data).fix == "specextend summarize scan.pdf --ocr"
 
 
 def test_languages(program: StandIn, sheets: Sheets) -> None:
     program.tesseract(*STORY)
-    error = refusal(scan(sheets), Ocr("eng+chi_sim"))
+    error = refused(scan(sheets), Ocr("eng+chi_sim"))
     assert error.why == "tesseract has no data for chi_sim; it has deu, eng, osd"
     assert "apt install tesseract-ocr-chi-sim" in error.fix
     for wrong in ("", "-psm", "eng --help", "eng\n", "../../etc", "eng++deu", "a" * 99):
@@ -168,7 +166,7 @@ def test_what_a_killed_worker_started_ends_with_it(
     program.tesseract(*STORY, body=f"{deaf}\ntime.sleep(300)")
 
     monkeypatch.setattr(ocr, "_RENDERING", 1.0)
-    error = refusal(scan(sheets), Ocr(seconds=0.5))
+    error = refused(scan(sheets), Ocr(seconds=0.5))
     assert error.why == "OCR took too long, or too much memory"
     for _ in range(100):
         state = Path(f"/proc/{pid.read_text()}/stat")
@@ -181,15 +179,15 @@ def test_what_a_killed_worker_started_ends_with_it(
 def test_a_program_that_fails_is_reported(program: StandIn, sheets: Sheets) -> None:
     data = scan(sheets)
     program.tesseract(*STORY, body="print('\\x1b[31mno such data', file=sys.stderr); raise SystemExit(1)")
-    error = refusal(data, Ocr())
+    error = refused(data, Ocr())
     assert error.what == "scan.pdf: OCR found no text on 1 page"
     assert error.why == "the OCR program failed: �[31mno such data"
     program.tesseract(*STORY, body="print('<html><not closed'); raise SystemExit(0)")
-    assert "no hOCR" in refusal(data, Ocr()).why
+    assert "no hOCR" in refused(data, Ocr()).why
     program.tesseract(*STORY, body="print('<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>'); raise SystemExit(0)")
-    assert "entities" in refusal(data, Ocr()).why
+    assert "entities" in refused(data, Ocr()).why
     program.tesseract()
-    assert refusal(data, Ocr()).why == "its pages are blank, or pictures"
+    assert refused(data, Ocr()).why == "its pages are blank, or pictures"
 
 
 def test_stains_go_and_doubts_are_said(program: StandIn, sheets: Sheets) -> None:
@@ -217,7 +215,7 @@ def test_images(program: StandIn, tmp_path: Path) -> None:
         Image.new("L", (64, 64), 255).save(data, kind)
         files[kind] = data.getvalue()
     for kind, data in files.items():
-        assert refusal(data, name=f"a.{kind}").fix == f"specextend summarize a.{kind} --ocr"
+        assert refused(data, name=f"a.{kind}").fix == f"specextend summarize a.{kind} --ocr"
         document = read_bytes(f"a.{kind}", data, ocr=Ocr())
         assert (document.text, document.kind, document.extraction.ocr) == (TEXT, "image", (1,))
     many = io.BytesIO()

@@ -13,19 +13,12 @@ from pypdf import PdfReader, PdfWriter
 
 from specextend_cli.documents import pdf, pdf_worker, read, read_bytes, structured
 from specextend_cli.documents.request import ReadRequest, parse_pages
-from specextend_cli.errors import Exit, InputError
 from tests.documents import faulty_workers
+from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def refusal(call: Callable[[], object]) -> InputError:
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.exit is Exit.INPUT
-    return caught.value
 
 
 # ----------------------------------------------------------------------------------------------------------- PDF
