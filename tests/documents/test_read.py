@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pypdf import PdfReader, PdfWriter
 
 from specextend_cli.documents import pdf, pdf_worker, read, read_bytes, structured
 from specextend_cli.documents.request import ReadRequest, parse_pages
+from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, page_responses
 from tests.documents import faulty_workers
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
@@ -148,6 +150,30 @@ def test_a_page_that_kills_its_reader_is_skipped(
     assert document.extraction.failed == (2,)
     assert document.extraction.warnings == ("Page 2 could not be read.",)
     assert [page.number for page in document.pages] == [1, 3]
+
+
+class DyingProcess:
+    """Answers about one page, and dies of the next."""
+
+    def __init__(self, head: dict[str, str]) -> None:
+        self.head = head
+        self.pages: list[int] = []
+
+    def send(self, pages: list[int]) -> None:
+        self.pages = pages
+
+    def receive(self) -> dict[str, int]:
+        if not self.pages:
+            raise SandboxError
+        number, self.pages = self.pages[0], []
+        return {"text": number}
+
+
+def test_after_too_many_crashes_the_rest_is_given_up() -> None:
+    processes = [nullcontext(DyingProcess(head)) for head in ({}, {"error": "damaged"}, {})]
+    found = list(page_responses(processes, range(1, 7)))  # type: ignore[arg-type]
+    died, given_up = {"error": DIED}, {"error": GIVEN_UP}
+    assert found == list(enumerate(({"text": 1}, died, died, {"text": 4}, died, given_up), 1))
 
 
 @pytest.mark.usefixtures("own_processes")
