@@ -24,29 +24,27 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSErro
 
 
 class Archive:
-    """The parts of a ZIP file. InputError where it is damaged, encrypted, or unpacks to more than the limits."""
+    """The parts of a ZIP file. InputError where it is damaged, encrypted, or unpacks to more than the limits.
+
+    `kind` is the document format by the names of the parts: "docx", "epub", ... or "zip".
+    """
 
     def __init__(self, path: Path, name: str) -> None:
-        self.name = name
-        self._left = MAX_TOTAL
+        self.name, self._left = name, MAX_TOTAL
         try:
             self._zip = zipfile.ZipFile(path)
         except _BROKEN as error:
             with path.open("rb") as file:
                 head = file.read(_SMALL)
-            kind = kind_by_member(lambda member: member.encode() in head)
-            raise _damaged(name, kind, f"its list of contents cannot be read ({str(error).rstrip('.')})") from None
+            self.kind = kind_by_member(lambda member: member.encode() in head)
+            raise self.damaged(f"its list of contents cannot be read ({str(error).rstrip('.')})", _AGAIN) from None
         members = self._zip.infolist()
         if len(members) > MAX_MEMBERS:
             raise self._bomb(f"it holds {len(members):,} files, and {MAX_MEMBERS:,} are the most that are read")
         self._members = {member.filename: member for member in members}
-
-    @property
-    def kind(self) -> str:
-        """The document format by the names of the parts: "docx", "epub", ... or "zip"."""
-        return kind_by_member(
+        self.kind = kind_by_member(
             lambda member: any(
-                name == member or (member[-1] == "/" and name.startswith(member)) for name in self._members
+                part.startswith(member) if member[-1] == "/" else part == member for part in self._members
             )
         )
 
@@ -73,9 +71,10 @@ class Archive:
         self._left -= len(data)
         return data
 
-    def damaged(self, why: str) -> InputError:
+    def damaged(self, why: str, fix: str = "") -> InputError:
         """The error for a document whose parts do not make one."""
-        return _damaged(self.name, self.kind, why, "open it and save it again" if self.kind == "docx" else _AGAIN)
+        fix = fix or ("open it and save it again" if self.kind == "docx" else _AGAIN)
+        return InputError(f"{self.name} is {FORMATS[self.kind].label} and damaged", why=why, fix=fix)
 
     def root(self, part: str) -> Any:
         """The root of a part that must be there, in XML; InputError where it is not, or is not well-formed."""
@@ -90,7 +89,3 @@ class Archive:
 
     def _bomb(self, why: str) -> InputError:
         return InputError(f"{self.name} unpacks to more than a document can hold", why=why, fix="convert it to PDF")
-
-
-def _damaged(name: str, kind: str, why: str, fix: str = _AGAIN) -> InputError:
-    return InputError(f"{name} is {FORMATS[kind].label} and damaged", why=why, fix=fix)

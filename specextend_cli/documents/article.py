@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from specextend_cli.documents.markup import html_root
 from specextend_cli.documents.sections import ItemKind, Parsed
@@ -28,28 +29,37 @@ _BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 Words = tuple[str, ...]
-Item = tuple[ItemKind, str, Words]
+
+
+class _Item(NamedTuple):
+    """An item of a page: whether most of it is links, and whether the article and its comments contain it."""
+
+    kind: ItemKind
+    text: str
+    words: Words
+    linked: bool
+    in_article: bool
+    comment: bool
 
 
 def article_of(parsed: Parsed, markup: str, name: str) -> Parsed:
     """`parsed` without items outside of its article, which are recorded as removed; itself where there is none."""
-    items = [(kind, text, _words(text)) for section in parsed.sections for kind, text in section.items]
-    total = sum(len(words) for _, _, words in items)
-    if not _MIN_WORDS <= total <= _MAX_WORDS or len(markup) > _MAX_MARKUP:
+    texts = [(kind, text, _words(text)) for section in parsed.sections for kind, text in section.items]
+    total = sum(len(words) for _, _, words in texts)
+    if not _MIN_WORDS <= total <= _MAX_WORDS or len(markup) > _MAX_MARKUP or not (found := _extracted(markup)):
         return parsed
-    found = _extracted(markup)
-    if found is None:
-        return parsed
-    body, comments = found
-    links = _links(markup)
-    kept = _select(items, body, comments, links, set(_words(parsed.title)))
-    around = [item for item, keep in zip(items, kept, strict=True) if not keep]
-    menus = any(kind == "navigation" for kind, _, _ in parsed.removed)
-    if not menus and not any(_is_linked(text, links) or (words and comments.has(words)) for _, text, words in around):
-        return parsed  # nothing is around the article
-    if not _is_article(items, kept, comments):
-        return parsed
-    return _without(parsed, kept, name, total)
+    article, comments = found
+    root = html_root(markup)
+    links = set() if root is None else {_words("".join(link.itertext())) for link in root.iter("a")}
+    items = [
+        _Item(kind, text, words, _is_linked(text, links), article.has(words), comments.has(words))
+        for kind, text, words in texts
+    ]
+    kept = _select(items, set(_words(parsed.title)))
+    surrounded = any(kind == "navigation" for kind, _, _ in parsed.removed) or any(
+        item.linked or item.comment for item, keep in zip(items, kept, strict=True) if not keep
+    )
+    return _without(parsed, kept, name, total) if surrounded and _is_article(items, kept) else parsed
 
 
 def _extracted(markup: str) -> tuple[_WordIndex, _WordIndex] | None:
@@ -57,15 +67,12 @@ def _extracted(markup: str) -> tuple[_WordIndex, _WordIndex] | None:
     import trafilatura
 
     try:
-        found: Any = trafilatura.bare_extraction(
-            _SPANS.sub("data-span", markup), include_comments=True, include_tables=True
-        )
+        found: Any = trafilatura.bare_extraction(_SPANS.sub("data-span", markup), include_comments=True)
     except Exception:  # whatever fails in it, the page is read without it
         return None
-    if found is None or getattr(found, "body", None) is None:
+    if found is None or found.body is None:
         return None
-    comments = getattr(found, "commentsbody", None)
-    return _WordIndex(_blocks(found.body)), _WordIndex([] if comments is None else _blocks(comments))
+    return _WordIndex(_blocks(found.body)), _WordIndex(_blocks(found.commentsbody))
 
 
 class _WordIndex:
@@ -84,20 +91,14 @@ class _WordIndex:
         return sum(ngram in self._ngrams for ngram in ngrams) >= _MATCH * len(ngrams)
 
 
-def _blocks(root: Any) -> Iterator[Words]:
+def _blocks(root: Any | None) -> Iterator[Words]:
     """The words of each paragraph, item, cell, row and heading."""
-    for element in root.iter():
+    for element in () if root is None else root.iter():
         if element.tag in ("p", "head", "item", "cell", "row", "quote", "code", "ab"):
             if words := _words(" ".join(element.itertext())):
                 yield words
         elif element.tag == "lb" and (words := _words(element.tail or "")):
             yield words
-
-
-def _links(markup: str) -> set[Words]:
-    """The words of each link."""
-    root = html_root(markup)
-    return set() if root is None else {_words("".join(link.itertext())) for link in root.iter("a")}
 
 
 def _is_linked(text: str, links: set[Words]) -> bool:
@@ -106,74 +107,64 @@ def _is_linked(text: str, links: set[Words]) -> bool:
     return 0 < sum(map(len, cells)) <= 2 * sum(len(words) for words in cells if words in links)
 
 
-def _is_data(text: str, links: set[Words]) -> bool:
-    """Whether it is a table row, and no menu."""
-    return sum(any(map(str.isalnum, cell)) for cell in text.split("\t")) > 1 and not _is_linked(text, links)
-
-
-def _belongs(run: Sequence[Item], comments: _WordIndex, links: set[Words]) -> bool:
+def _belongs(run: Sequence[_Item]) -> bool:
     """Whether adjacent items are lists and paragraphs of the article: menus and teasers are links."""
-    if any(_is_linked(text, links) or (words and comments.has(words)) for _, text, words in run):
-        return False
-    return sum(len(words) for kind, _, words in run if kind != "heading") >= _LABEL
+    words = sum(len(item.words) for item in run if item.kind != "heading")
+    return words >= _LABEL and not any(item.linked or item.comment for item in run)
 
 
-def _select(
-    items: Sequence[Item], body: _WordIndex, comments: _WordIndex, links: set[Words], title: set[str]
-) -> list[bool]:
+def _select(items: Sequence[_Item], title: set[str]) -> list[bool]:
     """Which items belong to the article. Tables are always kept, so that no figures are lost."""
-    kept = [
-        kind != "heading" and bool(words) and (body.has(words) or _is_data(text, links)) for kind, text, words in items
-    ]
+    kept = []
+    for item in items:
+        is_data = not item.linked and sum(any(map(str.isalnum, cell)) for cell in item.text.split("\t")) > 1
+        kept.append(item.kind != "heading" and bool(item.words) and (item.in_article or is_data))
     if True not in kept:
         return kept
     first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
     for run in [list(run) for keep, run in groupby(range(len(items)), key=kept.__getitem__) if not keep]:
         within = first < run[0] < last
-        notes = run[0] > last and all(items[at][0] in ("heading", "row") for at in run)  # at the end of the article
-        own = (within or notes) and _belongs([items[at] for at in run], comments, links)
+        notes = run[0] > last and all(items[at].kind in ("heading", "row") for at in run)  # at the end of the article
+        own = (within or notes) and _belongs([items[at] for at in run])
         for at in run:
-            kind, text, words = items[at]
-            prose = within and len(words) >= _PROSE and not _is_linked(text, links)
-            kept[at] = kind != "heading" and (own or prose)
+            prose = within and len(items[at].words) >= _PROSE and not items[at].linked
+            kept[at] = items[at].kind != "heading" and (own or prose)
     follows = False  # whether the next item that is no heading is kept
     for at in range(len(items) - 1, -1, -1):
-        kind, _, words = items[at]
-        if kind == "heading":
-            named = len(title & set(words)) >= _MATCH * len(set(words)) if at < first else body.has(words)
+        item, words = items[at], set(items[at].words)
+        if item.kind == "heading":
+            named = len(title & words) >= _MATCH * len(words) if at < first else item.in_article
             kept[at] = follows or (named and at < last)
         else:
             follows = kept[at]
     return kept
 
 
-def _is_article(items: Sequence[Item], kept: Sequence[bool], comments: _WordIndex) -> bool:
+def _is_article(items: Sequence[_Item], kept: Sequence[bool]) -> bool:
     """Whether the kept items are long enough, and their paragraphs outweigh the removed ones without comments."""
     size = inside = outside = 0
-    for (_, _, words), keep in zip(items, kept, strict=True):
-        size += keep * len(words)
-        if len(words) >= _PROSE and keep:
-            inside += len(words)
-        elif len(words) >= _PROSE and not comments.has(words):
-            outside += len(words)
+    for item, keep in zip(items, kept, strict=True):
+        length = len(item.words)
+        size += keep * length
+        if length >= _PROSE and keep:
+            inside += length
+        elif length >= _PROSE and not item.comment:
+            outside += length
     return size >= _MIN_WORDS and inside >= outside
 
 
 def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Parsed:
     """The kept items in their sections, without sections that are empty then."""
     left = Parsed(parsed.kind, parsed.title, warnings=parsed.warnings)
-    removed = iter(parsed.removed)
-    choice = iter(kept)
-    waiting = next(removed, None)
-    dropped = 0
+    removed = {number: list(texts) for number, texts in groupby(parsed.removed, key=itemgetter(1))}
+    choice, dropped = iter(kept), 0
     for number, section in enumerate(parsed.sections, 1):
         left.start_section()
-        while waiting is not None and waiting[1] <= number:
-            left.remove(waiting[0], waiting[2])
-            waiting = next(removed, None)
-        for kind, text in section.items:
+        for kind, _, text in removed.get(number, ()):
+            left.remove(kind, text)
+        for item, text in section.items:
             if next(choice):
-                left.add(kind, text)
+                left.add(item, text)
             else:
                 left.remove(OUTSIDE, text)
                 dropped += len(_words(text))

@@ -14,7 +14,7 @@ from statistics import median
 
 from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.word_gaps import joints, word_spaces
+from specextend_cli.documents.word_gaps import joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
 _LONG = 24  # characters of a line that may span two columns
@@ -38,13 +38,17 @@ _NEAR = 2.5  # sizes from one row to the next
 
 def find_cells(lines: Sequence[GlyphLine]) -> None:
     """Put tabs in the gaps of the lines of a page."""
-    dense = []
+    dense = []  # lines that may span two columns: their width does not indicate a gap
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
             _mark(line, line.size)
         elif len(line.body) > _LONG:
             dense.append(line)
-    _find_columns(lines, dense)
+    sample = dense[:: max(len(dense) // _SAMPLE, 1)]  # tells whether it is worth testing all of them
+    found = sum(bool(_wide_gaps(line, _WIDE * line.size)) for line in sample)
+    if found + sum(bool(line.gaps) for line in lines) >= _ENOUGH:
+        for line in dense:
+            _mark(line, _WIDE * line.size)
     _find_figures(lines)
 
 
@@ -66,19 +70,6 @@ def parts(line: GlyphLine) -> list[tuple[int, int]]:
 def _uneven(line: GlyphLine) -> bool:
     """Whether a line begins and ends in different sizes: it may be two adjacent lines."""
     return abs(line.head.size - line.tail.size) > _UNEVEN * line.size
-
-
-def _find_columns(lines: Sequence[GlyphLine], dense: Sequence[GlyphLine]) -> None:
-    """Mark the gaps in lines that span two columns. A sample tells whether it is worth testing all of them.
-
-    `dense` are the lines whose width does not indicate a gap.
-    """
-    sample = dense[:: max(len(dense) // _SAMPLE, 1)]
-    found = sum(bool(_wide_gaps(line, _WIDE * line.size)) for line in sample)
-    if found + sum(bool(line.gaps) for line in lines) < _ENOUGH:
-        return
-    for line in dense:
-        _mark(line, _WIDE * line.size)
 
 
 def _mark(line: GlyphLine, size: float) -> None:
@@ -106,9 +97,6 @@ def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, flo
     ]
 
 
-# ------------------------------------------------------------------------------------------------- close figures
-
-
 @dataclass(frozen=True, slots=True)
 class _Gap:
     """A gap in a row; `line` is None where it is certain: a wide one, or one between two lines."""
@@ -121,7 +109,7 @@ class _Gap:
 
 def _find_figures(lines: Sequence[GlyphLine]) -> None:
     """Mark gaps before figures, however narrow, that recur at one place in several rows."""
-    rows = [row for row in map(_row, _rows(lines)) if row[1]]
+    rows = list(_rows(lines))
     sure = [[gap for gap in gaps if gap.line is None] for _, gaps in rows]
     left_over = []
     for at, (_, gaps) in enumerate(rows):
@@ -138,35 +126,25 @@ def _find_figures(lines: Sequence[GlyphLine]) -> None:
         row.sort(key=lambda gap: gap.left)
     for at, gap in left_over:  # the rows next to it may lack that cell
         around = sure[max(at - _NEARBY_ROWS, 0) : at] + sure[at + 1 : at + _NEARBY_ROWS + 1]
-        seen = sum(any(_shared(row, gap.left, gap.right)) for row in around)
-        if gap.line and seen >= _ENOUGH - 1 and (gap.line.gaps or _is_of_figures(gap.line)):
-            _divide(gap.line, gap)
+        if gap.line and sum(any(_shared(row, gap.left, gap.right)) for row in around) >= _ENOUGH - 1:
+            words = gap.line.body.split()
+            if gap.line.gaps or 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) >= len(words):
+                _divide(gap.line, gap)
 
 
-def _is_of_figures(line: GlyphLine) -> bool:
-    """Whether at least half of its words are figures."""
-    words = line.body.split()
-    return 2 * sum(_NUMBER.fullmatch(word) is not None for word in words) >= len(words)
-
-
-def _rows(lines: Sequence[GlyphLine]) -> Iterator[list[GlyphLine]]:
-    """The lines by rows from the top of the page, each from left to right."""
-    ordered = sorted(lines, key=lambda line: (line.head.turn, -line.base))
+def _rows(lines: Sequence[GlyphLine]) -> Iterator[tuple[GlyphLine, list[_Gap]]]:
+    """The first line of each row that has gaps, and these: wide ones, between two lines, and before figures."""
 
     def same_row(row: list[GlyphLine], line: GlyphLine) -> bool:
         return row[0].head.turn == line.head.turn and row[0].base - line.base < 0.3 * line.size
 
-    for row in runs(ordered, same_row):
-        yield sorted(row, key=lambda line: line.left)
-
-
-def _row(lines: Sequence[GlyphLine]) -> tuple[GlyphLine, list[_Gap]]:
-    """The first line of a row, and its gaps: wide ones, between two lines, and before figures."""
-    gaps = [_Gap(*ends) for line in lines for ends in line.gaps]
-    gaps += [_Gap(a.right, b.left) for a, b in pairwise(lines) if a.right < b.left]
-    for line in lines:
-        gaps += _before_figures(line)
-    return lines[0], sorted(gaps, key=lambda gap: gap.left) if len(gaps) <= _MOST else []
+    for row in runs(sorted(lines, key=lambda line: (line.head.turn, -line.base)), same_row):
+        row.sort(key=lambda line: line.left)
+        gaps = [_Gap(*ends) for line in row for ends in line.gaps]
+        gaps += [_Gap(a.right, b.left) for a, b in pairwise(row) if a.right < b.left]
+        gaps += [gap for line in row for gap in _before_figures(line)]
+        if 0 < len(gaps) <= _MOST:
+            yield row[0], sorted(gaps, key=lambda gap: gap.left)
 
 
 def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
@@ -175,7 +153,7 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
     figures = {match.start() for match in words if _NUMBER.fullmatch(match[0])}
     pairs = [b.start() for a, b in pairwise(words) if b.start() in figures and line.body[a.end() : b.start()] == " "]
     if pairs and line.size > 0:
-        spaces = word_spaces(line.body, line.spans, line.size)
+        spaces = line.word_spaces
         usual = [gap for at, gap in spaces.items() if at + 1 not in pairs]
         least = max(_SPACE, _WIDER * median(usual)) if usual else _SPACE
         real = sum(not line.glyphs.generated(line.first + at) for at in spaces)

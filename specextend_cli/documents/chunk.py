@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 
 import regex
@@ -36,8 +36,7 @@ def chunk(document: Document, encode: Encode, size: int) -> list[Chunk]:
     chunks: list[Chunk] = []
     start = 0
     while start < len(text):
-        end = _end(text, places, start, size)
-        end, tokens = _fit(text, places, encode, start, end, size)
+        end, tokens = _fit(text, places, encode, start, _end(text, places, start, size), size)
         chunks.append(Chunk(start, end, tokens))
         start = end
     return chunks
@@ -98,15 +97,12 @@ class _Places:
 
     def best(self, low: int, ideal: int, high: int) -> int:
         """The cut in [low, high] nearest to `ideal`, of the best kind that there is."""
-        for places in self._kinds(low, high):
+        for kind in (self._headings, self._paragraphs, _LINE, _SENTENCE, _SPACE):
+            if isinstance(kind, list):
+                places = kind[bisect_left(kind, low) : bisect_right(kind, high)]
+            else:  # the search begins before `low`, as a match that ends there begins earlier
+                ends = (match.end() for match in kind.finditer(self._text, max(low - 8, 0), high))
+                places = [end for end in ends if low <= end <= high]
             if places:
                 return min(places, key=lambda place: abs(place - ideal))
         return ideal
-
-    def _kinds(self, low: int, high: int) -> Iterator[list[int]]:
-        for places in (self._headings, self._paragraphs):
-            yield places[bisect_left(places, low) : bisect_right(places, high)]
-        for pattern in (_LINE, _SENTENCE, _SPACE):
-            # The search begins before `low`, as a match that ends there begins earlier.
-            found = pattern.finditer(self._text, max(low - 8, 0), high)
-            yield [match.end() for match in found if low <= match.end() <= high]

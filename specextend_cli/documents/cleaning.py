@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, Page, PageDiff, StructuredText
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import Outline, compose
-from specextend_cli.documents.line import HYPHEN, Line, Pages, lines_from_json, lines_of_text
+from specextend_cli.documents.line import HYPHEN, Pages, lines_from_json, lines_of_text
 from specextend_cli.documents.markdown import compose_markdown
 from specextend_cli.documents.names import places
 from specextend_cli.documents.repairs import repair_pages
@@ -45,43 +45,25 @@ class Cleaned:
     page_diffs: list[PageDiff] = field(default_factory=list)
 
     def document(
-        self,
-        name: str,
-        kind: str,
-        pages: int,
-        warnings: Iterable[str] = (),
-        empty: Iterable[int] = (),
-        failed: Iterable[int] = (),
-        *,
-        ocr: Iterable[int] = (),
-        title: str = "",
-        unit: Literal["page", "section"] = "page",
+        self, name: str, kind: str, extraction: Extraction, title: str = "", unit: Literal["page", "section"] = "page"
     ) -> Document:
-        """The document, see `Extraction` for the arguments; InputError where it holds no text."""
+        """The document, whose `extraction` lacks the repairs so far; InputError where it holds no text."""
         text = self.text
         if not text.text.strip():
             raise InputError(f"{name} holds no text", why=FORMATS[kind].empty or FORMATS["text"].empty)
         changes = Counter(edit.kind for edit in self.edits)
         if text.joined:
             changes["line joined"] = text.joined
-        extraction = Extraction(
-            pages,
-            tuple(sorted(empty)),
-            tuple(failed),
-            changes,
-            (*warnings, *self._warnings()),
-            tuple(self.edits),
-            tuple(self.page_diffs),
-            tuple(sorted(ocr)),
-        )
+        warnings = list(extraction.warnings)
+        for kept, what in _KEPT.items():
+            if numbers := sorted({edit.page for edit in self.edits if edit.kind == kept}):
+                warnings.append(
+                    f"{places(numbers)}: {what} were kept, because they are a large part of the text there."
+                )
+        edits, diffs = tuple(self.edits), tuple(self.page_diffs)
+        extraction = replace(extraction, changes=changes, warnings=tuple(warnings), edits=edits, page_diffs=diffs)
         title = plain_characters(" ".join(title[:_TITLE].split()), 0, [])
         return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
-
-    def _warnings(self) -> Iterator[str]:
-        """Sentences about lines that were kept because they are too much of the text to be removed."""
-        for kind, what in _KEPT.items():
-            if pages := sorted({edit.page for edit in self.edits if edit.kind == kind}):
-                yield f"{places(pages)}: {what} were kept, because they are a large part of the text there."
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Cleaned:
@@ -116,7 +98,7 @@ def _clean(name: str, job: dict[str, Any], size: int) -> Cleaned:
     seconds = SECONDS + SECONDS_PER_CHARACTER * size + SECONDS_PER_PAGE * len(job["pages"])
     try:
         with sandbox(_WORKER, {**job, "memory": MEMORY}, first=seconds, most=MAX_RESPONSE) as process:
-            return Cleaned.from_json(process.receive()["cleaned"])
+            return Cleaned.from_json(process.head["cleaned"])
     except SandboxError:
         why = f"putting its text in order took more than {seconds:,.0f} seconds or {MEMORY >> 30} GB of memory"
         raise InputError(f"{name} could not be read", why=why, fix="split it and give the parts") from None
@@ -139,10 +121,9 @@ def _cleaned(job: Mapping[str, Any]) -> Cleaned:
     repaired, edits = repair_pages(found)
     kept = [[line for line in page if line.page in keep] for page in repaired]
     text = compose([page for page in kept if page], job.get("outline", ()))
-    diffs = [_diff(page, after) for page, after in zip(found, repaired, strict=True) if page and page[0].page in keep]
+    diffs = []
+    for page, after in zip(found, repaired, strict=True):
+        if page and page[0].page in keep:
+            before = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in page)
+            diffs.append(PageDiff(page[0].page, tuple(before), tuple(line.text for line in after)))
     return Cleaned(text, [edit for edit in edits if edit.page in keep], diffs)
-
-
-def _diff(before: Sequence[Line], after: Sequence[Line]) -> PageDiff:
-    shown = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in before)
-    return PageDiff(before[0].page, tuple(shown), tuple(line.text for line in after))

@@ -14,13 +14,7 @@ HEAD = 1 << 16
 _REPLACED = "\ufffd"
 _SURE = 6  # characters beyond ASCII that are valid UTF-8 by chance hardly ever
 # Python codecs that are supersets of the standard's encodings: GBK with all of Unicode; EUC-JP with NEC row 13.
-_CODECS = {
-    "gbk": "gb18030",
-    "euc-kr": "cp949",
-    "shift_jis": "cp932",
-    "big5": "big5hkscs",
-    "euc-jp": "euc_jis_2004",
-}
+_CODECS = {"gbk": "gb18030", "euc-kr": "cp949", "shift_jis": "cp932", "big5": "big5hkscs", "euc-jp": "euc_jis_2004"}
 _REFUSED = frozenset(("replacement", "x-user-defined"))
 # Labels used by older mail and files, not by the web. Python's other codecs (escapes, IDNA) are no text encodings.
 _OTHERS = ("cp1", "cp8", "cp9", "hz", "iso2022", "johab", "mac", "ptcp", "utf-32", "utf-7")
@@ -43,16 +37,11 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
         if first != "utf-8" or _beyond_ascii(text) - bad > bad:
             return _line_ends(text), [_damage(name, bad, first)]
         try:
-            text = data.decode("cp1252")
-            guess = "Windows-1252"
+            text, guess = data.decode("cp1252"), "Windows-1252"
         except UnicodeDecodeError:
-            text = data.decode("latin-1")
-            guess = "Latin-1"
-        high = sum(byte > 0x7F for byte in data)
-        warning = (
-            f"{name} is not UTF-8 (byte {error.start}): read as {guess}, {format_many(high, 'byte')} beyond ASCII."
-        )
-        return _line_ends(text), [warning]
+            text, guess = data.decode("latin-1"), "Latin-1"
+        high = format_many(sum(byte > 0x7F for byte in data), "byte")
+        return _line_ends(text), [f"{name} is not UTF-8 (byte {error.start}): read as {guess}, {high} beyond ASCII."]
 
 
 def _as_declared(name: str, data: bytes, declared: str) -> tuple[str, list[str]] | None:
@@ -93,22 +82,19 @@ def encoding(head: bytes) -> str | None:
 
     None for binary data.
     """
-    for mark, name in (
-        (b"\xef\xbb\xbf", "utf-8-sig"),
-        (b"\xff\xfe\x00\x00", "utf-32"),
-        (b"\x00\x00\xfe\xff", "utf-32"),
-        (b"\xff\xfe", "utf-16"),
-        (b"\xfe\xff", "utf-16"),
+    for marks, name in (
+        ((codecs.BOM_UTF8,), "utf-8-sig"),
+        ((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
+        ((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
     ):
-        if head.startswith(mark):
+        if head.startswith(marks):
             return name
     zeros = head.count(0)
     if zeros:
-        half = max(len(head) // 2, 1)
-        if zeros > 0.6 * half and head[1::2].count(0) > 0.95 * zeros:
-            return "utf-16-le"
-        if zeros > 0.6 * half and head[0::2].count(0) > 0.95 * zeros:
-            return "utf-16-be"
+        many = zeros > 0.6 * max(len(head) // 2, 1)
+        for name, first in (("utf-16-le", 1), ("utf-16-be", 0)):
+            if many and head[first::2].count(0) > 0.95 * zeros:
+                return name
         return None
     controls = sum(head.count(byte) for byte in (*range(1, 8), *range(14, 27), *range(28, 32), 127))
     return "utf-8" if controls <= max(2, 0.02 * len(head)) else None

@@ -8,8 +8,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
+
+from lxml import etree
 
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.formulas import omml, subscript, superscript
@@ -23,39 +26,32 @@ _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)
 _OUTLINE_LEVELS = tuple("012345678")
 _GENERATIONS = 12  # styles; a longer chain of base styles is not followed
 _CONTEXT = 8  # characters before a superscript that determine its meaning
+_SCRIPTS = {"superscript": superscript, "subscript": subscript}
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
 
 def parse(source: Source) -> Parsed:
     """The sections of a Word document; InputError when its main part is missing or damaged."""
     archive = Archive(source.path, source.name)
-    main = _main_part(archive)
     parsed = Parsed("docx")
+    documents = (
+        part for part in _optional(archive, "_rels/.rels") if attribute(part, "Type").endswith("/officeDocument")
+    )
+    main = next((attribute(part, "Target").lstrip("/") for part in documents), _MAIN)
     body = next((part for part in archive.root(main) if name(part) == "body"), None)
-    folder = posixpath.dirname(main)
     if body is not None:
-        reader = _Reader(parsed, archive, folder)
+        reader = _Reader(parsed, archive, posixpath.dirname(main))
         reader.blocks(body)
         reader.notes()
-    core = _optional(archive, "docProps/core.xml")
-    parsed.title = "" if core is None else " ".join("".join(core.itertext("{*}title")).split())
+    parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
 
 
-def _main_part(archive: Archive) -> str:
-    root = _optional(archive, "_rels/.rels")
-    for relation in () if root is None else root:
-        if attribute(relation, "Type").endswith("/officeDocument"):
-            return attribute(relation, "Target").lstrip("/")
-    return _MAIN
-
-
-def _optional(archive: Archive, part: str) -> Any | None:
-    """The root of an optional part."""
-    try:
-        return xml_root(archive.read(part)) if part in archive else None
-    except MarkupError:
-        return None
+def _optional(archive: Archive, part: str) -> Any:
+    """The root of an optional part; an empty one where it is missing or damaged."""
+    with suppress(KeyError, MarkupError):
+        return xml_root(archive.read(part))
+    return etree.Element("none")
 
 
 class _Reader:
@@ -65,14 +61,19 @@ class _Reader:
         self._parsed = parsed
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
-        self._scripts = _script_styles(styles)
-        self._lists = {attribute(style, "styleId"): _properties(style)[2] for style in _children(styles)}
+        self._scripts = {
+            attribute(style, "styleId"): attribute(part, "val")
+            for style in styles
+            for part in style.iter("{*}vertAlign")
+            if attribute(part, "val") in _SCRIPTS
+        }
+        self._lists = {attribute(style, "styleId"): _properties(style)[2] for style in styles}
         self._numbers = _numbering(_optional(archive, f"{folder}/numbering.xml"))
         self._counts: dict[tuple[str, str], int] = {}
         self._notes = {
             (kind, attribute(note, "id")): note
             for kind in ("footnote", "endnote")
-            for note in _children(_optional(archive, f"{folder}/{kind}s.xml"))
+            for note in _optional(archive, f"{folder}/{kind}s.xml")
         }
         self._due: list[tuple[int, Any]] = []
         self._cited = 0
@@ -119,7 +120,8 @@ class _Reader:
         end = ""
         for script, runs in groupby(self._runs(element, ""), key=lambda run: run[1]):
             text = "".join(text for text, _ in runs)
-            text = superscript(end, text) if script == "superscript" else subscript(end, text) if script else text
+            convert = _SCRIPTS.get(script)
+            text = convert(end, text) if convert else text
             made.append(text)
             end = (end + text)[-_CONTEXT:]
         return "".join(made)
@@ -137,22 +139,15 @@ class _Reader:
             elif tag == "oMath":
                 yield omml(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
-                self._refer(tag.removesuffix("Reference"), attribute(child, "id"))
+                note = self._notes.pop((tag.removesuffix("Reference"), attribute(child, "id")), None)
+                if note is not None:
+                    self._cited += 1
+                    self._due.append((self._cited, note))
             elif tag == "r":
-                yield from self._runs(child, self._script(child))
+                styled = self._scripts.get(_value(child, "rPr/rStyle"), "")
+                yield from self._runs(child, _value(child, "rPr/vertAlign", styled))
             elif tag not in _SKIPPED:
                 yield from self._runs(child, script)
-
-    def _script(self, run: Any) -> str:
-        """ "superscript", "subscript" or "", by the properties or the style of the run."""
-        value = _value(run, "rPr/vertAlign", None)
-        return self._scripts.get(_value(run, "rPr/rStyle"), "") if value is None else _script_value(value)
-
-    def _refer(self, kind: str, identity: str) -> None:
-        note = self._notes.pop((kind, identity), None)
-        if note is not None:
-            self._cited += 1
-            self._due.append((self._cited, note))
 
     def _table(self, table: Any) -> None:
         """One line a row. A table in a cell follows below the row."""
@@ -175,14 +170,10 @@ class _Reader:
                 inner += list(_descend(cell, "tbl"))
             grid.add(cells)
             if inner:
-                self._rows(grid)
+                self._parsed.add_rows(grid)
             for nested in inner:
                 self._table(nested)
-        self._rows(grid)
-
-    def _rows(self, grid: Table) -> None:
-        for line in grid.lines():
-            self._parsed.add("row", line)
+        self._parsed.add_rows(grid)
 
     def _marker(self, number: tuple[str, str]) -> str:
         """ "- " or "3. ": bullet or number of a list item, in decimal whatever its format."""
@@ -192,20 +183,6 @@ class _Reader:
         for key in [key for key in self._counts if key[0] == number[0] and key[1] > number[1]]:
             del self._counts[key]  # lower levels start again
         return f"{self._counts[number]}. "
-
-
-def _script_value(value: str) -> str:
-    return value if value in ("superscript", "subscript") else ""
-
-
-def _script_styles(styles: Any | None) -> dict[str, str]:
-    """The styles of super- and subscripts by their ids."""
-    found = {}
-    for style in _children(styles):
-        for part in style.iter("{*}vertAlign"):
-            if script := _script_value(attribute(part, "val")):
-                found[attribute(style, "styleId")] = script
-    return found
 
 
 def _value(element: Any, path: str, default: Any = "") -> Any:
@@ -218,10 +195,6 @@ def _span(element: Any, path: str, default: int) -> int:
     """A number of grid columns."""
     value = _value(element, path)
     return min(int(value), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else default
-
-
-def _children(root: Any | None) -> list[Any]:
-    return [] if root is None else list(root)
 
 
 def _descend(element: Any, tag: str) -> list[Any]:
@@ -243,10 +216,10 @@ def _properties(paragraph: Any) -> tuple[str, bool, tuple[str, str] | None]:
     return _value(paragraph, "pPr/pStyle"), _value(paragraph, "pPr/outlineLvl") in _OUTLINE_LEVELS, number
 
 
-def _heading_styles(root: Any | None) -> frozenset[str]:
+def _heading_styles(root: Any) -> set[str]:
     """Ids of the heading styles: by name, by outline level, or by the style they are based on."""
     found, based = {"Title"} | {f"Heading{level}" for level in range(1, 10)}, {}
-    for style in _children(root):
+    for style in root:
         identity = attribute(style, "styleId")
         for part in style.iter():
             tag, value = name(part), attribute(part, "val")
@@ -257,23 +230,21 @@ def _heading_styles(root: Any | None) -> frozenset[str]:
     for identity in based:
         at = identity
         for _ in range(_GENERATIONS):
-            if at in found or at not in based:
-                break
-            at = based[at]
+            at = at if at in found else based.get(at, at)
         if at in found:
             found.add(identity)
-    return frozenset(found)
+    return found
 
 
-def _numbering(root: Any | None) -> dict[tuple[str, str], str]:
+def _numbering(root: Any) -> dict[tuple[str, str], str]:
     """The format ("bullet", "decimal", ...) of each list and level."""
     formats: dict[str, dict[str, str]] = {}
     found: dict[tuple[str, str], str] = {}
-    for element in _children(root):
+    for element in root:
         if name(element) == "abstractNum":
             levels = formats.setdefault(attribute(element, "abstractNumId"), {})
             levels |= {attribute(lvl, "ilvl"): _value(lvl, "numFmt", "bullet") for lvl in element.iter("{*}lvl")}
         elif name(element) == "num":
-            for level, kind in formats.get(_value(element, "abstractNumId"), {}).items():
-                found[attribute(element, "numId"), level] = kind
+            levels = formats.get(_value(element, "abstractNumId"), {})
+            found |= {(attribute(element, "numId"), level): kind for level, kind in levels.items()}
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+from contextlib import suppress
 from email.errors import MessageError
 from email.message import EmailMessage
 from typing import Any
@@ -30,17 +31,15 @@ class _Bounded(email.policy.EmailPolicy):
     """The default policy with headers of limited length."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
+        # A slice of a parsed header is plain text again, so short ones are not cut.
         return super().header_fetch_parse(name, value if len(value) <= MAX_HEADER else value[:MAX_HEADER])
-
-
-_POLICY = _Bounded()
 
 
 def parse(source: Source) -> Parsed:
     """The sections of a message; InputError when it has no readable text."""
     parsed = Parsed("email")
     with source.path.open("rb") as file:
-        message = email.message_from_binary_file(file, policy=_POLICY)
+        message = email.message_from_binary_file(file, policy=_Bounded())
     assert isinstance(message, EmailMessage)
     parsed.title = _header(message, "Subject")
     parsed.add("heading", parsed.title)
@@ -58,10 +57,9 @@ def parse(source: Source) -> Parsed:
 
 
 def _header(message: EmailMessage, field: str) -> str:
-    try:
+    with suppress(*_BROKEN):
         return " ".join(str(message[field] or "").split())
-    except _BROKEN:
-        return ""
+    return ""
 
 
 def _body(message: EmailMessage, parsed: Parsed, name: str) -> None:
@@ -85,25 +83,19 @@ def _body(message: EmailMessage, parsed: Parsed, name: str) -> None:
 
 
 def _part(message: EmailMessage, subtype: str, name: str) -> str:
-    try:
+    with suppress(*_BROKEN):
         part = message.get_body(preferencelist=(subtype,))
         data = part.get_payload(decode=True) if part is not None else None
-        charset = part.get_content_charset() if part is not None else None
-    except _BROKEN:
-        return ""
-    if not isinstance(data, bytes):
-        return ""
-    return decode(name, data, codec(charset or ""))[0]
+        if part is not None and isinstance(data, bytes):
+            return decode(name, data, codec(part.get_content_charset() or ""))[0]
+    return ""
 
 
 def _attachments(message: EmailMessage) -> list[str]:
     names = []
     for part in message.walk():
-        try:
-            name = part.get_filename() or ""
-            forwarded = part.get_content_type() == "message/rfc822"
-        except _BROKEN:
-            continue
-        if forwarded or name or part.get_content_disposition() == "attachment":
-            names.append(" ".join(name.split()) or ("a forwarded message" if forwarded else "one without a name"))
+        with suppress(*_BROKEN):
+            name, forwarded = part.get_filename() or "", part.get_content_type() == "message/rfc822"
+            if forwarded or name or part.get_content_disposition() == "attachment":
+                names.append(" ".join(name.split()) or ("a forwarded message" if forwarded else "one without a name"))
     return names

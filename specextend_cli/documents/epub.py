@@ -33,9 +33,7 @@ def parse(source: Source) -> Parsed:
     folder = posixpath.dirname(package)
     items = {attribute(item, "id"): item for item in root.iter("{*}item")}
     protected, titles = _protected(archive), _titles(archive, items, folder)
-    linear: list[str] = []
-    aside: list[str] = []
-    seen: set[str] = set()
+    linear, aside, seen = list[str](), list[str](), set[str]()
     for reference in root.iter("{*}itemref"):
         item = items.get(attribute(reference, "idref"))
         if item is None or attribute(item, "media-type") in _PAGES:
@@ -81,11 +79,10 @@ def _resolve(folder: str, href: str) -> str:
 def _protected(archive: Archive) -> set[str]:
     """The encrypted parts, without fonts, which are often obfuscated in unprotected books."""
     found = set()
-    if _ENCRYPTION in archive:
-        for data in archive.root(_ENCRYPTION).iter("{*}EncryptedData"):
-            method = next((attribute(part, "Algorithm") for part in data.iter("{*}EncryptionMethod")), "")
-            if method not in _FONTS:
-                found |= {unquote(attribute(part, "URI")) for part in data.iter("{*}CipherReference")}
+    for data in archive.root(_ENCRYPTION).iter("{*}EncryptedData") if _ENCRYPTION in archive else ():
+        method = next((attribute(part, "Algorithm") for part in data.iter("{*}EncryptionMethod")), "")
+        if method not in _FONTS:
+            found |= {unquote(attribute(part, "URI")) for part in data.iter("{*}CipherReference")}
     return found
 
 

@@ -90,46 +90,36 @@ def _response(parts: SplitResult, deadline: float, *, private: bool) -> Iterator
         connected = stack.enter_context(_connected(host, port, deadline, private=private))
         if secure:
             context = ssl.create_default_context()
-            connected = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
-            stack.enter_context(connected)
+            wrapped = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+            connected = stack.enter_context(wrapped)
         # Single waits stay short if a server sends a byte now and then, so the connection is closed at the deadline.
-        watch = threading.Timer(max(deadline - time.monotonic(), 0), _close, (connected,))
+        watch = threading.Timer(max(deadline - time.monotonic(), 0), _shut, (connected,))
         watch.daemon = True
         watch.start()
         stack.callback(watch.cancel)
         if isinstance(connected, ssl.SSLSocket):
             connected.do_handshake()
         connection = http.client.HTTPConnection(host, port)
+        connection.default_port = 443 if secure else 80  # which the Host header leaves out
         connection.sock = connected
         stack.callback(connection.close)
         target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-        connection.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
-        shown = f"[{host}]" if ":" in host else host.encode("idna").decode("ascii")
-        connection.putheader("Host", shown if parts.port is None else f"{shown}:{port}")
-        connection.putheader("User-Agent", f"specextend/{_version()}")
-        connection.putheader("Accept-Encoding", "identity")
-        connection.putheader("Connection", "close")
-        connection.endheaders()
+        connection.request("GET", target, headers={"User-Agent": f"specextend/{_version()}", "Connection": "close"})
         yield stack.enter_context(connection.getresponse())
 
 
-@contextmanager
-def _connected(host: str, port: int, deadline: float, *, private: bool) -> Iterator[socket.socket]:
+def _connected(host: str, port: int, deadline: float, *, private: bool) -> socket.socket:
     """A connection to the first address of `host` that answers; none of the local network unless `private`."""
-    found = [place[0] for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    places = [str(address) for address in found if private or ipaddress.ip_address(str(address)).is_global]
-    if not places:
-        raise OSError(f"it leads to an address of the local network ({host})")
-    for number, address in enumerate(places, 1):
-        wait = min(SILENCE, max(deadline - time.monotonic(), 0.001))
-        try:
-            connected = socket.create_connection((address, port), wait)
-            break
-        except OSError:
-            if number == len(places):
-                raise
-    with connected:
-        yield connected
+    found = [str(place[0]) for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    failure = OSError(f"it leads to an address of the local network ({host})")
+    for address in found:
+        if private or ipaddress.ip_address(address).is_global:
+            wait = min(SILENCE, max(deadline - time.monotonic(), 0.001))
+            try:
+                return socket.create_connection((address, port), wait)
+            except OSError as error:
+                failure = error
+    raise failure
 
 
 def _version() -> str:
@@ -139,7 +129,7 @@ def _version() -> str:
         return "0"
 
 
-def _close(connected: socket.socket) -> None:
+def _shut(connected: socket.socket) -> None:
     with suppress(OSError):
         connected.shutdown(socket.SHUT_RDWR)
 

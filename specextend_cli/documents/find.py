@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,27 +42,22 @@ class DirectoryListing:
 def find(folder: Path) -> DirectoryListing:
     """What is to be read in a directory and those below it. Links to directories are not followed."""
     found = DirectoryListing()
-    for path in _files(folder, found):
-        try:
-            why = _not_a_document(path)
-        except OSError:
-            why = ""  # reading it reports the error
-        if why:
-            found.skipped.append((path, why))
-        else:
-            found.documents.append(path)
-    return found
 
-
-def _files(folder: Path, found: DirectoryListing) -> Iterator[Path]:
     def on_error(error: OSError) -> None:
         found.skipped.append((Path(error.filename), "a directory that cannot be opened"))
 
     for parent, folders, files in os.walk(folder, onerror=on_error):
-        shown = sorted(name for name in folders if not name.startswith("."))
-        found.hidden += len(folders) - len(shown) + sum(name.startswith(".") for name in files)
-        folders[:] = shown
-        yield from (Path(parent, name) for name in sorted(files) if not name.startswith("."))
+        found.hidden += sum(name.startswith(".") for name in (*folders, *files))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(parent, name) for name in sorted(files) if not name.startswith(".")):
+            why = ""
+            with suppress(OSError):  # reading it reports the error
+                why = _not_a_document(path)
+            if why:
+                found.skipped.append((path, why))
+            else:
+                found.documents.append(path)
+    return found
 
 
 def _not_a_document(path: Path) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from specextend_cli.documents.decode import encoding
 
 _HTML = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
-    re.I | re.DOTALL,
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
 _FIELD = re.compile(rb"([!-9;-~]{1,76}):")
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
@@ -61,10 +60,6 @@ def _is_html(head: bytes) -> bool:
     return _HTML.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
-def _is_pdf(head: bytes) -> bool:
-    return b"%PDF-" in head[:1024] and not _is_html(head)
-
-
 def _is_email(head: bytes) -> bool:
     """Whether it begins with the header of a message: header fields from the very first line on."""
     fields = set()
@@ -78,14 +73,10 @@ def _is_email(head: bytes) -> bool:
     return bool(fields & _ADDRESSED) and bool(fields & _MACHINE)
 
 
-def _registry(*formats: Format) -> dict[str, Format]:
-    return {entry.kind: entry for entry in formats}
-
-
-FORMATS = _registry(
+_FORMATS = (
     Format(
         *("pdf", "a PDF", "PDF", (".pdf",)),
-        matches=_is_pdf,
+        matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head),
         reader=_PACKAGE + "pdf:read_pdf",
         empty="what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     ),
@@ -126,8 +117,7 @@ FORMATS = _registry(
         needs_ocr=True,
     ),
     Format(
-        "zip",
-        "a ZIP archive",
+        *("zip", "a ZIP archive"),
         signatures=(b"PK\x03\x04", b"PK\x05\x06"),
         hint="unzip FILE, then name the documents in it",
     ),
@@ -145,6 +135,7 @@ FORMATS = _registry(
     Format("zstd", "a zstd archive", signatures=(b"(\xb5/\xfd",), hint="zstd -dc FILE" + _PIPE),
     Format("binary", "a binary file, not a document", hint="give a PDF, a Word document, a book, a page or a text"),
 )
+FORMATS = {entry.kind: entry for entry in _FORMATS}
 """All formats by kind, those that are read first."""
 
 

@@ -28,9 +28,6 @@ _MAX_DEPTH = 200
 _ACCENTS = frozenset("^~¯‾_˙¨ˇ´`→⃗⏞⏟˘̂̃̄ˉ")
 
 
-# ------------------------------------------------------------------------------------------------------------ in text
-
-
 def superscript(before: str, text: str) -> str:
     """A superscript that follows the text `before`.
 
@@ -54,20 +51,13 @@ def subscript(before: str, text: str) -> str:
     return body.translate(_LOWERED) if before[-1:].isdigit() and _NUMBER.fullmatch(body) else text
 
 
-# -------------------------------------------------------------------------------------------------------- in formulas
-
-
 def grouped(text: str) -> str:
     """The text in brackets, unless it is a number, a word, or in brackets already."""
-    return text if not text or _ATOM.fullmatch(text) or _is_bracketed(text) else f"({text})"
-
-
-def _is_bracketed(text: str) -> bool:
-    """Whether one pair of brackets is around all of it."""
-    if text[0] != "(" or text[-1] != ")":
-        return False
-    depths = accumulate((character == "(") - (character == ")") for character in text)
-    return next(at for at, depth in enumerate(depths) if depth == 0 or at == len(text) - 1) == len(text) - 1
+    if not text or _ATOM.fullmatch(text):
+        return text
+    depths = list(accumulate((character == "(") - (character == ")") for character in text))
+    bracketed = text[0] == "(" and text[-1] == ")" and 0 not in depths[:-1]  # one pair is around all of it
+    return text if bracketed else f"({text})"
 
 
 def power(base: str, exponent: str) -> str:
@@ -100,11 +90,10 @@ def fraction(above: str, below: str, *, bar: bool = True) -> str:
 
 def root(text: str, degree: str = "") -> str:
     """√x, ³√(x+1)."""
-    degree = degree.strip()
-    sign = (
-        f"{degree.translate(_RAISED)}√" if _NUMBER.fullmatch(degree) else f"root_{grouped(degree)} " if degree else "√"
-    )
-    return sign + grouped(text.strip())
+    text, degree = grouped(text.strip()), degree.strip()
+    if degree and not _NUMBER.fullmatch(degree):
+        return f"root_{grouped(degree)} {text}"
+    return f"{degree.translate(_RAISED)}√{text}"
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -124,9 +113,6 @@ def _run_together(end: str, part: str) -> bool:
         return left.isalnum() and right.isalnum() and right.isdigit()
     names = (end.isalpha() and len(end) > 1) or (part[:2].isalpha() and len(part) > 1)
     return left.isalpha() and right.isalpha() and names
-
-
-# ------------------------------------------------------------------------------------------------------------- markup
 
 
 def mathml(element: Any) -> str:
@@ -173,7 +159,14 @@ def _mathml(tag: str, element: Any, text: _Child) -> str:
     if tag == "semantics":
         return text(children[0]) if children else ""
     if tag in _MATHML and len(children) == _MATHML[tag][0]:
-        return _MATHML[tag][1]([text(child) for child in children], element)
+        parts = [text(child) for child in children]
+        # Accents are left out; what stands above an operator or a name is a limit of it.
+        accent = tag == "mover" and attribute(element, "accent") == "true"
+        if tag in ("mover", "munder") and (accent or parts[1].strip() in _ACCENTS):
+            return parts[0]
+        if tag == "mfrac" and attribute(element, "linethickness").strip().startswith("0"):
+            return fraction(*parts, bar=False)
+        return _MATHML[tag][1](*parts)
     if tag in ("msqrt", "mroot"):
         return root(joined([text(child) for child in children]))
     if tag in ("mtable", "mtr", "mlabeledtr"):
@@ -185,25 +178,15 @@ def _mathml(tag: str, element: Any, text: _Child) -> str:
     return joined([*filter(None, [" ".join((element.text or "").split())]), *map(text, children)])
 
 
-def _mover(parts: list[str], element: Any) -> str:
-    """Accents are left out; what stands above an operator or a name is a limit of it."""
-    accent = attribute(element, "accent") == "true" or parts[1].strip() in _ACCENTS
-    return parts[0] if accent else power(parts[0], parts[1])
-
-
-def _mfrac(parts: list[str], element: Any) -> str:
-    return fraction(*parts, bar=not attribute(element, "linethickness").strip().startswith("0"))
-
-
-_MATHML: dict[str, tuple[int, Callable[[list[str], Any], str]]] = {
-    "mfrac": (2, _mfrac),
-    "msup": (2, lambda parts, _: power(*parts)),
-    "msub": (2, lambda parts, _: index(*parts)),
-    "msubsup": (3, lambda parts, _: _index_and_power(*parts)),
-    "munder": (2, lambda parts, _: parts[0] if parts[1].strip() in _ACCENTS else index(*parts)),
-    "mover": (2, _mover),
-    "munderover": (3, lambda parts, _: _index_and_power(*parts)),
-    "mroot": (2, lambda parts, _: root(*parts)),
+_MATHML: dict[str, tuple[int, Callable[..., str]]] = {
+    "mfrac": (2, fraction),
+    "msup": (2, power),
+    "msub": (2, index),
+    "msubsup": (3, _index_and_power),
+    "munder": (2, index),
+    "mover": (2, power),
+    "munderover": (3, _index_and_power),
+    "mroot": (2, root),
 }
 """The number of children of an element, and its text from theirs."""
 

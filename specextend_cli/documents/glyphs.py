@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -80,18 +81,15 @@ class Glyphs:
 
     def bold(self, position: int) -> bool:
         """Whether the character is bold, by the name or the flags of its font."""
-        length = self._raw.FPDFText_GetFontInfo(
-            self._page, self._index(position), self._name, len(self._name), self._flags
-        )
-        name = self._name.raw[: min(max(length - 1, 0), len(self._name))].lower()
+        index, size = self._index(position), len(self._name)
+        length = self._raw.FPDFText_GetFontInfo(self._page, index, self._name, size, self._flags)
+        name = self._name.raw[: min(max(length - 1, 0), size)].lower()
         return b"bold" in name or b"black" in name or b"heavy" in name or self._flags.value & (1 << 18) != 0
 
 
 def _span(box: Any, turn: int) -> tuple[float, float]:
     """The ends of a box along a line in direction `turn`."""
-    if turn == 0:
-        return box.left, box.right
-    return ((box.bottom, box.top), (-box.right, -box.left), (-box.top, -box.bottom))[turn - 1]
+    return ((box.left, box.right), (box.bottom, box.top), (-box.right, -box.left), (-box.top, -box.bottom))[turn]
 
 
 def _bounded(value: float) -> float:
@@ -131,6 +129,21 @@ class GlyphLine:
     def spans(self) -> list[tuple[float, float]]:
         """The left and right ends of all characters."""
         return self.glyphs.spans(self.first, len(self.body), self.head.turn)
+
+    @property
+    def inner_gaps(self) -> dict[int, float]:
+        """The gap before each character by its index, in sizes, where neither it nor the one before is a space."""
+        return {
+            at: (self.spans[at][0] - self.spans[at - 1][1]) / self.size
+            for at in range(1, len(self.body))
+            if self.size > 0 and not (self.body[at - 1].isspace() or self.body[at].isspace())
+        }
+
+    @property
+    def word_spaces(self) -> dict[int, float]:
+        """The width of each single space by its index, in sizes."""
+        places = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", self.body) if self.size > 0]
+        return {at: (self.spans[at + 1][0] - self.spans[at - 1][1]) / self.size for at in places}
 
     @property
     def text(self) -> str:

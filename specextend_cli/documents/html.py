@@ -22,13 +22,11 @@ from specextend_cli.errors import InputError
 
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ROWS = frozenset(("dd", "dt", "li"))
-_BLOCKS = frozenset(
-    (
-        *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
-        *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
-        *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
-    )
-)
+_BLOCKS = {
+    *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
+    *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
+    *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
+}
 _INLINE = frozenset(("span", "sub", "sup"))
 _BREAKS_ROW = frozenset(("table", "ul", "ol", "dl", "pre", "blockquote")) | _HEADINGS
 _CHARSET = re.compile(
@@ -59,7 +57,7 @@ def parse(source: Source) -> Parsed:
 def declared(data: bytes) -> str | None:
     """The codec of the encoding that a page declares in its head, if it is a known one."""
     match = _CHARSET.search(data[:4096])
-    return None if match is None else codec(match[1].decode("ascii", "replace"))
+    return codec(match[1].decode("ascii", "replace")) if match else None
 
 
 def read_html(text: str, parsed: Parsed) -> None:
@@ -104,9 +102,7 @@ def _read(root: Any | None, parsed: Parsed) -> None:
             walk.skip_subtree()
             skipped = element
         else:
-            if element is skipped:
-                skipped = None
-            else:
+            if element is not skipped:
                 builder.end(tag, element)
             if element is not root:
                 builder.data(element.tail)
@@ -121,7 +117,7 @@ class _ItemBuilder:
         self._text: list[str] = []
         self._heading = 0  # number of open headings
         self._pre = 0
-        self._items: list[bool] = []  # one for each open list item, term or definition
+        self._items = 0  # number of open list items, terms and definitions
         self._lists: list[int | None] = []  # the next number of each open list, None where it has bullets
         self._marker = ""
         self._table = Table()
@@ -145,8 +141,11 @@ class _ItemBuilder:
             self._heading += 1
         elif tag in _ROWS:
             self._flush()
-            self._items.append(True)
-            self._marker = self._next_marker(element) if tag == "li" else ""
+            self._items += 1
+            self._marker = "- " if tag == "li" else ""
+            if tag == "li" and self._lists and (following := self._lists[-1]) is not None:
+                number = _number(attribute(element, "value"), following)
+                self._marker, self._lists[-1] = f"{number}. ", number + 1
         elif tag in _BLOCKS:
             self._break()
             if tag in ("ol", "ul"):
@@ -169,17 +168,17 @@ class _ItemBuilder:
                 self._end_table()
         elif tag in _HEADINGS:
             self._flush()
-            self._heading = max(self._heading - 1, 0)
+            self._heading -= 1
         elif tag in _ROWS:
             self._flush()
             self._marker = ""
-            self._items[-1:] = []
+            self._items -= 1
         elif tag in _BLOCKS:
             self._break()
             if tag in ("ol", "ul"):
-                self._lists[-1:] = []
-            self._pre -= tag == "pre" and self._pre > 0
-        elif tag in _INLINE and self._scripts and (script := self._scripts.pop()):
+                self._lists.pop()
+            self._pre -= tag == "pre"
+        elif tag in _INLINE and (script := self._scripts.pop()):
             self._set_script(*script, element)
 
     def data(self, text: str | None) -> None:
@@ -190,13 +189,6 @@ class _ItemBuilder:
         self._end_row()
         self._end_table()
         self._flush()
-
-    def _next_marker(self, element: Any) -> str:
-        if not self._lists or self._lists[-1] is None:
-            return "- "
-        number = _number(attribute(element, "value"), self._lists[-1])
-        self._lists[-1] = number + 1
-        return f"{number}. "
 
     def _set_script(self, start: int, kind: str, element: Any) -> None:
         """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""
@@ -237,19 +229,14 @@ class _ItemBuilder:
             cells, self._cells = self._cells, None
             filled = [cell for cell in cells if cell.text]
             if len(filled) == 1 and len(filled[0].text) > _LONG_CELL:
-                self._end_rows()
+                self._parsed.add_rows(self._table)
                 self._parsed.add("paragraph", filled[0].text)
             else:
                 self._table.add(cells)
         self._flush()
 
-    def _end_rows(self) -> None:
-        """Add the rows so far. Cells are separated by a tab, which cleaning replaces by two spaces."""
-        for line in self._table.lines():
-            self._parsed.add("row", line)
-
     def _end_table(self) -> None:
-        self._end_rows()
+        self._parsed.add_rows(self._table)
         self._table = Table()
 
     def _clear(self) -> None:
@@ -264,7 +251,7 @@ class _ItemBuilder:
                 self._cells.append(Cell(" ".join(text.split())))
             return
         if text.strip():
-            self._end_rows()
+            self._parsed.add_rows(self._table)
         for part in re.split(r"\n[ \t]*\n\s*", text) if not self._pre else [text]:
             if part.strip():
                 kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from math import inf
 from typing import Literal
 
@@ -31,42 +31,32 @@ _NUMBERED = re.compile(
 )
 _NOTE = re.compile(r"(?:\d{1,3}|1[0-4]\d\d) \S")  # no year
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
-_SMALL_WORDS = frozenset(
-    (
-        *("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "nor", "of", "on", "or", "over"),
-        *("per", "the", "to", "up", "via", "vs", "with"),
-    )
-)
+_WIDE = re.compile("[\u2e80-\u9fff\uff00-\uffef]")
+_SMALL_WORDS = {
+    *("a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "nor", "of", "on", "or", "over"),
+    *("per", "the", "to", "up", "via", "vs", "with"),
+}
 
 
 def compose(pages: Pages, outline: Outline = ()) -> StructuredText:
     """The text of cleaned pages with its pages and blocks; `outline` are known headings."""
-    typography = _Typography(pages, outline)
     lines = [line for page in pages for line in page]
     if not lines:
         return StructuredText()
-    result = StructuredText()
-    parts: list[str] = []
-    block: list[Line] = []
-    at = start = 0
-    starts = [(lines[0].page, 0)]
-    for line, following in zip(lines, [*lines[1:], None], strict=True):
-        block.append(line)
-        separator = typography.separator(line, following) if following else ""
-        parts += (line.text, separator)
-        end = at + len(line.text)
-        at = end + len(separator)
-        if separator == "\n\n" or not following:
-            result.blocks.append(Block("heading" if typography.is_heading(block) else "paragraph", start, end))
-            block, start = [], at
-        if following:
-            result.joined += separator in ("", " ")
-            if following.page != line.page:
-                starts.append((following.page, at))
-    result.text = "".join(parts)
-    ends = [place for _, place in starts[1:]] + [at]
-    result.pages = [Page(number, begin, end) for (number, begin), end in zip(starts, ends, strict=True)]
-    return result
+    typography = _Typography(pages, outline)
+    separators = [*(typography.separator(a, b) for a, b in pairwise(lines)), ""]
+    texts = [line.text for line in lines]
+    starts = list(accumulate((len(text) + len(end) for text, end in zip(texts, separators, strict=True)), initial=0))
+    blocks = []
+    for first, end in pairwise(
+        [0, *(at + 1 for at, separator in enumerate(separators) if separator == "\n\n"), len(lines)]
+    ):
+        kind: Literal["heading", "paragraph"] = "heading" if typography.is_heading(lines[first:end]) else "paragraph"
+        blocks.append(Block(kind, starts[first], starts[end - 1] + len(texts[end - 1])))
+    firsts = [0, *(at for at in range(1, len(lines)) if lines[at].page != lines[at - 1].page), len(lines)]
+    numbered = [Page(lines[first].page, starts[first], starts[end]) for first, end in pairwise(firsts)]
+    joined = sum(separator in ("", " ") for separator in separators[:-1])
+    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks, joined)
 
 
 class _Typography:
@@ -81,19 +71,16 @@ class _Typography:
             for a, b in pairwise(page):
                 if 0 < a.base - b.base < 3 * a.size:
                     steps[round(a.size)][round((a.base - b.base) * 4) / 4] += 1
-        self._body = sizes.most_common(1)[0][0] if sizes else 1.0
+        self._body = max(sizes, key=sizes.__getitem__, default=1.0)
         self._steps = {size: counter.most_common(1)[0][0] for size, counter in steps.items()}
-        if 1 in self._steps:
-            self._steps[1] = self._grid_step(pages)
+        if 1 in self._steps:  # a text file, with an empty row between lines if sentences continue after it
+            pairs = [(a, b) for page in pages for a, b in pairwise(page) if a.size == 1]
+            spaced = [_goes_on(a, b) for a, b in pairs if a.base - b.base == 2]
+            doubled = len(spaced) > 0.9 * len(pairs) and sum(spaced) > 0.3 * len(spaced)
+            self._steps[1] = 2.0 if doubled else 1.0
         self._right: dict[int, float] = {}  # by the id of a line
         for page in pages:
             self._find_edges(page)
-
-    def _grid_step(self, pages: Pages) -> float:
-        """Rows from line to line in a text file: 1, or 2 where sentences continue after blank lines."""
-        pairs = [(a, b) for page in pages for a, b in pairwise(page) if a.size == 1]
-        spaced = [self._goes_on(a, b) for a, b in pairs if a.base - b.base == 2]
-        return 2.0 if len(spaced) > 0.9 * len(pairs) and sum(spaced) > 0.3 * len(spaced) else 1.0
 
     def _find_edges(self, page: Sequence[Line]) -> None:
         """The right edge of each line's column: the rightmost end of the lines of its stack.
@@ -122,20 +109,22 @@ class _Typography:
 
     def separator(self, a: Line, b: Line) -> Separator:
         """The separator of line `a` and the next line `b`."""
-        if a.page != b.page:
-            return self._across(a, b)
+        goes_on, alike = _goes_on(a, b), abs(a.size - b.size) <= 0.08 * a.size and a.bold == b.bold
+        if a.page != b.page:  # only a paragraph may continue on the next page
+            return _space(a, b) if alike and goes_on and not _ITEM.match(b.text) else "\n\n"
         if id(a) in self._listed or id(b) in self._listed:
             return _space(a, b) if self._listed.get(id(a)) == self._listed.get(id(b)) else "\n\n"
-        if abs(a.size - b.size) > 0.08 * a.size or a.bold != b.bold:
-            return _space(a, b) if self._goes_on(a, b) and a.size == b.size else "\n\n"
+        if not alike:
+            return _space(a, b) if goes_on and a.size == b.size else "\n\n"
         step, leading = a.base - b.base, self._steps.get(round(a.size), 1.2 * a.size)
-        room = self._room(a, b)
+        # The space that would be left if the first word of `b` were set on the line of `a`.
+        room = self._right[id(a)] - a.right - (len(b.text.split(maxsplit=1)[0]) + 1.5) * a.em
         note = b.size < 0.93 * self._body and _NOTE.match(b.text)
         item = bool(note or _ITEM.match(b.text))
         if step <= 0.3 * leading or step > 2.4 * leading:
-            return _space(a, b) if self._goes_on(a, b) and not item and step <= 0 else "\n\n"
+            return _space(a, b) if goes_on and not item and step <= 0 else "\n\n"
         if step > 1.3 * leading:
-            return _space(a, b) if self._goes_on(a, b) and not item and a.size != 1 else "\n\n"
+            return _space(a, b) if goes_on and not item and a.size != 1 else "\n\n"
         if item and (room > 0 or re.search(r"[.!?:;,\d”]$| and$| or$", a.text)):
             return "\n"
         if "  " in a.text or "  " in b.text or " … " in a.text:
@@ -143,28 +132,13 @@ class _Typography:
         if room > 0:
             if len(a.text) < 80 and not item and ((a.bold and b.bold) or min(a.size, b.size) > 1.15 * self._body):
                 return _space(a, b)  # a heading over several lines
-            if self._goes_on(a, b) and room < 0.5 * (self._right[id(a)] - a.left):
+            if goes_on and room < 0.5 * (self._right[id(a)] - a.left):
                 return _space(a, b)
             prose = _ENDED.search(a.text) and max(len(a.text), len(b.text)) > 40 and not _ITEM.match(a.text)
             return "\n\n" if prose else "\n"
         if b.left - a.left > 0.8 * a.size and _ENDED.search(a.text) and not _ITEM.match(a.text) and a.size != 1:
             return "\n\n"
         return _space(a, b)
-
-    def _across(self, a: Line, b: Line) -> Separator:
-        """Only a paragraph may continue on the next page."""
-        alike = abs(a.size - b.size) <= 0.08 * a.size and a.bold == b.bold
-        return _space(a, b) if alike and self._goes_on(a, b) and not _ITEM.match(b.text) else "\n\n"
-
-    def _room(self, a: Line, b: Line) -> float:
-        """The space that would be left if the first word of `b` were set on the line of `a`."""
-        word = b.text.split(maxsplit=1)[0]
-        return self._right[id(a)] - a.right - (len(word) + 1.5) * a.em
-
-    @staticmethod
-    def _goes_on(a: Line, b: Line) -> bool:
-        """Whether `b` continues the sentence of `a`: that has no end, and `b` begins in lower case."""
-        return not _ENDED.search(a.text) and (b.text[0].islower() or a.text[-1] in ",-")
 
     def is_heading(self, block: Sequence[Line]) -> bool:
         """Whether these lines are a heading: by the outline, by larger or bold type, or by their wording."""
@@ -179,6 +153,11 @@ class _Typography:
             return text[-1] != "." or len(text) < 60
         fine_print = block[0].size < 0.93 * self._body
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
+
+
+def _goes_on(a: Line, b: Line) -> bool:
+    """Whether `b` continues the sentence of `a`: that has no end, and `b` begins in lower case."""
+    return not _ENDED.search(a.text) and (b.text[0].islower() or a.text[-1] in ",-")
 
 
 def _reach(line: Line) -> float:
@@ -203,11 +182,7 @@ def reads_as_heading(text: str) -> bool:
 
 def _space(a: Line, b: Line) -> Separator:
     """A space, but none between Han characters or kana."""
-    return "" if _wide(a.text[-1]) and _wide(b.text[0]) else " "
-
-
-def _wide(character: str) -> bool:
-    return "\u2e80" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef" or "\u3000" <= character <= "\u30ff"
+    return "" if _WIDE.match(a.text[-1]) and _WIDE.match(b.text[0]) else " "
 
 
 def outline_headings(pages: Pages, outline: Outline) -> dict[int, int]:

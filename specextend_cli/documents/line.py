@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar
+
+from specextend_cli.documents.document import Edit
 
 T = TypeVar("T")
 
@@ -55,6 +58,20 @@ class Line(NamedTuple):
 Pages = Sequence[Sequence[Line]]
 """The lines of each page, in reading order as far as it is known."""
 
+Repaired = tuple[list[list[Line]], list[Edit]]
+"""Repaired pages, and the edits that were made."""
+
+
+def page_by_page(repair: Callable[[Sequence[Line], list[Edit]], list[Line]]) -> Callable[[Pages], Repaired]:
+    """A repair of pages from one of a single page, which appends its edits to a list."""
+
+    @wraps(repair)
+    def repaired(pages: Pages) -> Repaired:
+        edits: list[Edit] = []
+        return [repair(page, edits) for page in pages], edits
+
+    return repaired
+
 
 def lines_from_json(values: Iterable[Sequence[Any]]) -> list[Line]:
     """Lines that were sent as JSON arrays."""
@@ -77,7 +94,7 @@ def body_size(lines: Iterable[Line]) -> float:
     sizes = Counter[float]()
     for line in lines:
         sizes[line.size] += len(line.text)
-    return sizes.most_common(1)[0][0] if sizes else 1.0
+    return max(sizes, key=sizes.__getitem__, default=1.0)
 
 
 def runs(items: Iterable[T], continues: Callable[[list[T], T], object]) -> Iterator[list[T]]:

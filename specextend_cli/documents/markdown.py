@@ -21,7 +21,11 @@ def compose_markdown(pages: Sequence[tuple[int, str]]) -> tuple[StructuredText, 
     builder = TextBuilder()
     for number, page in pages:
         before = page.split("\n")
-        after = [_line(line, number, edits) for line in before]
+        after = []
+        for line in before:  # the indentation is part of the syntax
+            text = line.lstrip(" \t")
+            indent = line[: len(line) - len(text)].replace("\t", "    ")
+            after.append((indent + plain_characters(text, number, edits)).rstrip())
         diffs.append(PageDiff(number, *(tuple(line for line in lines if line.strip()) for lines in (before, after))))
         body = re.sub(r"\n{3,}", "\n\n", "\n".join(after)).strip("\n")
         builder.add(number, body, markdown_blocks(body))
@@ -36,13 +40,6 @@ def markdown_sections(text: StructuredText) -> list[Page]:
             starts[block.start] = text.text[block.start : block.end].strip().strip("#").strip()
     places = [*starts.items(), (len(text.text), "")]
     return [Page(number, start, end, title) for number, ((start, title), (end, _)) in enumerate(pairwise(places), 1)]
-
-
-def _line(line: str, page: int, edits: list[Edit]) -> str:
-    """A repaired line with its indentation, which is part of the syntax."""
-    body = line.lstrip(" \t")
-    indent = line[: len(line) - len(body)].replace("\t", "    ")
-    return (indent + plain_characters(body, page, edits)).rstrip()
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:

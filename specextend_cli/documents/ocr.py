@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
-from specextend_cli.documents.document import Document
+from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.legibility import unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json
 from specextend_cli.documents.names import places
@@ -19,7 +20,7 @@ from specextend_cli.documents.ocr_engine import Ocr as Ocr
 from specextend_cli.documents.ocr_engine import OcrEngine, find_engine
 from specextend_cli.documents.read_errors import nothing_recognized
 from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox
+from specextend_cli.documents.sandbox import DIED, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError
 
 SECONDS_TO_OPEN = 30.0
@@ -41,24 +42,21 @@ class Recognition:
     confidence: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
 
-    def warnings(self, name: str) -> list[str]:
+    def warnings(self, name: str) -> Iterator[str]:
         """Sentences for the user."""
-        made = []
         if unsure := [number for number, percent in sorted(self.confidence.items()) if percent < UNCERTAIN]:
-            made.append(f"OCR is unsure of what it read: {places(unsure)} of {name} may be wrong.")
+            yield f"OCR is unsure of what it read: {places(unsure)} of {name} may be wrong."
         if self.failed:
             why = "; ".join(sorted(set(self.failed.values()))[:3])
-            made.append(f"{places(tuple(self.failed))} of {name} could not be recognized: {why}.")
-        return made
+            yield f"{places(tuple(self.failed))} of {name} could not be recognized: {why}."
 
-    def add(self, number: int, response: dict[str, object]) -> None:
+    def add(self, number: int, response: dict[str, Any]) -> None:
         """Keep the response of the sandbox about one page."""
         if "error" in response:
-            self.failed[number] = str(response["error"])
+            self.failed[number] = f"OCR {DIED}" if response["error"] == DIED else str(response["error"])
         elif lines := response.get("lines"):
-            assert isinstance(lines, list)
             self.pages[number] = lines_from_json(lines)
-            self.confidence[number] = float(str(response["confidence"]))
+            self.confidence[number] = float(response["confidence"])
 
 
 def pages_needing_ocr(
@@ -66,9 +64,7 @@ def pages_needing_ocr(
 ) -> dict[int, bool]:
     """The pages that need OCR; True for those that need it only where a picture fills the page."""
     found: dict[int, bool] = {}
-    for number in requested:
-        if number in failed:
-            continue
+    for number in (number for number in requested if number not in failed):
         lines = [line.text for line in pages.get(number, ())]
         text = "".join(lines)
         if not text.strip() or unreadable_share(lines):
@@ -84,7 +80,7 @@ def read_image(request: ReadRequest) -> Document:
     engine = find_engine(ocr.languages, name)
     try:
         with _process(request, ocr, engine) as process:
-            total = int(process.receive()["pages"])
+            total = int(process.head["pages"])
     except SandboxError:
         raise InputError(f"{name} is an image that cannot be read", why="it is too large, or damaged") from None
     numbers = request.numbers(total)
@@ -93,9 +89,10 @@ def read_image(request: ReadRequest) -> Document:
     cleaned = clean_lines(name, [recognized.pages[number] for number in pages], [], pages)
     if not cleaned.text.text:
         raise nothing_recognized(name, len(numbers), recognized.failed)
-    failed = sorted(recognized.failed)
-    empty = set(numbers) - recognized.pages.keys() - recognized.failed.keys()
-    return cleaned.document(name, "image", len(numbers), recognized.warnings(name), empty, failed, ocr=pages)
+    warnings, failed = tuple(recognized.warnings(name)), tuple(sorted(recognized.failed))
+    empty = tuple(number for number in numbers if number not in recognized.pages and number not in recognized.failed)
+    extraction = Extraction(len(numbers), empty, failed, warnings=warnings, ocr=tuple(pages))
+    return cleaned.document(name, "image", extraction)
 
 
 def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine: OcrEngine) -> Recognition:
@@ -104,47 +101,19 @@ def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine:
     A page on which the process dies has failed; a new process reads the next one.
     """
     found = Recognition()
-    todo = list(pages.items())
-    crashes = 0
-
-    def finish_page() -> None:
-        todo.pop(0)
-        if ocr.progress:
-            ocr.progress(len(pages) - len(todo), len(pages))
-
-    while todo:
-        with suppress(SandboxError), _process(request, ocr, engine) as process:
-            if "error" in (head := process.receive()):
-                found.failed.update(dict.fromkeys(dict(todo), str(head["error"])))
-                return found
-            while todo:
-                process.send(todo[0])
-                found.add(todo[0][0], process.receive())
-                finish_page()
-        if todo:
-            crashes += 1
-            found.failed[todo[0][0]] = "OCR took too long, or too much memory"
-            finish_page()
-        if crashes >= MAX_CRASHES:
-            found.failed.update(dict.fromkeys(dict(todo), "given up after too many failures"))
-            break
+    processes = (_process(request, ocr, engine) for _ in range(MAX_CRASHES))
+    with closing(page_responses(processes, pages.items())) as responses:
+        for done, ((number, _), response) in enumerate(responses, 1):
+            found.add(number, response)
+            if ocr.progress:
+                ocr.progress(done, len(pages))
     return found
 
 
 @contextmanager
 def _process(request: ReadRequest, ocr: Ocr, engine: OcrEngine) -> Iterator[SandboxProcess]:
     with tempfile.TemporaryDirectory(prefix="specextend-ocr-") as folder:
-        job = {
-            "folder": folder,
-            "path": str(request.path.resolve()),
-            "password": request.password,
-            "kind": request.kind,
-            "engine": engine.name,
-            "command": engine.path,
-            "languages": engine.languages,
-            "turns": engine.turns,
-            "seconds": ocr.seconds,
-            "memory": MEMORY,
-        }
+        job: dict[str, Any] = {"path": str(request.path.resolve()), "password": request.password, "kind": request.kind}
+        job |= {"engine": asdict(engine), "seconds": ocr.seconds, "folder": folder, "memory": MEMORY}
         with sandbox(_WORKER, job, first=SECONDS_TO_OPEN, following=ocr.seconds + _RENDERING) as process:
             yield process

@@ -60,8 +60,7 @@ def has_engine() -> bool:
 def find_engine(languages: str, document: str) -> OcrEngine:
     """The installed program; InputError, with what to install, where there is none or not for these languages."""
     check_languages(languages)
-    path = _program("tesseract")
-    if path is not None:
+    if path := _program("tesseract"):
         installed = _installed(path)
         missing = [language for language in languages.split("+") if language not in installed]
         if installed and missing:
@@ -72,14 +71,10 @@ def find_engine(languages: str, document: str) -> OcrEngine:
                 fix=f"apt install {packages}, or --ocr-lang with one that it has",
             )
         return OcrEngine("tesseract", path, languages, "osd" in installed)
-    path = _program("ocrmypdf")
-    if path is not None:
+    if path := _program("ocrmypdf"):
         return OcrEngine("ocrmypdf", path, languages)
-    raise InputError(
-        f"{document} needs OCR, and there is no program for it",
-        why="neither tesseract nor ocrmypdf is installed",
-        fix=INSTALL,
-    )
+    what, why = f"{document} needs OCR, and there is no program for it", "neither tesseract nor ocrmypdf is installed"
+    raise InputError(what, why=why, fix=INSTALL)
 
 
 def _program(name: str) -> str | None:
@@ -89,10 +84,9 @@ def _program(name: str) -> str | None:
 
 def _installed(path: str) -> frozenset[str]:
     """The languages that tesseract lists; none where that fails."""
+    command = [path, "--list-langs"]
     try:
-        done = subprocess.run(
-            [path, "--list-langs"], capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False
-        )
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return frozenset()
     lines = done.stdout.decode("utf-8", "replace").splitlines()

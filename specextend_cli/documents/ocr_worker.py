@@ -1,7 +1,7 @@
 """Renders pages and runs the OCR program on them, inside the sandbox: see `ocr.py`.
 
-The first response is the number of `pages`, or an `error`. Each request is [page (1-based), whether to read it only if
-a picture fills it]; its response has `lines` and a `confidence` in percent, or `skipped`, or an `error`.
+The first response is the number of `pages`. The one request is a list of [page (1-based), whether to read it only if a
+picture fills it]. The response about each has `lines` and a `confidence` in percent, or `skipped`, or an `error`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import resource
 import struct
 import subprocess
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.markup import MarkupError, xml_root
@@ -31,9 +30,10 @@ _COVERED = 0.5  # of a page covered by pictures: its few characters are a stamp 
 _MAX_TIFF_PAGES = 10_000
 
 
+Response = Mapping[str, Any]
 Job = dict[str, Any]
-"""`path`, `kind` ("pdf" or "image"), `password`; the OCR program: `engine` (its name), `command`, `languages`, `turns`,
-and its limit of `seconds` for a page; `folder` for temporary files, which the parent removes.
+"""`path`, `kind` ("pdf" or "image"), `password`; the fields of an `OcrEngine` as `engine`, and its limit of `seconds`
+for a page; `folder` for temporary files, which the parent removes.
 """
 
 
@@ -41,24 +41,25 @@ class _FailedError(Exception):
     """A page that could not be read; the message says why."""
 
 
-def respond(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
-    """The number of pages, then one response a request."""
+def respond(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
+    """The number of pages, then one response a page."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     return (_pdf if job["kind"] == "pdf" else _image)(job, requests)
 
 
-def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     import pypdfium2
 
     try:
         pdf = pypdfium2.PdfDocument(job["path"], password=job["password"])
     except pypdfium2.PdfiumError as error:
-        yield {"error": str(error)}
+        yield {"pages": 0}
+        yield from ({"error": str(error)} for _ in next(requests, ()))
         return
     yield {"pages": len(pdf)}
     picture = Path(job["folder"], "page.png")
-    for number, only_if_covered in requests:
+    for number, only_if_covered in next(requests, ()):
         try:
             page = pdf[number - 1]
             width, height = page.get_size()
@@ -70,24 +71,22 @@ def _pdf(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
             picture.write_bytes(png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride))
             bitmap.close()
             page.close()
-            found = _recognize(job, picture, number, dpi=max(round(72 * scale), 70), points=1 / scale)
-            yield {"lines": found.lines, "confidence": found.confidence}
+            yield _recognize(job, picture, number, dpi=max(round(72 * scale), 70), points=1 / scale)
         except _FailedError as error:
             yield {"error": str(error)}
         except (pypdfium2.PdfiumError, MemoryError, OSError, ValueError) as error:
             yield {"error": str(error) or "out of memory"}
 
 
-def _image(job: Job, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def _image(job: Job, requests: Iterator[Any]) -> Iterator[Response]:
     path = Path(job["path"])
     with path.open("rb") as file:
         count = tiff_pages(file.read(1 << 26))
     yield {"pages": count}
-    for number, _ in requests:
+    for number, _ in next(requests, ()):
         page_of_file = number if count > 1 else 0
         try:
-            found = _recognize(job, path, number, points=72 / DPI, page_of_file=page_of_file)
-            yield {"lines": found.lines, "confidence": found.confidence}
+            yield _recognize(job, path, number, points=72 / DPI, page_of_file=page_of_file)
         except _FailedError as error:
             yield {"error": str(error)}
 
@@ -106,16 +105,16 @@ def _covered(page: Any) -> float:
 def _recognize(
     job: Job, picture: Path, number: int, *, points: float, dpi: int = 0, page_of_file: int = 0
 ) -> Recognized:
-    """What the OCR program finds on a picture of page `number`, whose pixels are `points` large."""
-    output = Path(job["folder"], "found")
-    if job["engine"] == "ocrmypdf":
+    """The response about page `number`: what the OCR program finds on a picture whose pixels are `points` large."""
+    output, engine = Path(job["folder"], "found"), job["engine"]
+    program, languages = engine["path"], ["-l", engine["languages"]]
+    if engine["name"] == "ocrmypdf":
         made = output.with_suffix(".pdf")
-        size = str(dpi or DPI)
-        command = [job["command"], "--quiet", "--jobs", "1", "--image-dpi", size, "--output-type", "pdf"]
-        _run([*command, "-l", job["languages"], str(picture), str(made)], output, job["seconds"])
+        command = [program, "--quiet", "--jobs", "1", "--image-dpi", str(dpi or DPI), "--output-type", "pdf"]
+        _run([*command, *languages, str(picture), str(made)], output, job["seconds"])
         return _read_pdf(made, number)
     # Arguments, never a shell; the paths are absolute, so that none of them is an option.
-    command = [job["command"], str(picture), "stdout", "-l", job["languages"], "--psm", "1" if job["turns"] else "3"]
+    command = [program, str(picture), "stdout", *languages, "--psm", "1" if engine["turns"] else "3"]
     command += ["--dpi", str(dpi)] if dpi else []
     command += ["-c", f"tessedit_page_number={page_of_file - 1}"] if page_of_file else []
     _run([*command, "-c", "tessedit_create_hocr=1"], output, job["seconds"])
@@ -123,26 +122,24 @@ def _recognize(
         found = read_hocr(output.read_bytes(), points, number)
     except MarkupError as error:
         raise _FailedError(f"the OCR program answered what is no hOCR ({error})") from None
-    if not found:
+    if found is None:
         raise _FailedError("the OCR program found no page")
-    return found[0]
+    return found
 
 
 def _run(command: list[str], output: Path, seconds: float) -> None:
     """Run a program with its output to a file; the error has the last line of its stderr."""
-    stderr = output.with_suffix(".err")
+    stderr, no_input = output.with_suffix(".err"), subprocess.DEVNULL
     try:
         with output.open("wb") as out, stderr.open("wb") as err:
-            code = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=seconds, check=False
-            ).returncode
+            done = subprocess.run(command, stdin=no_input, stdout=out, stderr=err, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         raise _FailedError(f"OCR took more than {seconds:.0f} seconds") from None
     except OSError as error:
         raise _FailedError(f"the OCR program cannot be run ({error.strerror})") from None
-    if code:
+    if done.returncode:
         lines = stderr.read_bytes()[-_MAX_STDERR:].decode("utf-8", "replace").split("\n")
-        why = next((line.strip() for line in reversed(lines) if line.strip()), f"exit {code}")
+        why = next((line.strip() for line in reversed(lines) if line.strip()), f"exit {done.returncode}")
         raise _FailedError(f"the OCR program failed: {printable(why)[:200]}")
 
 
@@ -153,7 +150,7 @@ def _read_pdf(path: Path, number: int) -> Recognized:
 
     try:
         page = pypdfium2.PdfDocument(str(path))[0]
-        return Recognized(lines_of(page.get_textpage(), page.get_cropbox(), number)["lines"], 100.0)
+        return {"lines": lines_of(page.get_textpage(), page.get_cropbox(), number)["lines"], "confidence": 100.0}
     except (pypdfium2.PdfiumError, IndexError) as error:
         raise _FailedError(f"what ocrmypdf wrote cannot be read ({error})") from None
 
@@ -189,22 +186,18 @@ _SAME_SIZE = 0.25  # relative difference of measured sizes of one type
 _MIN_CONFIDENCE = 30.0  # percent; a line with less confidence is part of a picture, or a stain
 
 
-@dataclass(frozen=True, slots=True)
-class Recognized:
-    """The lines of one page, and the confidence in percent."""
+class Recognized(TypedDict):
+    """The response about a page: its lines, and the confidence in percent."""
 
     lines: list[Line]
     confidence: float
 
 
-def read_hocr(data: bytes, points: float, number: int = 1) -> list[Recognized]:
-    """The pages, the first with this number; `points` is the size of a pixel. MarkupError where it is no hOCR."""
-    root = xml_root(data)
-    pages = [page for page in root.iter() if page.get("class") == "ocr_page"]
-    return [_page(page, points, number + at) for at, page in enumerate(pages)]
-
-
-def _page(page: Any, points: float, number: int) -> Recognized:
+def read_hocr(data: bytes, points: float, number: int = 1) -> Recognized | None:
+    """The first page, if any; `points` is the size of a pixel. MarkupError where it is no hOCR."""
+    page = next((element for element in xml_root(data).iter() if element.get("class") == "ocr_page"), None)
+    if page is None:
+        return None
     height = _numbers(page.get("title", ""), "bbox", 4)[3]
     lines, confidence = [], list[float]()
     for element in page.iter():
@@ -213,7 +206,8 @@ def _page(page: Any, points: float, number: int) -> Recognized:
             if words and sum(words) / len(words) >= _MIN_CONFIDENCE:
                 lines.append(line)
                 confidence += words
-    return Recognized(_even_sizes(lines), round(sum(confidence) / len(confidence), 1) if confidence else 0.0)
+    percent = round(sum(confidence) / len(confidence), 1) if confidence else 0.0
+    return {"lines": _even_sizes(lines), "confidence": percent}
 
 
 def _line(element: Any, points: float, height: float, number: int) -> tuple[Line, list[float]]:
@@ -229,9 +223,7 @@ def _line(element: Any, points: float, height: float, number: int) -> tuple[Line
         270.0: (top - height, bottom - height, left),
     }
     left, right, base = turned.get(angle, (left, right, base))
-    parts: list[str] = []
-    gaps: list[tuple[float, float]] = []
-    confidence: list[float] = []
+    parts, gaps, confidence = list[str](), list[tuple[float, float]](), list[float]()
     end = 0.0
     for word in element.iter():
         text = " ".join("".join(word.itertext()).split()) if word.get("class") == "ocrx_word" else ""
@@ -254,10 +246,8 @@ def _even_sizes(lines: list[Line]) -> list[Line]:
     if not lines:
         return lines
     body = median(line.size for line in lines for _ in range(min(len(line.text), 200)))
-    return [
-        line._replace(size=round(body, 1) if abs(line.size - body) <= _SAME_SIZE * body else round(line.size))
-        for line in lines
-    ]
+    sizes = [round(body, 1) if abs(line.size - body) <= _SAME_SIZE * body else round(line.size) for line in lines]
+    return [line._replace(size=size) for line, size in zip(lines, sizes, strict=True)]
 
 
 def _numbers(title: str, key: str, count: int) -> list[float]:

@@ -6,14 +6,15 @@ This module never parses a file itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
-from specextend_cli.documents.document import Document, Edit
+from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.layout import Outline
 from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
@@ -22,7 +23,7 @@ from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recogni
 from specextend_cli.documents.ocr_engine import find_engine
 from specextend_cli.documents.read_errors import nothing_recognized, with_ocr
 from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.sandbox import SandboxError, SandboxProcess, sandbox
+from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many
 
@@ -92,24 +93,23 @@ def read_pdf(request: ReadRequest) -> Document:
     """The document; pages without text are recognized with `request.ocr`."""
     name, ocr = request.name, request.ocr
     found = read_lines(request)
-    recognized = _recognize(request, found)
+    recognized = Recognition()
+    if ocr and (scanned := pages_needing_ocr(found.pages, found.requested, found.failed)):
+        recognized = recognize(request, ocr, scanned, find_engine(ocr.languages, name))
+        found.pages |= recognized.pages
+        found.failed |= {number: why for number, why in recognized.failed.items() if not found.pages.get(number)}
     total = len(found.requested)
     empty = [number for number in found.requested if not found.pages.get(number) and number not in found.failed]
     if len(found.failed) == total and not recognized.failed:
-        raise InputError(
-            f"{name}: none of {format_many(total, 'page')} could be read",
-            why="; ".join(sorted(set(found.failed.values()))),
-        )
+        why = "; ".join(sorted(set(found.failed.values())))
+        raise InputError(f"{name}: none of {format_many(total, 'page')} could be read", why=why)
     if len(empty) + len(found.failed) == total:
         if ocr:
             raise nothing_recognized(name, total, found.failed if recognized.failed else {})
         nothing = f"0 characters on {format_many(total, 'page')}, {format_many(found.images, 'image')}"
-        raise InputError(
-            f"{name} has no text layer ({nothing})",
-            why="it looks scanned" if found.images else "its pages are blank or drawn",
-            fix=with_ocr(name),
-        )
-    warnings = recognized.warnings(name)
+        why = "it looks scanned" if found.images else "its pages are blank or drawn"
+        raise InputError(f"{name} has no text layer ({nothing})", why=why, fix=with_ocr(name))
+    warnings = list(recognized.warnings(name))
     if found.truncated:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
@@ -132,56 +132,33 @@ def read_pdf(request: ReadRequest) -> Document:
             " fonts lack a text encoding; --ocr reads them."
         )
     cleaned.edits[:0] = found.edits
-    return cleaned.document(
-        *(name, "pdf", total, warnings, empty, found.failed), ocr=recognized.pages, title=found.title
-    )
-
-
-def _recognize(request: ReadRequest, found: PdfLines) -> Recognition:
-    """Recognize the pages that need OCR; the results replace those in `found`."""
-    if request.ocr is None:
-        return Recognition()
-    pages = pages_needing_ocr(found.pages, found.requested, found.failed)
-    if not pages:
-        return Recognition()
-    recognized = recognize(request, request.ocr, pages, find_engine(request.ocr.languages, request.name))
-    found.pages.update(recognized.pages)
-    found.failed.update((number, why) for number, why in recognized.failed.items() if not found.pages.get(number))
-    return recognized
+    pages_by_ocr = tuple(sorted(recognized.pages))
+    extraction = Extraction(total, tuple(empty), tuple(found.failed), warnings=tuple(warnings), ocr=pages_by_ocr)
+    return cleaned.document(name, "pdf", extraction, found.title)
 
 
 def read_lines(request: ReadRequest) -> PdfLines:
     """The lines of a PDF. InputError when it is locked, damaged beyond reading, or lacks the pages asked for."""
     path, password, progress = request.path, request.password, request.progress
     with ExitStack() as stack:
-        reader, head, process = _open(stack, request)
-        total = int(head["pages"])
+        reader, process = _open(stack, request)
+        total = int(process.head["pages"])
         if total == 0:
             raise InputError(f"{request.name} has no pages")
-        found = PdfLines(request.numbers(total), str(head["title"] or ""), head["outline"])
+        found = PdfLines(request.numbers(total), str(process.head["title"] or ""), process.head["outline"])
         found.truncated = _is_truncated(path)
-        todo, done = _with_context(found.requested, total), 0
-        responses = _responses(process, tuple(todo))
-        crashes = 0
-        while True:
-            for response in responses:
-                number = todo.pop(0)
-                found.add(number, response)
-                done += number in found.wanted
-                if progress and number in found.wanted:
-                    progress(done, len(found.requested))
-            if not todo:
-                break
-            crashes += 1
-            if crashes > MAX_CRASHES:
-                found.failed.update(dict.fromkeys(todo, "given up after too many failures"))
-                break
-            done += todo[0] in found.wanted
-            found.failed[todo.pop(0)] = "took too long, or too much memory"
-            responses = _read_pages(path, reader, password, tuple(todo))
-    if reader == "pdfium" and crashes <= MAX_CRASHES:
-        for number in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
-            for response in _read_pages(path, "pypdf", password, [number]):
+        first: AbstractContextManager[SandboxProcess] = nullcontext(process)
+        processes = chain([first], (_process(path, reader, password) for _ in range(MAX_CRASHES)))
+        responses = stack.enter_context(closing(page_responses(processes, _with_context(found.requested, total))))
+        done = 0
+        for number, response in responses:
+            found.add(number, response)
+            done += number in found.wanted
+            if progress and number in found.wanted and response.get("error") not in (DIED, GIVEN_UP):
+                progress(done, len(found.requested))
+    if reader == "pdfium" and GIVEN_UP not in found.failed.values():
+        for failed in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
+            for number, response in page_responses([_process(path, "pypdf", password)], [failed]):
                 if "error" not in response:
                     del found.failed[number]
                     found.fallback_pages.append(number)
@@ -190,33 +167,28 @@ def read_lines(request: ReadRequest) -> PdfLines:
     return found
 
 
-def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, dict[str, Any], SandboxProcess]:
-    """The reader that can open the file, its response about the document, and its process, which `stack` ends."""
+def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, SandboxProcess]:
+    """The reader that can open the file, and its process, which `stack` ends."""
     name, path, detail = request.name, request.path, ""
     for reader in ("pdfium", "pypdf"):
         try:
             with ExitStack() as opening:
                 process = opening.enter_context(_process(path, reader, request.password))
-                head = process.receive()
-                if "error" not in head:
+                if "error" not in process.head:
                     stack.enter_context(opening.pop_all())
-                    return reader, head, process
+                    return reader, process
         except SandboxError:
             continue
-        if head["error"] == "password":
+        if process.head["error"] == "password":
             fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument(name)}  (or --password-file FILE)"
             if request.password:
                 raise InputError(f"{name} is encrypted and the password does not open it", fix=fix)
             raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)
-        detail = detail or str(head["detail"])
+        detail = detail or str(process.head["detail"])
+    why, fix = detail or "no reader can open it", f"qpdf {argument(name)} repaired.pdf, then try again"
     if _is_truncated(path):
-        why = "the end of the file is missing: it looks cut off"
-        raise InputError(f"{name} is a damaged PDF", why=why, fix="download or copy it again")
-    raise InputError(
-        f"{name} is a damaged PDF",
-        why=detail or "no reader can open it",
-        fix=f"qpdf {argument(name)} repaired.pdf, then try again",
-    )
+        why, fix = "the end of the file is missing: it looks cut off", "download or copy it again"
+    raise InputError(f"{name} is a damaged PDF", why=why, fix=fix)
 
 
 def _is_truncated(path: Path) -> bool:
@@ -227,28 +199,11 @@ def _is_truncated(path: Path) -> bool:
 
 def _with_context(requested: Sequence[int], total: int) -> list[int]:
     """The requested pages and, where they are few, enough neighbours to recognize running heads."""
-    pages = set(requested)
-    reach = 1
+    pages, reach = set(requested), 1
     while len(pages) < min(_CONTEXT_PAGES, total):
-        near = {page + step for page in requested for step in (reach, -reach)}
-        pages.update(page for page in near if 1 <= page <= total)
+        pages |= {page + step for page in requested for step in (reach, -reach) if 1 <= page + step <= total}
         reach += 1
     return sorted(pages)
-
-
-def _read_pages(path: Path, reader: str, password: str | None, pages: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """The responses of a new process about pages; fewer where it dies."""
-    with suppress(SandboxError), _process(path, reader, password) as process:
-        if "error" not in process.receive():
-            yield from _responses(process, pages)
-
-
-def _responses(process: SandboxProcess, pages: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """One response a page, in order; fewer where the process dies of the next page."""
-    with suppress(SandboxError):
-        process.send(pages)
-        for _ in pages:
-            yield process.receive()
 
 
 def _process(path: Path, reader: str, password: str | None) -> AbstractContextManager[SandboxProcess]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from specextend_cli.documents.line import Line
 
@@ -26,8 +26,7 @@ _CHECKED = "[x]"
 _MIN_SIZE, _USUAL_SIZE = 4.0, 10.0  # sizes of type, in points
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(NamedTuple):
     """`text` and its box in points; `name` is the accessible name or the name of a form field."""
 
     kind: Kind
@@ -66,22 +65,21 @@ def _content(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
     subtype = raw.FPDFAnnot_GetSubtype(annotation)
     if subtype == raw.FPDF_ANNOT_WIDGET:
         return ("form field", *_field(raw, form, annotation)) if form else ("form field", "", "")
-    if subtype == raw.FPDF_ANNOT_FREETEXT:
-        return "text box", _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"), ""
-    if subtype in (
+    notes = (
         *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE, raw.FPDF_ANNOT_SQUIGGLY),
         *(raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_CARET, raw.FPDF_ANNOT_STAMP),
-    ):
-        return "note", _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"), ""
-    return "note", "", ""
+    )
+    is_box = subtype == raw.FPDF_ANNOT_FREETEXT
+    is_read = is_box or subtype in notes
+    text = _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents") if is_read else ""
+    return "text box" if is_box else "note", text, ""
 
 
 def _field(raw: Any, form: Any, annotation: Any) -> tuple[str, str]:
     """The value of a form field and its name: "[x]" for a ticked box, "" for an empty field or a password."""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
-    name = _value(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation) or _value(
-        raw.FPDFAnnot_GetFormFieldName, form, annotation
-    )
+    accessible = _value(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+    name = accessible or _value(raw.FPDFAnnot_GetFormFieldName, form, annotation)
     if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
         return _CHECKED if raw.FPDFAnnot_IsChecked(form, annotation) else "", name
     readable = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
@@ -107,8 +105,7 @@ def insert_annotations(lines: list[Line], annotations: list[Annotation], page: i
     A form field follows the text to the left of it at the same height, and a checkbox precedes the text to its right:
     then they are one row. A field without text beside it is labelled with its name.
     """
-    before: dict[int, list[Line]] = {}
-    after: dict[int, list[Line]] = {}
+    before, after = defaultdict[int, list[Line]](list), defaultdict[int, list[Line]](list)
     end: list[Line] = []
     for annotation in sorted(annotations, key=lambda annotation: (-annotation.top, annotation.left)):
         if annotation.kind == "note":
@@ -120,31 +117,24 @@ def insert_annotations(lines: list[Line], annotations: list[Annotation], page: i
             (first, *more), size = _lines(annotation, page), lines[at].size
             right = max(min(annotation.right, annotation.left + 0.5 * size * len(first.text)), annotation.left + 1)
             first = first._replace(right=right, base=lines[at].base, size=size, bold=lines[at].bold)
-            (before if ticked else after).setdefault(at, []).append(first)
-            after.setdefault(at, []).extend(more)
+            (before if ticked else after)[at].append(first)
+            after[at] += more
             continue
-        made = _lines(
-            annotation, page, f"{annotation.name}: " if annotation.kind == "form field" and annotation.name else ""
-        )
+        label = f"{annotation.name}: " if annotation.kind == "form field" and annotation.name else ""
         above = [at for at, line in enumerate(lines) if line.base >= annotation.bottom]
         if above:
-            after.setdefault(min(above, key=lambda at: lines[at].base), []).extend(made)
+            after[min(above, key=lambda at: lines[at].base)] += _lines(annotation, page, label)
         else:
-            before.setdefault(0, []).extend(made) if lines else end.extend(made)
-    placed: list[Line] = []
-    for at, line in enumerate(lines):
-        placed += (*before.get(at, ()), line, *after.get(at, ()))
-    return placed + end
+            (before[0] if lines else end).extend(_lines(annotation, page, label))
+    return [placed for at, line in enumerate(lines) for placed in (*before[at], line, *after[at])] + end
 
 
 def _lines(annotation: Annotation, page: int, label: str = "") -> list[Line]:
     """The lines of an annotation from its top edge, the first after `label`."""
     size = min(max(annotation.top - annotation.bottom, _MIN_SIZE), _USUAL_SIZE)
     texts = [part.strip() for part in (label + annotation.text).split("\n") if part.strip()]
-    left, right = annotation.left, max(annotation.right, annotation.left + 1)
-    return [
-        Line(text, page, left, right, annotation.top - size * (1 + 1.2 * at), size) for at, text in enumerate(texts)
-    ]
+    left, right, top = annotation.left, max(annotation.right, annotation.left + 1), annotation.top
+    return [Line(text, page, left, right, top - size * (1 + 1.2 * at), size) for at, text in enumerate(texts)]
 
 
 def _beside(lines: list[Line], annotation: Annotation, *, right: bool) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import compress
 from operator import not_
 from typing import Any, TypedDict
@@ -40,7 +39,11 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
     text = _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match), text)
-    found = list(_glyph_lines(glyphs, text))
+    found = []
+    for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
+        body = match[0].strip(" \t\xa0")
+        if body and body != HYPHEN:
+            found.append(_glyph_line(glyphs, body, match.start() + match[0].index(body)))
     find_cells(found)
     found = _split_by_size(found)
     repairs = repair_spaces(found)
@@ -50,14 +53,6 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
         outside = [False] * len(lines)
     hidden = [line.text for line in compress(lines, outside)]
     return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
-
-
-def _glyph_lines(glyphs: Glyphs, text: str) -> Iterator[GlyphLine]:
-    """The lines of the text of a page."""
-    for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
-        body = match[0].strip(" \t\xa0")
-        if body and body != HYPHEN:
-            yield _glyph_line(glyphs, body, match.start() + match[0].index(body))
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
@@ -116,23 +111,19 @@ def _superscript(glyphs: Glyphs, match: re.Match[str]) -> str:
     while text[start] == " ":
         start += 1
     # Only a number may be a superscript without a base before it: it is compared with what follows.
-    before, after = _before(text, start), _after(text, start, end)
-    places = (before,) if before is not None and not match["digits"] else (before, after)
-    beside = [at for at in places if at is not None]
+    beside = [start - 1] if start > 0 and not text[start - 1].isspace() else []
+    if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
+        beside.append(after)
     if glyphs.same_height((start, end - 1, *beside)):
         return match[0]
     run = {at: glyphs.at(at) for at in range(start, end)}
     level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
-    raised = {at for at, glyph in run.items() if _raised(glyph, level)}
+    low, high = level.base + 0.1 * level.size, level.base + level.size
+    raised = {at for at, mark in run.items() if mark.size < 0.85 * level.size and low < mark.base < high}
     if not any(text[at].isalnum() for at in raised):
         return match[0]
     letters = (text[at].translate(_RAISED) if at in raised else text[at] for at in range(start, end))
     return text[match.start() : start] + "".join(letters)
-
-
-def _before(text: str, start: int) -> int | None:
-    """The position of the character directly before a run."""
-    return start - 1 if start > 0 and not text[start - 1].isspace() else None
 
 
 def _after(text: str, start: int, end: int) -> int | None:
@@ -143,7 +134,3 @@ def _after(text: str, start: int, end: int) -> int | None:
     while begins and end < len(text) and text[end] in " \n":
         end += 1
     return end if end < len(text) and not text[end].isspace() else None
-
-
-def _raised(mark: Glyph, beside: Glyph) -> bool:
-    return mark.size < 0.85 * beside.size and beside.base + 0.1 * beside.size < mark.base < beside.base + beside.size

@@ -54,9 +54,8 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
             if len(found["lines"]) > MAX_LINES:
                 yield {"error": "more lines than a page can hold"}
                 continue
-            images = (
-                0 if found["lines"] else sum(1 for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
-            )
+            pictures = () if found["lines"] else page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE])
+            images = sum(1 for _ in pictures)
             annotations = list(read_annotations(pdf, page))
             found["lines"] = insert_annotations(found["lines"], annotations, number)
             added = [(annotation.kind, annotation.text) for annotation in annotations]

@@ -94,8 +94,7 @@ def _from_memory(name: str, data: bytes, request: ReadRequest) -> Document:
 
 
 def _is_readable(kind: str, request: ReadRequest) -> bool:
-    entry = FORMATS[kind]
-    return not entry.hint and (request.ocr is not None or not entry.needs_ocr)
+    return not FORMATS[kind].hint and (request.ocr is not None or not FORMATS[kind].needs_ocr)
 
 
 def _needs_file(kind: str, request: ReadRequest) -> bool:

@@ -26,8 +26,7 @@ def unreadable(path: Path, name: str, error: OSError) -> InputError:
         why = "" if path.parent.is_dir() else f"there is no directory {printable(str(path.parent))}"
         return InputError(f"{name} does not exist", why=why, fix=fix)
     if isinstance(error, PermissionError):
-        fix = f"chmod u+r {argument(str(path))}"
-        return InputError(f"{name} cannot be read", why="permission denied", fix=fix)
+        return InputError(f"{name} cannot be read", why="permission denied", fix=f"chmod u+r {argument(str(path))}")
     if error.errno == errno.ENAMETOOLONG:
         return InputError("the name of the file is too long", fix="to give text itself, use a pipe")
     return InputError(f"{name} cannot be read", why=os.strerror(error.errno) if error.errno else str(error))
@@ -61,10 +60,8 @@ def contradiction(name: str, kind: str) -> str:
 
 def no_pages(name: str, kind: str) -> UsageError:
     """For `--pages` with a kind that has sections instead."""
-    fix = "leave --pages out, or convert it to PDF first"
-    return UsageError(
-        f"{name} has no pages to choose from", why=f"it is {FORMATS[kind].label}: it has sections", fix=fix
-    )
+    why, fix = f"it is {FORMATS[kind].label}: it has sections", "leave --pages out, or convert it to PDF first"
+    return UsageError(f"{name} has no pages to choose from", why=why, fix=fix)
 
 
 def with_ocr(name: str) -> str:
@@ -75,17 +72,14 @@ def with_ocr(name: str) -> str:
 
 def nothing_recognized(name: str, pages: int, failed: Mapping[int, str]) -> InputError:
     """For a scan on which OCR found nothing."""
+    what = f"{name}: OCR found no text on {format_many(pages, 'page')}"
     why = "; ".join(sorted(set(failed.values()))) or "its pages are blank, or pictures"
-    return InputError(
-        f"{name}: OCR found no text on {format_many(pages, 'page')}", why=why, fix="--ocr-lang names its language"
-    )
+    return InputError(what, why=why, fix="--ocr-lang names its language")
 
 
 def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:
     """InputError for more than `limit` bytes."""
     if size > limit:
-        raise InputError(
-            f"{name} is larger than {limit >> 20} MB",
-            why=f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read",
-            fix="split it (qpdf --split-pages, split -C) and give the parts",
-        )
+        why = f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read"
+        fix = "split it (qpdf --split-pages, split -C) and give the parts"
+        raise InputError(f"{name} is larger than {limit >> 20} MB", why=why, fix=fix)

@@ -25,17 +25,13 @@ class PageRange:
         for first, last in self.spans:
             end = count if last is None else last
             if max(first, end) > count:
-                pages = "1 page" if count == 1 else f"{count} pages"
-                raise InputError(
-                    f"{name} has {pages}: there is no page {max(first, end)}",
-                    fix=f"--pages 1-{count}" if count > 1 else "leave --pages out",
-                )
+                pages, fix = (f"{count} pages", f"--pages 1-{count}") if count > 1 else ("1 page", "leave --pages out")
+                raise InputError(f"{name} has {pages}: there is no page {max(first, end)}", fix=fix)
             wanted.update(range(first, end + 1))
         return tuple(sorted(wanted))
 
     def __str__(self) -> str:
-        parts = [f"{a}" if a == b else f"{a}-{'' if b is None else b}" for a, b in self.spans]
-        return ",".join(parts)
+        return ",".join(f"{a}" if a == b else f"{a}-{'' if b is None else b}" for a, b in self.spans)
 
 
 def parse_pages(text: str) -> PageRange:

@@ -16,13 +16,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 MAX_RESPONSE = 64 << 20
+DIED = "took too long, or too much memory"
+GIVEN_UP = "given up after too many failures"
 
+Page = TypeVar("Page")
 Target = Callable[[Any, Iterator[Any]], Iterable[dict[str, Any]]]
 
 # The child gets this interpreter's path and not the current directory, which may hold anything.
@@ -39,17 +43,22 @@ class SandboxError(Exception):
 class SandboxProcess:
     """The parent's side: requests to the process, its responses in order; SandboxError when it is gone or too slow.
 
-    The first response may take `first` seconds and each later one `following`; none may have more than `most` bytes.
+    The first response, `head`, may take `first` seconds and each later one `following`; none may have more than `most`
+    bytes.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], *, first: float, following: float = 0.0, most: int = MAX_RESPONSE
-    ) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def __init__(self, process: subprocess.Popen[bytes], *, first: float, following: float, most: int) -> None:
+        assert process.stdin
+        assert process.stdout
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
         self._buffer = bytearray()
         self._seconds, self._following, self._most = first, following, most
+        self.head: dict[str, Any] = {}
+
+    def start(self, job: Mapping[str, object]) -> None:
+        """Send the job, and keep the first response as `head`."""
+        self.send(job)
+        self.head = self.receive()
 
     def send(self, request: object) -> None:
         """Send one line of JSON."""
@@ -84,8 +93,31 @@ def sandbox(
     """Run `target` on `job` in another process; see `SandboxProcess` for the limits. `job["memory"]` is in bytes."""
     with launched(target) as popen:
         process = SandboxProcess(popen, first=first, following=following, most=most)
-        process.send(job)
+        process.start(job)
         yield process
+
+
+def page_responses(
+    processes: Iterable[AbstractContextManager[SandboxProcess]], pages: Iterable[Page]
+) -> Generator[tuple[Page, dict[str, Any]], None, None]:
+    """The response about each of `pages`, in their order. The next process goes on where one dies.
+
+    The page on which it died has an error; so have the pages that are left when there are no more processes.
+    """
+    todo = deque(pages)
+    for started in processes:
+        with suppress(SandboxError), started as process:
+            if "error" in process.head:
+                raise SandboxError
+            process.send(list(todo))
+            while todo:
+                response = process.receive()
+                yield todo.popleft(), response
+        if not todo:
+            return
+        yield todo.popleft(), {"error": DIED}
+    for page in todo:
+        yield page, {"error": GIVEN_UP}
 
 
 @contextmanager
@@ -112,9 +144,6 @@ def load(target: str) -> Any:
     return getattr(import_module(module), function)
 
 
-# ------------------------------------------------------------------------------------------------------------ the child
-
-
 def serve(target: str) -> None:
     """In the child: run `target` on the job from stdin, within its memory, and write the responses to stdout."""
     respond: Target = load(target)
@@ -125,13 +154,10 @@ def serve(target: str) -> None:
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)  # whatever else is printed must not get between the responses
         for response in respond(job, requests):
-            output.write(json.dumps(response, default=_fields) + "\n")
+            # A dataclass with slots becomes an array of its fields.
+            fields = json.dumps(response, default=lambda value: [getattr(value, name) for name in value.__slots__])
+            output.write(fields + "\n")
             output.flush()
-
-
-def _fields(value: Any) -> list[Any]:
-    """A dataclass with slots as a JSON array."""
-    return [getattr(value, name) for name in value.__slots__]
 
 
 def limit_memory(memory: int) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from specextend_cli.documents.tables import Table
+
 ItemKind = Literal["heading", "paragraph", "row", "plain"]
 
 MAX_CHARACTERS = 32_000_000
@@ -71,9 +73,7 @@ class Parsed:
             return
         if kind == "heading":
             text = text.replace("\n", " ")
-            if self.sections and self.sections[-1].has_body:
-                self.start_section()
-        if not self.sections or self.sections[-1].failed:
+        if not self.sections or self.sections[-1].failed or (kind == "heading" and self.sections[-1].has_body):
             self.start_section()
         section = self.sections[-1]
         section.items.append((kind, text))
@@ -81,6 +81,11 @@ class Parsed:
         if kind == "heading" and not section.has_body:
             joined = f"{section.title}: {text}" if section.title else text
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
+
+    def add_rows(self, table: Table) -> None:
+        """Append the rows of a table so far. Their tabs are replaced by two spaces in cleaning."""
+        for line in table.lines():
+            self.add("row", line)
 
     def fail(self, why: str) -> None:
         """Add a section that could not be read."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.cleaning import MAX_RESPONSE, Cleaned
-from specextend_cli.documents.document import Block, Document, Edit, PageDiff, TextBuilder
+from specextend_cli.documents.document import Block, Document, Edit, Extraction, PageDiff, TextBuilder
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import lines_of_text
+from specextend_cli.documents.line import lines_of_text, runs
 from specextend_cli.documents.names import places
 from specextend_cli.documents.read_errors import contradiction, no_pages, not_read
 from specextend_cli.documents.repairs import repair_pages
@@ -20,7 +19,7 @@ from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.footnotes import remove_note_marks
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, load, sandbox
-from specextend_cli.documents.sections import ItemKind, Parsed, Section, Source, TooMuchError
+from specextend_cli.documents.sections import Parsed, Section, Source, TooMuchError
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many
 
@@ -54,9 +53,8 @@ def read_structured(request: ReadRequest) -> Document:
         warnings.append(f"{places(tuple(failures), 'section')} of {name} could not be read.")
     cleaned = Cleaned.from_json(response["cleaned"])
     empty = set(range(1, sections + 1)) - {page.number for page in cleaned.text.pages} - failures.keys()
-    document = cleaned.document(
-        *(name, kind, sections, warnings, empty, failures), title=response["title"], unit="section"
-    )
+    extraction = Extraction(sections, tuple(sorted(empty)), tuple(failures), warnings=tuple(warnings))
+    document = cleaned.document(name, kind, extraction, response["title"], "section")
     if request.progress:
         request.progress(sections, sections)
     return document
@@ -65,24 +63,16 @@ def read_structured(request: ReadRequest) -> Document:
 def _parse_in_sandbox(request: ReadRequest, *, full_page: bool) -> dict[str, Any]:
     """The response of `respond`. A web page whose article is not found within a third of the time is read whole."""
     extracts_article = request.kind == "html" and not full_page
-    job = {
-        "path": str(request.path.resolve()),
-        "parser": FORMATS[request.kind].parser,
-        "name": request.name,
-        "full_page": full_page,
-        "memory": MEMORY,
-    }
+    job: dict[str, Any] = {"path": str(request.path.resolve()), "name": request.name, "full_page": full_page}
+    job |= {"parser": FORMATS[request.kind].parser, "memory": MEMORY}
     try:
         with sandbox(_WORKER, job, first=SECONDS / 3 if extracts_article else SECONDS, most=MAX_RESPONSE) as process:
-            return process.receive()
+            return process.head
     except SandboxError:
         if extracts_article:
             return _parse_in_sandbox(request, full_page=True)
         why = f"it took more than {SECONDS:.0f} seconds, or too much memory"
         raise InputError(f"{request.name} could not be read", why=why, fix="convert it to PDF or text") from None
-
-
-# ---------------------------------------------------------------------------------------------------------- the sandbox
 
 
 def respond(job: dict[str, Any], requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
@@ -114,32 +104,26 @@ def respond(job: dict[str, Any], requests: Iterator[Any]) -> Iterator[dict[str, 
 
 def parse(source: Source, parser: str = "") -> Parsed | str:
     """The sections of a file; of a ZIP (no `parser`) that holds none of our formats its kind."""
-    if not parser:
-        kind = Archive(source.path, source.name).kind
-        parser = FORMATS[kind].parser
-        if not parser:
-            return kind
-    parsed: Parsed = load(parser)(source)
+    kind = "" if parser else Archive(source.path, source.name).kind
+    parser = parser or FORMATS[kind].parser
+    parsed: Parsed | str = load(parser)(source) if parser else kind
     return parsed
 
 
 def compose_sections(parsed: Parsed) -> Cleaned:
     """The cleaned text, in which each section is a page."""
     edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
-    builder = TextBuilder()
-    diffs: list[PageDiff] = []
+    builder, diffs = TextBuilder(), list[PageDiff]()
     for number, section in enumerate(parsed.sections, 1):
-        body = TextBuilder()
-        after: list[str] = []
+        body, after = TextBuilder(), list[str]()
         for text, blocks, lines in _cleaned_parts(section, number, edits):
             after += lines
             body.add(number, text, blocks)
         before = (line.replace("\t", "  ") for _, text in section.items for line in text.split("\n") if line.strip())
         removed = (text for _, place, text in parsed.removed if place == number)
         diffs.append(PageDiff(number, (*removed, *before), tuple(after)))
-        title = _clean(section.title, number, [])
         made = body.text
-        builder.add(number, made.text, made.blocks, title)
+        builder.add(number, made.text, made.blocks, _clean(section.title, number, []))
     return Cleaned(builder.text, edits, diffs)
 
 
@@ -148,8 +132,9 @@ def _clean(line: str, number: int, edits: list[Edit]) -> str:
 
 
 def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block], list[str]]]:
-    """The texts that blank lines separate, each with its blocks and its lines."""
-    for kind, text in _joined_rows(section):
+    """The texts that blank lines separate (adjacent rows are one), each with its blocks and its lines."""
+    for rows in runs(section.items, lambda run, item: run[-1][0] == item[0] == "row"):
+        kind, text = rows[0][0], "\n".join(text for _, text in rows)
         if kind == "plain":
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
@@ -159,12 +144,3 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
         lines = [line for line in (_clean(line, number, edits) for line in text.split("\n")) if line]
         cleaned = "\n".join(lines)
         yield cleaned, [Block("heading" if kind == "heading" else "paragraph", 0, len(cleaned))], lines
-
-
-def _joined_rows(section: Section) -> Iterator[tuple[ItemKind, str]]:
-    """The items, with adjacent rows as one."""
-    for is_row, items in groupby(section.items, key=lambda item: item[0] == "row"):
-        if is_row:
-            yield "row", "\n".join(text for _, text in items)
-        else:
-            yield from items

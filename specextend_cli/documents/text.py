@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
-from specextend_cli.documents.document import Document
+from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.read_errors import no_pages
 from specextend_cli.documents.request import ReadRequest
@@ -29,17 +29,19 @@ def read_text(request: ReadRequest) -> Document:
     numbers = request.numbers(len(pages))
     if markdown:
         cleaned = clean_markdown(name, [(number, pages[number - 1]) for number in numbers])
-        empty = set(numbers) - {page.number for page in cleaned.text.pages}
+        filled = {page.number for page in cleaned.text.pages}
     else:
         cleaned = clean_text(name, pages, numbers)
-        empty = {number for number in numbers if not pages[number - 1].strip()}
+        filled = {number for number in numbers if pages[number - 1].strip()}
+    count, empty = len(numbers), tuple(number for number in numbers if number not in filled)
     if sections:
         cleaned.text.pages = markdown_sections(cleaned.text)
-        document = cleaned.document(name, "markdown", len(cleaned.text.pages), warnings, unit="section")
-    else:
-        document = cleaned.document(name, "markdown" if markdown else "text", len(numbers), warnings, empty)
+        count, empty = len(cleaned.text.pages), ()
+    extraction = Extraction(count, empty, warnings=tuple(warnings))
+    kind = "markdown" if markdown else "text"
+    document = cleaned.document(name, kind, extraction, unit="section" if sections else "page")
     if request.progress:
-        request.progress(document.extraction.pages, document.extraction.pages)
+        request.progress(count, count)
     return document
 
 

@@ -12,16 +12,12 @@ from typing import Any, NamedTuple
 from specextend_cli.documents.markup import name
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
-_CONTROLS = frozenset(
-    (
-        *("applet", "audio", "button", "canvas", "datalist", "embed", "frameset", "map", "noscript", "object"),
-        *("select", "svg", "textarea", "video"),
-    )
-)
+_CONTROLS = {
+    *("applet", "audio", "button", "canvas", "datalist", "embed", "frameset", "map", "noscript", "object"),
+    *("select", "svg", "textarea", "video"),
+}
 _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
-_CONTENT = frozenset(
-    ("article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table")
-)
+_CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _PAGE = ("html", "body")
 _MOST = 0.5  # of the letters of the page outside of links
@@ -48,25 +44,19 @@ class VisibilityFilter:
         """None for an element that is read; else the kind of removed text, or "" for none worth recording."""
         if not tag or tag in _RAW:
             return ""
+        content = self._content[element]
         if self._menu:
             if tag in _CONTENT:
                 self._menu = False
-            elif tag in ("a", "ul", "ol", "li"):
-                content = self._content[element]
-                if content.plain <= 0.2 * (content.plain + content.linked):
-                    return "navigation"
+            elif tag in ("a", "ul", "ol", "li") and content.plain <= 0.2 * (content.plain + content.linked):
+                return "navigation"
         why = _reason(element, tag)
-        if why is None or not self._has_most_of_page(element, tag, why):
+        # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
+        is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
+        if why is None or not is_page:
             return why
         self._menu = why == "navigation"
         return None
-
-    def _has_most_of_page(self, element: Any, tag: str, why: str) -> bool:
-        """Whether it has most of the page, in paragraphs and headings. Hidden elements may have most of a page, but
-        not all of it: then a script shows it after loading.
-        """
-        content = self._content[element]
-        return content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
 
 
 def _reason(element: Any, tag: str) -> str | None:
@@ -75,14 +65,10 @@ def _reason(element: Any, tag: str) -> str | None:
     if tag == "nav" or element.get("role", "") in _NAVIGATION:
         return "navigation"
     if "hidden" in element.attrib or element.get("aria-hidden") == "true" or _HIDDEN.search(element.get("style", "")):
-        return None if _is_formula(element) else "hidden text"
+        # The accessible version of a formula is hidden beside its picture.
+        is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
+        return None if is_formula and name(element.getnext()) == "img" else "hidden text"
     return None
-
-
-def _is_formula(element: Any) -> bool:
-    """Whether it is the accessible version of a formula whose picture is next to it."""
-    following = element.getnext()
-    return len(element) == 1 and name(element[0]) == "math" and following is not None and name(following) == "img"
 
 
 def _count_content(root: Any) -> dict[Any, _Content]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -43,10 +43,8 @@ def repair_spaces(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
     for line in lines:
         body = line.body
         generated = [at for at, letter in enumerate(body) if letter == " " and line.glyphs.generated(line.first + at)]
-        missing = missing_spaces(body, line.spans, line.size) if lost else set()
-        missing |= joints(line, _MIN_GAP)
-        mixed = 0 < len(generated) < body.count(" ")
-        false = false_spaces(body, line.spans, line.size, generated, repeated) if mixed else set()
+        missing = joints(line, _MIN_GAP) | (missing_spaces(line) if lost else set())
+        false = _false_spaces(line, generated, repeated) if 0 < len(generated) < body.count(" ") else ()
         for kind, changed in (
             ("space removed", dict.fromkeys(false, "")),
             ("space put", {at: f" {body[at]}" for at in missing if at not in line.changed}),
@@ -60,8 +58,7 @@ def repair_spaces(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
 def _is_run_together(line: GlyphLine) -> bool:
     """Whether one of its words is too long, and several words by the gaps in it."""
     long = [match.span() for match in _TOO_LONG.finditer(line.body)]
-    missing = missing_spaces(line.body, line.spans, line.size) if long else set()
-    return any(start < at < end for at in missing for start, end in long)
+    return bool(long) and any(start < at < end for at in missing_spaces(line) for start, end in long)
 
 
 def joints(line: GlyphLine, least: float) -> set[int]:
@@ -71,21 +68,20 @@ def joints(line: GlyphLine, least: float) -> set[int]:
     """
     places = [match.start() + 1 for match in _JOINT.finditer(line.body)]
     found = {at for at in places if line.spans[at][0] - line.spans[at - 1][1] > least * line.size}
-    gaps = inner_gaps(line.body, line.spans, line.size) if found else {}
+    gaps = line.inner_gaps if found else {}
     if not gaps:
         return set()
     usual = median(gaps.values())
     return {at for at in found if gaps[at] > usual + least}
 
 
-def missing_spaces(body: str, spans: Sequence[tuple[float, float]], size: float) -> set[int]:
+def missing_spaces(line: GlyphLine) -> set[int]:
     """The positions in a line before which a space is missing.
 
-    `spans` are the left and right ends of its characters. Gaps between words are clearly wider than those within words,
-    and as wide as the spaces that the line has. Where the widths of gaps do not fall into two groups, none is found.
+    Gaps between words are clearly wider than those within words, and as wide as the spaces that the line has. Where the
+    widths of gaps do not fall into two groups, none is found.
     """
-    gaps = inner_gaps(body, spans, size)
-    spaces = word_spaces(body, spans, size)
+    body, gaps, spaces = line.body, line.inner_gaps, line.word_spaces
     least = max(_MIN_GAP, _SAME * median(spaces.values())) if spaces else _MIN_GAP
     ordered = sorted(gaps.values())
     steps = [(wide - narrow, wide) for narrow, wide in pairwise(ordered) if wide > least]
@@ -99,40 +95,15 @@ def missing_spaces(body: str, spans: Sequence[tuple[float, float]], size: float)
     return wide if single <= _SINGLE * len(words) else set()
 
 
-def false_spaces(
-    body: str, spans: Sequence[tuple[float, float]], size: float, generated: Sequence[int], words: Collection[str]
-) -> set[int]:
+def _false_spaces(line: GlyphLine, generated: Sequence[int], words: Collection[str]) -> Iterator[int]:
     """The positions of spaces that PDFium put between letters of a word, narrower than those of the file.
 
     `generated` are the positions of PDFium's own spaces. Next to one of `words` (seen elsewhere) a space is kept.
     """
-    spaces = word_spaces(body, spans, size)
+    spaces = line.word_spaces
     usual = [gap for at, gap in spaces.items() if at not in generated]
-    if len(usual) < _USUAL:
-        return set()
-    least = min(_SAME * median(usual), _NARROWEST)
-    false = set()
-    for match in _PAIR.finditer(body):
-        at = match.end(1)
+    least = min(_SAME * median(usual), _NARROWEST) if len(usual) >= _USUAL else 0.0
+    for match in _PAIR.finditer(line.body):
         known = any(len(part) > 2 and part in words for part in match.groups())
-        if at in generated and 0 < spaces.get(at, 0.0) < least and not known:
-            false.add(at)
-    return false
-
-
-def inner_gaps(body: str, spans: Sequence[tuple[float, float]], size: float) -> dict[int, float]:
-    """The gap before each character by its position, where neither it nor the one before is a space."""
-    return {
-        at: (spans[at][0] - spans[at - 1][1]) / size
-        for at in range(1, len(body))
-        if size > 0 and not (body[at - 1].isspace() or body[at].isspace())
-    }
-
-
-def word_spaces(body: str, spans: Sequence[tuple[float, float]], size: float) -> dict[int, float]:
-    """The width of each single space by its position."""
-    return {
-        match.start(): (spans[match.end()][0] - spans[match.start() - 1][1]) / size
-        for match in re.finditer(r"(?<=\S) (?=\S)", body)
-        if size > 0
-    }
+        if (at := match.end(1)) in generated and 0 < spaces.get(at, 0.0) < least and not known:
+            yield at

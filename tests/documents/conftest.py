@@ -1,4 +1,4 @@
-"""Fixtures that make PDFs on the spot."""
+"""Fixtures that make PDFs on the spot, and one process for all parsers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,18 @@ def _shared() -> Iterator[SharedWorker]:
     worker.close()
 
 
+@pytest.fixture(autouse=True)
+def _one_process(request: pytest.FixtureRequest, _shared: SharedWorker) -> Iterator[None]:
+    """One process reads all documents of these tests, as to start one costs more than to read them.
+
+    Tests marked with `own_processes` (for limits, crashes and replaced parsers) start the real ones.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if "own_processes" not in request.fixturenames:
+            _shared.install(patch)
+        yield
+
+
 @pytest.fixture
-def one_process(_shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One process reads all documents of these tests: to start one costs more than to read them."""
-    _shared.install(monkeypatch)
+def own_processes() -> None:
+    """Every document gets processes of its own."""

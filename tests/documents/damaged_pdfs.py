@@ -185,9 +185,9 @@ def private() -> bytes:
     return mapped(codes, b"BT /F1 12 Tf 72 700 Td (abcdefg hijk lmnop) Tj ET")
 
 
-def bomb() -> bytes:
-    """A page whose contents unpack to a quarter of a gigabyte."""
-    data = zlib.compress(zlib.compress(bytes(1 << 28), 1), 9)
+def bomb(size: int) -> bytes:
+    """A page whose contents unpack to `size` bytes."""
+    data = zlib.compress(zlib.compress(bytes(size), 1), 9)
     return one_page(_5=stream(data, b"/Filter [/FlateDecode /FlateDecode]"))
 
 
@@ -258,13 +258,19 @@ DAMAGED = (
     EdgeCase("hebrew.pdf", hebrew, HEBREW),
     EdgeCase("controls.pdf", controls, "A[ABA"),
     EdgeCase("private.pdf", private, PRIVATE, warning="have no meaning"),
-    EdgeCase("bomb.pdf", bomb, error="bomb.pdf"),
+    EdgeCase("bomb.pdf", lambda: bomb(1 << 25), error="bomb.pdf"),
+    EdgeCase("large-bomb.pdf", lambda: bomb(1 << 28), error="large-bomb.pdf", is_large=True),
     EdgeCase("recursive.pdf", recursive, FERRY),
     EdgeCase("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 could not be read."),
     EdgeCase("claimed-pages.pdf", claimed_pages, FERRY),
     EdgeCase("looped-outline.pdf", looped_outline, FERRY),
     EdgeCase("bad-stream.pdf", bad_stream, FERRY),
-    EdgeCase("many-characters.pdf", many_characters, error="many-characters.pdf: none of 1 page could be read"),
+    EdgeCase(
+        "many-characters.pdf",
+        many_characters,
+        error="many-characters.pdf: none of 1 page could be read",
+        is_large=True,
+    ),
     EdgeCase("no-box.pdf", lambda: boxed(b"0 0 0 0"), FERRY),
     EdgeCase("flipped-box.pdf", lambda: boxed(b"595 842 0 0"), FERRY),
     EdgeCase("infinite.pdf", infinite, error="infinite.pdf has no text layer"),

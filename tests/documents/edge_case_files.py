@@ -168,11 +168,7 @@ FILES = (
         "The River\n\nIt rises in the Höhen.",
     ),
     EdgeCase("missing.epub", lambda: epub({}, spine=("lost.xhtml",)), error="missing.epub: none of 1 section"),
-    EdgeCase(
-        "bomb.epub",
-        lambda: epub({"a.xhtml": BOMB}),
-        error="bomb.epub unpacks to more than a document can hold",
-    ),
+    EdgeCase("bomb.epub", lambda: epub({"a.xhtml": BOMB}), error="bomb.epub unpacks to more than a document can hold"),
     EdgeCase("cut.epub", lambda: epub({"a.xhtml": BOOK})[:-60], error="cut.epub is an EPUB book and damaged"),
     # pages
     EdgeCase("open.html", lambda: b"<html><p>One<p>Two<ul><li>a<li>b</ul>tail", "One\n\nTwo\n\n- a\n- b\n\ntail"),
@@ -203,10 +199,6 @@ FILES = (
     EdgeCase("multipart.eml", multipart, "Level\n\nFrom: a@b.c\n\nPlain: 3.20 m.", warning="gauge.png"),
     EdgeCase("coded.eml", lambda: with_charset("koi8-r", "Река".encode("koi8-r")), "Level\n\nFrom: a@b.c\n\nРека"),
     EdgeCase("unknown.eml", lambda: with_charset("x-none", "Größe".encode()), "Level\n\nFrom: a@b.c\n\nGröße"),
-    EdgeCase(
-        "mbox.eml",
-        lambda: MBOX + with_charset("utf-8", b"Text."),
-        "Level\n\nFrom: a@b.c\n\nText.",
-    ),
+    EdgeCase("mbox.eml", lambda: MBOX + with_charset("utf-8", b"Text."), "Level\n\nFrom: a@b.c\n\nText."),
     EdgeCase("attached.eml", lambda: bytes(message(None, None, a_pdf=b"%PDF-")), HEADERS, warning="a.pdf"),
 )

@@ -53,7 +53,6 @@ def column(sheets: Sheets, text: str, left: float, top: float, *, width: int = 4
 def two_columns(sheets: Sheets) -> None:
     column(sheets, RIVER, 60, 700)
     column(sheets, BRIDGE, 320, 700)
-    sheets.canvas.showPage()
 
 
 def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequence[float], top: float = 700) -> None:
@@ -68,19 +67,16 @@ def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequenc
 
 def two_columns_by_row(sheets: Sheets) -> None:
     interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320))
-    sheets.canvas.showPage()
 
 
 def three_columns_by_row(sheets: Sheets) -> None:
     interleaved(sheets, (RIVER, BRIDGE, FERRY), 26, (50, 220, 390))
-    sheets.canvas.showPage()
 
 
 def columns_under_a_title(sheets: Sheets) -> None:
     sheets._set("Waters and Ways of the Valley", 150, 760, 20)
     interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320), 720)
     column(sheets, FERRY, 60, 500, width=96)
-    sheets.canvas.showPage()
 
 
 # -------------------------------------------------------------------------------------- heads, feet, page numbers
@@ -176,7 +172,6 @@ def vera(sheets: Sheets, size: float = 11) -> None:
 def ligatures(sheets: Sheets) -> None:
     vera(sheets)
     sheets.canvas.drawString(72, 700, "The \ufb01rst \ufb02ood of the year was con\ufb01ned to \ufb02at \ufb01elds.")
-    sheets.canvas.showPage()
 
 
 def no_spaces(sheets: Sheets) -> None:
@@ -187,7 +182,6 @@ def no_spaces(sheets: Sheets) -> None:
         for word in line.split():
             sheets.canvas.drawString(at, 700 - 14 * row, word)
             at += sheets.canvas.stringWidth(word + " ", "Helvetica", 11)
-    sheets.canvas.showPage()
 
 
 def letter_by_letter(sheets: Sheets) -> None:
@@ -198,14 +192,12 @@ def letter_by_letter(sheets: Sheets) -> None:
             if letter != " ":
                 sheets.canvas.drawString(at, 700 - 14 * row, letter)
             at += sheets.canvas.stringWidth(letter, "Helvetica", 11)
-    sheets.canvas.showPage()
 
 
 def spaced_heading(sheets: Sheets) -> None:
     sheets.canvas.setFont("Helvetica", 16)
     sheets.canvas.drawString(72, 740, "FINDINGS", charSpace=8)
     column(sheets, RIVER, 72, 700, width=84)
-    sheets.canvas.showPage()
 
 
 def double_strike(sheets: Sheets) -> None:
@@ -214,7 +206,6 @@ def double_strike(sheets: Sheets) -> None:
         sheets.canvas.setFont("Helvetica", 12)
         sheets.canvas.drawString(72 + shift, 740, "A Heading in Poor Bold")
     column(sheets, RIVER, 72, 700, width=84)
-    sheets.canvas.showPage()
 
 
 def chinese(sheets: Sheets) -> None:
@@ -222,14 +213,12 @@ def chinese(sheets: Sheets) -> None:
     sheets.canvas.setFont("STSong-Light", 12)
     sheets.canvas.drawString(72, 700, "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨")
     sheets.canvas.drawString(72, 684, "测量它的水位。")
-    sheets.canvas.showPage()
 
 
 def japanese(sheets: Sheets) -> None:
     pdfmetrics.registerFont(UnicodeCIDFont("HeiseiMin-W3"))
     sheets.canvas.setFont("HeiseiMin-W3", 12)
     sheets.canvas.drawString(72, 700, "この川は山から流れて海に入る。人々は毎朝その水位を測る。")
-    sheets.canvas.showPage()
 
 
 # ---------------------------------------------------------------------------------------------- directions, sizes
@@ -261,7 +250,6 @@ def turned(sheets: Sheets) -> None:
     sheets.canvas.rotate(90)
     column(sheets, RIVER, 72, 500, width=84)
     column(sheets, BRIDGE, 72, 400, width=84)
-    sheets.canvas.showPage()
 
 
 def sized(size: float) -> Callable[[Sheets], None]:
@@ -275,7 +263,6 @@ def sized(size: float) -> Callable[[Sheets], None]:
 def huge_sheet(sheets: Sheets) -> None:
     sheets.canvas.setPageSize((5000, 14000))
     column(sheets, FERRY, 100, 13000, width=24, size=300)
-    sheets.canvas.showPage()
 
 
 def off_the_page(sheets: Sheets) -> None:
@@ -284,7 +271,6 @@ def off_the_page(sheets: Sheets) -> None:
     sheets.canvas.translate(-1000, -1000)
     column(sheets, RIVER, 1020, 1400, width=84)
     sheets._set("never to be seen", 5000, 5000, 11)
-    sheets.canvas.showPage()
 
 
 # ----------------------------------------------------------------------------------------------- notes and tables
@@ -322,7 +308,6 @@ def powers(sheets: Sheets) -> None:
         text.setRise(0)
         text.setFont("Helvetica", 11)
     sheets.canvas.drawText(text)
-    sheets.canvas.showPage()
 
 
 def table(sheets: Sheets) -> None:
@@ -332,7 +317,6 @@ def table(sheets: Sheets) -> None:
         for at, cell in enumerate(cells):
             sheets._set(cell, 72 + 140 * at, 690 - 14 * row, 11)
     column(sheets, RIVER, 72, 620, width=84)
-    sheets.canvas.showPage()
 
 
 def bullets(sheets: Sheets) -> None:
@@ -373,15 +357,18 @@ def scan_with_text(sheets: Sheets) -> None:
         sheets.picture()
 
 
-def thousand(sheets: Sheets) -> None:
-    for number in range(1, 1001):
-        sheets._set(f"Page {number} of 1000", 260, 30, 9)
-        sheets._set(entry(number), 72, 700, 11)
-        sheets.canvas.showPage()
+def long_book(pages: int) -> Callable[[Sheets], None]:
+    def draw(sheets: Sheets) -> None:
+        for number in range(1, pages + 1):
+            sheets._set(f"Page {number} of {pages}", 260, 30, 9)
+            sheets._set(entry(number), 72, 700, 11)
+            sheets.canvas.showPage()
+
+    return draw
 
 
-def thousand_text() -> str:
-    return "\n\n".join(map(entry, range(1, 1001)))
+def long_book_text(pages: int) -> str:
+    return "\n\n".join(map(entry, range(1, pages + 1)))
 
 
 def entry(number: int) -> str:
@@ -406,7 +393,6 @@ def form(sheets: Sheets) -> None:
     column(sheets, FERRY, 72, 700, width=84)
     sheets.canvas.endForm()
     sheets.canvas.doForm("shared")
-    sheets.canvas.showPage()
 
 
 TWO = f"{RIVER}\n\n{BRIDGE}"
@@ -415,9 +401,7 @@ LAYOUT = (
     EdgeCase("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
     EdgeCase("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
     EdgeCase(
-        "columns-under-a-title.pdf",
-        drawn(columns_under_a_title),
-        f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}",
+        "columns-under-a-title.pdf", drawn(columns_under_a_title), f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}"
     ),
     *(
         EdgeCase(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
@@ -460,9 +444,7 @@ LAYOUT = (
     EdgeCase("spaced-heading.pdf", drawn(spaced_heading), f"FINDINGS\n\n{RIVER}"),
     EdgeCase("double-strike.pdf", drawn(double_strike), f"A Heading in Poor Bold\n\n{RIVER}"),
     EdgeCase(
-        "chinese.pdf",
-        drawn(chinese),
-        "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。",
+        "chinese.pdf", drawn(chinese), "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。"
     ),
     EdgeCase("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
     *(EdgeCase(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
@@ -493,11 +475,10 @@ LAYOUT = (
     EdgeCase("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
     EdgeCase("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
     EdgeCase("scan-with-text.pdf", drawn(scan_with_text), TWO),
-    EdgeCase("thousand.pdf", drawn(thousand), thousand_text()),
+    EdgeCase("hundred.pdf", drawn(long_book(100)), long_book_text(100)),
+    EdgeCase("thousand.pdf", drawn(long_book(1000)), long_book_text(1000), is_large=True),
     EdgeCase(
-        "outlined.pdf",
-        drawn(outlined),
-        f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}",
+        "outlined.pdf", drawn(outlined), f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}"
     ),
     EdgeCase("form.pdf", drawn(form), FERRY),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, numbered_text, wrap
 from tests.documents.edge_cases import EdgeCase
@@ -14,24 +14,23 @@ SENSOR = (
 )
 
 
-def uneven_letters(sheets: Sheets) -> None:
-    """Letters apart by any amount up to a half of a space: some gaps are wide enough for PDFium to see a space."""
+def apart(sheets: Sheets, gap: Callable[[int, int], int]) -> None:
+    """Letters with a gap behind each, by its place and row."""
     for row, line in enumerate(wrap(SENSOR, 80)):
-        apart = (0 if letter == " " else (0, 90, 0, 120, 160)[(5 * at + row) % 7 % 5] for at, letter in enumerate(line))
-        shown = "".join(f"({letter}){-gap}" for letter, gap in zip(line, apart, strict=True))
+        gaps = (0 if letter == " " else gap(at, row) for at, letter in enumerate(line))
+        shown = "".join(f"({letter}){-gap}" for letter, gap in zip(line, gaps, strict=True))
         sheets.canvas.setFont("Helvetica", 10)
         sheets.canvas._code.append(f"BT /F1 10 Tf 72 {700 - 14 * row} Td [{shown}] TJ ET")
-    sheets.canvas.showPage()
+
+
+def uneven_letters(sheets: Sheets) -> None:
+    """Letters apart by any amount up to a half of a space: some gaps are wide enough for PDFium to see a space."""
+    apart(sheets, lambda at, row: (0, 90, 0, 120, 160)[(5 * at + row) % 7 % 5])
 
 
 def long_name(sheets: Sheets) -> None:
     """Type whose letters are a little apart, and a name of 17 letters in it."""
-    for row, line in enumerate(wrap(SENSOR, 80)):
-        gaps = (0 if letter == " " else (110, 0, 0)[(at + row) % 3] for at, letter in enumerate(line))
-        shown = "".join(f"({letter}){-gap}" for letter, gap in zip(line, gaps, strict=True))
-        sheets.canvas.setFont("Helvetica", 10)
-        sheets.canvas._code.append(f"BT /F1 10 Tf 72 {700 - 14 * row} Td [{shown}] TJ ET")
-    sheets.canvas.showPage()
+    apart(sheets, lambda at, row: (110, 0, 0)[(at + row) % 3])
 
 
 def rows(sheets: Sheets, table: Sequence[Sequence[str]], places: Sequence[float], *, top: float = 600) -> None:
@@ -54,7 +53,6 @@ def close_figures(sheets: Sheets) -> None:
         sheets.canvas.drawString(72, 690 - 14 * row, label)
         sheets.canvas.drawRightString(200, 690 - 14 * row, left)
         sheets.canvas.drawString(201.2, 690 - 14 * row, right)
-    sheets.canvas.showPage()
 
 
 DIGITS = (("Old mill", "3", "0"), ("Ferry", "1", "2"), ("Bridge", "4", "7"), ("Market", "5", "5"))
@@ -62,7 +60,6 @@ DIGITS = (("Old mill", "3", "0"), ("Ferry", "1", "2"), ("Bridge", "4", "7"), ("M
 
 def single_digits(sheets: Sheets) -> None:
     rows(sheets, DIGITS, (72, 160, 172))
-    sheets.canvas.showPage()
 
 
 EMPTY = (
@@ -79,7 +76,6 @@ def empty_cells(sheets: Sheets) -> None:
     column(sheets, FERRY, 72, 760, width=84)
     rows(sheets, EMPTY, (72, 180, 230, 290, 350), top=690)
     column(sheets, RIVER, 72, 560, width=84)
-    sheets.canvas.showPage()
 
 
 TIGHT = (
@@ -97,7 +93,6 @@ TIGHT = (
 def tight_table(sheets: Sheets) -> None:
     """Columns two points apart, with empty cells."""
     rows(sheets, TIGHT, (72, 145, 172, 199, 226))
-    sheets.canvas.showPage()
 
 
 def no_size(sheets: Sheets) -> None:
@@ -106,7 +101,6 @@ def no_size(sheets: Sheets) -> None:
     for row in range(4):
         sheets.canvas.setFont("Helvetica", 0)
         sheets.canvas.drawString(72, 600 - 12 * row, "12 34 5a6B")
-    sheets.canvas.showPage()
 
 
 def dashed(table: Sequence[Sequence[str]]) -> str:
@@ -124,7 +118,6 @@ def raised(sheets: Sheets, lines: Sequence[Sequence[str]], *, size: float = 11) 
             text.setRise(0.36 * size if at % 2 else 0)
             text.textOut(piece)
         sheets.canvas.drawText(text)
-    sheets.canvas.showPage()
 
 
 def exponents(sheets: Sheets) -> None:
@@ -153,7 +146,6 @@ def notes_that_begin_with_digits(sheets: Sheets) -> None:
     for row, (mark, note) in enumerate((("12", "18 U.S.C. is cited often."), ("1013", "9/12 Letter, by hand."))):
         sheets._set(mark, 72, 93 - 12 * row, 6)
         sheets._set(note, 72 + 3.4 * len(mark), 90 - 12 * row, 9)
-    sheets.canvas.showPage()
 
 
 def late_headings(sheets: Sheets) -> None:
@@ -166,7 +158,6 @@ def late_headings(sheets: Sheets) -> None:
     column(sheets, RIVER, 60, 620, width=30, size=9)
     column(sheets, BRIDGE, 240, 620, width=60, size=10)
     column(sheets, FERRY, 240, 540, width=60, size=10)
-    sheets.canvas.showPage()
 
 
 def title_at_the_end(sheets: Sheets) -> None:
@@ -174,7 +165,6 @@ def title_at_the_end(sheets: Sheets) -> None:
     column(sheets, "1 By order of the council, in May, which was never withdrawn.", 72, 90, width=90, size=7)
     column(sheets, RIVER, 72, 600, width=60, size=14)
     sheets._set("Levels of the River", 72, 660, 20)
-    sheets.canvas.showPage()
 
 
 def two_types(sheets: Sheets) -> None:
@@ -184,7 +174,6 @@ def two_types(sheets: Sheets) -> None:
     sheets._set("Ferry Leads to Fewer Floods", 240, 676, 18)
     sheets._set("chairman of the board", 60, 665, 8)
     column(sheets, FERRY, 240, 600, width=60)
-    sheets.canvas.showPage()
 
 
 def side_headings(sheets: Sheets) -> None:
@@ -194,7 +183,6 @@ def side_headings(sheets: Sheets) -> None:
     column(sheets, FERRY, 220, low - 14, width=60, size=11)
     sheets._set("The Bridge", 60, down - 14, 12)
     sheets._set("The Ferry", 60, low - 32, 14)
-    sheets.canvas.showPage()
 
 
 def interrupted(sheets: Sheets) -> None:
@@ -211,7 +199,6 @@ def interrupted(sheets: Sheets) -> None:
     rows(sheets, CLOSE, (72, 180, 240), top=720)
     column(sheets, " ".join(second[2:]), 72, 640, width=84)
     column(sheets, FERRY, 72, 560, width=84)
-    sheets.canvas.showPage()
 
 
 def titles_with_page_numbers(sheets: Sheets) -> None:
@@ -230,7 +217,6 @@ def indices(sheets: Sheets) -> None:
         size = 7 if number % 2 else 11
         sheets._set(piece, at, 700 - (2 if number % 2 else 0), size)
         at += sheets.canvas.stringWidth(piece, "Helvetica", size)
-    sheets.canvas.showPage()
 
 
 PRINT = (
@@ -252,11 +238,7 @@ PRINT = (
         "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
         f"Highlights of a report to the chairman of the board\n\n{FERRY}",
     ),
-    EdgeCase(
-        "side-headings.pdf",
-        drawn(side_headings),
-        f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}",
-    ),
+    EdgeCase("side-headings.pdf", drawn(side_headings), f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}"),
     EdgeCase(
         "interrupted.pdf",
         drawn(interrupted),

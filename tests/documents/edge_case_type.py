@@ -40,7 +40,6 @@ def narrow_spaces(sheets: Sheets) -> None:
         for word in line.split():
             sheets.canvas.drawString(at, 700 - 14 * row, word)
             at += sheets.canvas.stringWidth(word, "Helvetica", 10) + 1.7
-    sheets.canvas.showPage()
 
 
 def spaced_out(sheets: Sheets) -> None:
@@ -48,7 +47,6 @@ def spaced_out(sheets: Sheets) -> None:
     sheets.canvas.setFont("Helvetica", 10)
     for row, line in enumerate(wrap(FERRY, 70)):
         sheets.canvas.drawString(72, 700 - 14 * row, line, charSpace=1.5)
-    sheets.canvas.showPage()
 
 
 def initial(letter: str, rest: str) -> bytes:
@@ -57,7 +55,6 @@ def initial(letter: str, rest: str) -> bytes:
     sheets._set(letter, 72, 683, 36)
     for row, line in enumerate(wrap(rest, 70)):
         sheets._set(line, 98 if row < 2 else 72, 700 - 14 * row, 11)
-    sheets.canvas.showPage()
     return sheets.data()
 
 
@@ -69,7 +66,6 @@ def columns_with_notes(sheets: Sheets) -> None:
     ):
         column(sheets, text, left, 720)
         column(sheets, note, left, 90, size=7)
-    sheets.canvas.showPage()
 
 
 ROWS = (
@@ -87,7 +83,6 @@ def wide_table(sheets: Sheets) -> None:
     for row, cells in enumerate(ROWS):
         for left, cell in zip((60, 130, 450), cells, strict=True):
             sheets._set(cell, left, 690 - 14 * row, 10)
-    sheets.canvas.showPage()
 
 
 TYPE = (

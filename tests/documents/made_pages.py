@@ -14,20 +14,8 @@ from typing import NamedTuple
 
 _WORDS = re.findall(r"[a-z]{1,12}", (Path(__file__).parents[2] / "LICENSE").read_text(encoding="utf-8").lower())
 _MENU = (
-    *(
-        "Home",
-        "News",
-        "World",
-        "Politics",
-        "Business",
-        "Sport",
-        "Culture",
-        "Weather",
-        "Subscribe",
-        "Sign in",
-        "Contact",
-    ),
-    *("About us", "Newsletter", "Privacy policy", "Terms of use", "Jobs", "Advertise", "Help"),
+    *("Home", "News", "World", "Politics", "Business", "Sport", "Culture", "Weather", "Subscribe", "Sign in"),
+    *("Contact", "About us", "Newsletter", "Privacy policy", "Terms of use", "Jobs", "Advertise", "Help"),
 )
 
 

@@ -31,7 +31,10 @@ def wrap(text: str, width: int = 78) -> list[str]:
 
 
 class Sheets:
-    """A PDF under construction: `page(lines)` sets lines of (text, font size, gap above) below each other."""
+    """A PDF under construction: `page(lines)` sets lines of (text, font size, gap above) below each other.
+
+    `data` ends the last page, unless it is empty.
+    """
 
     def __init__(self) -> None:
         self._data = io.BytesIO()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.documents import cleaning, pdf, sandbox, structured
+from specextend_cli.documents import cleaning, ocr, pdf, sandbox, structured
 
 _SECONDS = 5.0  # to say that a job is done
 _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss
@@ -24,7 +24,8 @@ def respond(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
     while job is not None:
         if isinstance(job, dict):
             sandbox.limit_memory(job["memory"])
-            yield from sandbox.load(job["target"])(job, requests)
+            asked = iter(lambda: next(requests, []), [])  # an empty request ends them
+            yield from sandbox.load(job["target"])(job, asked)
             yield {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK}
         job = next(requests, None)
 
@@ -64,11 +65,11 @@ class SharedWorker:
         mine, self._busy, finished = self._process, True, False
         process = sandbox.SandboxProcess(mine, first=first, following=following or _SECONDS, most=most)
         try:
-            process.send({**job, "target": target})
+            process.start({**job, "target": target})
             yield process
         finally:
             with suppress(sandbox.SandboxError, ValueError):  # closed: it was busy, and another took its place
-                process.send([])  # no pages, where it still waits to hear which
+                process.send([])  # no more requests, where it still waits for one
                 while (response := process.receive()).keys() != {"done"}:
                     pass
                 self.peak, finished = max(self.peak, response["done"]), True
@@ -85,5 +86,5 @@ class SharedWorker:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Let the readers and the cleaning use it."""
-        for module in (pdf, structured, cleaning):
+        for module in (pdf, ocr, structured, cleaning):
             patch.setattr(module, "sandbox", self)

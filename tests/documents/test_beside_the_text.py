@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.legibility import unreadable_share
 from specextend_cli.documents.names import page_label
 from specextend_cli.documents.pdf_annotations import Annotation, insert_annotations
-from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import mapped
+from tests.documents.edge_cases import refusal
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
 from tests.documents.made_pdfs import report_bytes
-
-pytestmark = pytest.mark.usefixtures("one_process")
 
 
 def test_fields_and_annotations_are_read_where_they_stand() -> None:
@@ -81,10 +77,9 @@ def test_gibberish_is_said_with_a_way_out() -> None:
 
 
 def test_a_pdf_of_control_characters_holds_no_text() -> None:
-    with pytest.raises(InputError) as caught:
-        read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10\x11\x12\x13\x7f"))
-    assert "no meaning" in caught.value.why
-    assert "specextend summarize odd.pdf --ocr" in caught.value.fix
+    error = refusal(lambda: read_bytes("odd.pdf", gibberish("\x01\x0e\x0f\x10\x11\x12\x13\x7f")))
+    assert "no meaning" in error.why
+    assert "specextend summarize odd.pdf --ocr" in error.fix
 
 
 def test_a_font_without_a_table_of_its_letters_is_gibberish() -> None:

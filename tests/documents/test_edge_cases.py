@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from specextend_cli.documents import read_bytes
-from specextend_cli.errors import Exit, InputError
 from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_files import FILES
 from tests.documents.edge_case_pdfs import LAYOUT
 from tests.documents.edge_case_print import PRINT
 from tests.documents.edge_case_type import TYPE
-from tests.documents.edge_cases import EdgeCase
-from tests.documents.shared_worker import SharedWorker
+from tests.documents.edge_cases import EdgeCase, refusal
 
 ALL = (*LAYOUT, *TYPE, *PRINT, *DAMAGED, *FILES)
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[SharedWorker]:
-    worker = SharedWorker()
-    yield worker
-    worker.close()
-
-
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_awkward_documents(case: EdgeCase, shared: SharedWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared.install(monkeypatch)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=[pytest.mark.full] * case.is_large) for case in ALL]
+)
+def test_awkward_documents(case: EdgeCase) -> None:
     data = case.make()
     if case.error:
-        with pytest.raises(InputError) as caught:
-            read_bytes(case.name, data, password=case.password)
-        assert caught.value.exit is Exit.INPUT
-        assert caught.value.what.startswith(case.error)
+        assert refusal(lambda: read_bytes(case.name, data, password=case.password)).what.startswith(case.error)
         return
     document = read_bytes(case.name, data, password=case.password)
     assert document.text == case.text

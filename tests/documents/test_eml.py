@@ -7,8 +7,6 @@ from specextend_cli.documents.formats import detect
 from specextend_cli.errors import InputError
 from tests.documents.made_files import message
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 SUBJECT = "The level of the river – März"
 HEAD = f"{SUBJECT}\n\nFrom: Ann Río <ann@example.org>\nTo: bo@example.org\nDate: Mon, 02 Mar 2026 10:00:00 +0100"
 

@@ -4,9 +4,8 @@ import pytest
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.errors import InputError
+from tests.documents.edge_cases import refusal
 from tests.documents.made_files import epub, page, zipped
-
-pytestmark = pytest.mark.usefixtures("one_process")
 
 ENCRYPTED = (
     '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container" xmlns:e="http://www.w3.org/2001/04/xmlenc#">'
@@ -16,9 +15,7 @@ ENCRYPTED = (
 
 
 def refused(data: bytes) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_bytes("a.epub", data)
-    return caught.value
+    return refusal(lambda: read_bytes("a.epub", data))
 
 
 def test_spine_order_headings_and_notes() -> None:

@@ -11,8 +11,9 @@ from specextend_cli.documents import parse_pages, read, read_bytes
 from specextend_cli.documents.find import find
 from specextend_cli.documents.formats import FORMATS, Format, detect, format_names
 from specextend_cli.documents.sandbox import load
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import UsageError
 from tests.documents import toy_format
+from tests.documents.edge_cases import refusal
 
 TOY = b"TOY1\n= Rivers\nThe river rises.\n= Bridges\nThe bridge holds.\n"
 
@@ -38,15 +39,11 @@ def test_a_format_added_to_the_registry_is_read_end_to_end(tmp_path: Path) -> No
     )
     assert [page.title for page in document.pages] == ["Rivers", "Bridges"]
     assert read_bytes("a.pdf", TOY).extraction.warnings == ("a.pdf is a toy text, not a PDF.",)
-    with pytest.raises(InputError) as caught:
-        read(tmp_path / "empty.toy")
-    assert caught.value.why == "toys are often empty"
+    assert refusal(lambda: read(tmp_path / "empty.toy")).why == "toys are often empty"
     with pytest.raises(UsageError) as no_pages:
         read(path, pages=parse_pages("1"))
     assert no_pages.value.why == "it is a toy text: it has sections"
-    with pytest.raises(InputError) as refused:
-        read_bytes("a.rtf", b"{\\rtf1")
-    assert refused.value.why.endswith("and toy")
+    assert refusal(lambda: read_bytes("a.rtf", b"{\\rtf1")).why.endswith("and toy")
 
 
 def test_the_order_of_formats_in_messages() -> None:

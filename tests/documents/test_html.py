@@ -5,8 +5,6 @@ import pytest
 from specextend_cli.documents import Document, parse_pages, read_bytes
 from specextend_cli.errors import InputError, UsageError
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 
 def html(body: str, head: str = "") -> Document:
     return read_bytes("page.html", f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>".encode())

@@ -10,8 +10,6 @@ from specextend_cli.documents import read_bytes
 from specextend_cli.documents.decode import codec
 from tests.documents.made_files import epub, page
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 
 def declared(label: str, data: bytes) -> bytes:
     return b"<html><head><meta charset=" + label.encode() + b"></head><body><p>" + data + b"</p></body></html>"

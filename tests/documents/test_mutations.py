@@ -17,7 +17,6 @@ from specextend_cli.documents.structured import compose_sections, parse
 from specextend_cli.errors import InputError
 from tests.documents.made_files import docx, epub, item, message, p, page, table
 
-ROUNDS = 200
 BODY = (
     "<nav>go</nav><h1>One</h1><p>Text &amp; &eacute;<sup>1</sup><br/>more</p><ul><li>a<ol><li>b</li></ol></li></ul>"
     "<table><tr><td>x</td><td><table><tr><th>y</th></tr></table></td></tr></table>"
@@ -63,11 +62,12 @@ def mutated(chance: random.Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.parametrize("rounds", [50, pytest.param(200, marks=pytest.mark.full)])
 @pytest.mark.parametrize("kind", MADE)
-def test_mutated_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
+def test_mutated_files_are_read_or_refused(kind: str, rounds: int, tmp_path: Path) -> None:
     chance = random.Random(f"a seed for {kind}")
     path, read = tmp_path / "file", 0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         data = MADE[kind](lambda part: mutated(chance, part))
         path.write_bytes(data)
         kind_found = detect(data[:HEAD])

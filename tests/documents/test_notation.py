@@ -8,8 +8,6 @@ from specextend_cli.documents import read_bytes
 from specextend_cli.documents.formulas import subscript, superscript
 from tests.documents.made_files import docx, epub, page, word
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 
 @pytest.mark.parametrize(
     ("before", "text", "wanted"),
@@ -92,10 +90,7 @@ def test_links_to_notes_go_wherever_they_stand() -> None:
         ("<mover accent='true'><mi>x</mi><mo>¯</mo></mover>", "x"),
         ("<mi>sin</mi><mo>\u2061</mo><mi>x</mi>", "sin x"),
         ("<mn>2</mn><mo>\u2062</mo><mi>x</mi>", "2x"),
-        (
-            "<semantics><mi>x</mi><annotation encoding='application/x-tex'>\\bf x</annotation></semantics>",
-            "x",
-        ),
+        ("<semantics><mi>x</mi><annotation encoding='application/x-tex'>\\bf x</annotation></semantics>", "x"),
         (
             "<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr><mtr><mtd><mn>3</mn></mtd></mtr></mtable>",
             "1, 2; 3",

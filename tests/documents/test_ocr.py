@@ -21,7 +21,8 @@ from specextend_cli.documents.line import Line
 from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
 from specextend_cli.documents.ocr_engine import check_languages
 from specextend_cli.documents.ocr_worker import png, read_hocr, tiff_pages
-from specextend_cli.errors import Exit, InputError, UsageError
+from specextend_cli.errors import InputError, UsageError
+from tests.documents.edge_cases import refusal
 from tests.documents.made_pdfs import SENTENCES, Sheets
 from tests.documents.stand_in_ocr import StandIn
 
@@ -51,11 +52,8 @@ def scan(sheets: Sheets, pages: int = 1) -> bytes:
     return sheets.data()
 
 
-def refusal(data: bytes, asked: Ocr | None = None, name: str = "scan.pdf") -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_bytes(name, data, ocr=asked)
-    assert caught.value.exit is Exit.INPUT
-    return caught.value
+def refused(data: bytes, asked: Ocr | None = None, name: str = "scan.pdf") -> InputError:
+    return refusal(lambda: read_bytes(name, data, ocr=asked))
 
 
 def test_a_scan_is_read_page_by_page(program: StandIn, sheets: Sheets) -> None:
@@ -82,7 +80,6 @@ def test_only_pages_without_text_are_recognized(program: StandIn, sheets: Sheets
     sheets.page(["Short, and whole."])
     sheets.canvas.drawImage(io_image(), 0, 0, 600, 850)
     sheets._set("GAO-0042", 72, 30, 9)
-    sheets.canvas.showPage()
     document = read_bytes("mixed.pdf", sheets.data(), ocr=Ocr())
     assert document.extraction.ocr == (2, 4)
     assert len(program.asked) == 2
@@ -123,21 +120,21 @@ def test_pages_without_text_or_with_gibberish_need_ocr() -> None:
 
 def test_without_a_program_the_error_says_what_to_install(program: StandIn, sheets: Sheets) -> None:
     data = scan(sheets, 2)
-    error = refusal(data)
+    error = refused(data)
     assert error.what == "scan.pdf has no text layer (0 characters on 2 pages, 2 images)"
     assert "apt install tesseract-ocr" in error.fix
     assert error.fix.endswith("specextend summarize scan.pdf --ocr")
-    error = refusal(data, Ocr())
+    error = refused(data, Ocr())
     assert error.what == "scan.pdf needs OCR, and there is no program for it"
     assert "apt install tesseract-ocr" in error.fix
     assert read_bytes("a.pdf", report(), ocr=Ocr()).extraction.ocr == ()  # where it is not needed, nobody asks for it
     program.tesseract(*STORY)
-    assert refusal(data).fix == "specextend summarize scan.pdf --ocr"
+    assert refused(data).fix == "specextend summarize scan.pdf --ocr"
 
 
 def test_languages(program: StandIn, sheets: Sheets) -> None:
     program.tesseract(*STORY)
-    error = refusal(scan(sheets), Ocr("eng+chi_sim"))
+    error = refused(scan(sheets), Ocr("eng+chi_sim"))
     assert error.why == "tesseract has no data for chi_sim; it has deu, eng, osd"
     assert "apt install tesseract-ocr-chi-sim" in error.fix
     for wrong in ("", "-psm", "eng --help", "eng\n", "../../etc", "eng++deu", "a" * 99):
@@ -158,6 +155,7 @@ def test_a_page_that_takes_too_long_is_reported(program: StandIn, sheets: Sheets
         os.kill(int(pid.read_text()), 0)
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_what_a_killed_worker_started_ends_with_it(
     program: StandIn, sheets: Sheets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +166,7 @@ def test_what_a_killed_worker_started_ends_with_it(
     program.tesseract(*STORY, body=f"{deaf}\ntime.sleep(300)")
 
     monkeypatch.setattr(ocr, "_RENDERING", 1.0)
-    error = refusal(scan(sheets), Ocr(seconds=0.5))
+    error = refused(scan(sheets), Ocr(seconds=0.5))
     assert error.why == "OCR took too long, or too much memory"
     for _ in range(100):
         state = Path(f"/proc/{pid.read_text()}/stat")
@@ -181,15 +179,15 @@ def test_what_a_killed_worker_started_ends_with_it(
 def test_a_program_that_fails_is_reported(program: StandIn, sheets: Sheets) -> None:
     data = scan(sheets)
     program.tesseract(*STORY, body="print('\\x1b[31mno such data', file=sys.stderr); raise SystemExit(1)")
-    error = refusal(data, Ocr())
+    error = refused(data, Ocr())
     assert error.what == "scan.pdf: OCR found no text on 1 page"
     assert error.why == "the OCR program failed: �[31mno such data"
     program.tesseract(*STORY, body="print('<html><not closed'); raise SystemExit(0)")
-    assert "no hOCR" in refusal(data, Ocr()).why
+    assert "no hOCR" in refused(data, Ocr()).why
     program.tesseract(*STORY, body="print('<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>'); raise SystemExit(0)")
-    assert "entities" in refusal(data, Ocr()).why
+    assert "entities" in refused(data, Ocr()).why
     program.tesseract()
-    assert refusal(data, Ocr()).why == "its pages are blank, or pictures"
+    assert refused(data, Ocr()).why == "its pages are blank, or pictures"
 
 
 def test_stains_go_and_doubts_are_said(program: StandIn, sheets: Sheets) -> None:
@@ -217,7 +215,7 @@ def test_images(program: StandIn, tmp_path: Path) -> None:
         Image.new("L", (64, 64), 255).save(data, kind)
         files[kind] = data.getvalue()
     for kind, data in files.items():
-        assert refusal(data, name=f"a.{kind}").fix == f"specextend summarize a.{kind} --ocr"
+        assert refused(data, name=f"a.{kind}").fix == f"specextend summarize a.{kind} --ocr"
         document = read_bytes(f"a.{kind}", data, ocr=Ocr())
         assert (document.text, document.kind, document.extraction.ocr) == (TEXT, "image", (1,))
     many = io.BytesIO()
@@ -248,16 +246,19 @@ def test_places_of_lines_and_cells() -> None:
     word = '<span class="ocrx_word" title="bbox {} 100 {} 140; x_wconf 90">{}</span>'
     row = word.format(100, 200, "Rain") + word.format(215, 260, "in") + word.format(500, 600, "812")
     head = 'title="bbox 100 100 600 140; baseline 0.001 -8; x_size 40; x_descenders 8"'
-    (page,) = read_hocr(hocr(f'<span class="ocr_line" {head}>{row}</span>'), 0.24)
-    assert page.confidence == 90
-    text, _, left, right, base, size, bold, slanted, gaps, _ = page.lines[0]
+    page = read_hocr(hocr(f'<span class="ocr_line" {head}>{row}</span>'), 0.24)
+    assert page
+    assert page["confidence"] == 90
+    text, _, left, right, base, size, bold, slanted, gaps, _ = page["lines"][0]
     assert (text, left, right, size) == ("Rain in\t812", 24, 144, 9.6)
     assert base == pytest.approx((2000 - 140 + 8) * 0.24)
     assert (bold, slanted, gaps) == (False, False, [(62.4, 120.0)])
     turned = head.replace('"bbox', '"textangle 90; bbox').replace("100 100 600 140", "100 100 140 600")
-    (page,) = read_hocr(hocr(f'<span class="ocr_line" {turned}>{word.format(100, 140, "up")}</span>'), 1.0)
-    assert page.lines[0][2:5] == (1400, 1900, -140)
-    assert read_hocr(hocr('<span class="ocr_line" title="nonsense"/>'), 1.0)[0].lines == []
+    page = read_hocr(hocr(f'<span class="ocr_line" {turned}>{word.format(100, 140, "up")}</span>'), 1.0)
+    assert page
+    assert page["lines"][0][2:5] == (1400, 1900, -140)
+    assert read_hocr(hocr('<span class="ocr_line" title="nonsense"/>'), 1.0) == {"lines": [], "confidence": 0.0}
+    assert read_hocr(b"<html/>", 1.0) is None
 
 
 @pytest.mark.skipif(REAL is None, reason="tesseract is not installed (apt install tesseract-ocr)")
@@ -269,7 +270,6 @@ def test_tesseract_itself_reads_a_rendered_page() -> None:
     picture = pypdfium2.PdfDocument(written.data())[0].render(scale=200 / 72, grayscale=True).to_pil()
     width, height = scanned.canvas._pagesize
     scanned.canvas.drawImage(ImageReader(picture), 0, 0, width, height)
-    scanned.canvas.showPage()
     document = read_bytes("scan.pdf", scanned.data(), ocr=Ocr())
     found = re.findall(r"\S+", document.text)
     assert len(set(words) & set(found)) >= 0.95 * len(set(words))

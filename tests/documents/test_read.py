@@ -6,26 +6,21 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from specextend_cli.documents import pdf, read, read_bytes, structured
+from specextend_cli.documents import pdf, pdf_worker, read, read_bytes, structured
 from specextend_cli.documents.request import ReadRequest, parse_pages
-from specextend_cli.errors import Exit, InputError
+from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, page_responses
 from tests.documents import faulty_workers
+from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def refusal(call: Callable[[], object]) -> InputError:
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.exit is Exit.INPUT
-    return caught.value
 
 
 # ----------------------------------------------------------------------------------------------------------- PDF
@@ -66,7 +61,6 @@ def test_cells_of_a_table_stay_apart(sheets: Sheets) -> None:
     for row, cells in enumerate((("Year", "Rain", "Flood"), ("2019", "812", "none"), ("2020", "1,002", "two"))):
         for column, cell in enumerate(cells):
             sheets.canvas.drawString(72 + 120 * column, 700 - 14 * row, cell)
-    sheets.canvas.showPage()
     text = read_bytes("t.pdf", sheets.data()).text
     assert text.split("\n\n")[1] == "Year  Rain  Flood\n2019  812  none\n2020  1,002  two"
 
@@ -123,6 +117,17 @@ def test_truncated_pdf() -> None:
     assert error.fix
 
 
+@pytest.mark.parametrize(("limit", "what"), [("MAX_CHARACTERS", "text"), ("MAX_LINES", "lines")])
+def test_pages_with_too_much_on_them_are_listed(
+    report: Callable[[int], Path], limit: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdf_worker, limit, 10)
+    head, page = pdf_worker.read_with_pdfium({"path": str(report(1)), "password": None}, iter([[1]]))
+    assert head["pages"] == 1
+    assert page == {"error": f"more {what} than a page can hold"}
+
+
+@pytest.mark.usefixtures("own_processes")
 def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
     monkeypatch.setattr(pdf, "SECONDS_TO_OPEN", 0.8)
@@ -131,6 +136,7 @@ def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monk
     assert found.failed == dict.fromkeys((1, 2), "took too long, or too much memory")
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_a_page_that_kills_its_reader_is_skipped(
     report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,12 +152,38 @@ def test_a_page_that_kills_its_reader_is_skipped(
     assert [page.number for page in document.pages] == [1, 3]
 
 
+class DyingProcess:
+    """Answers about one page, and dies of the next."""
+
+    def __init__(self, head: dict[str, str]) -> None:
+        self.head = head
+        self.pages: list[int] = []
+
+    def send(self, pages: list[int]) -> None:
+        self.pages = pages
+
+    def receive(self) -> dict[str, int]:
+        if not self.pages:
+            raise SandboxError
+        number, self.pages = self.pages[0], []
+        return {"text": number}
+
+
+def test_after_too_many_crashes_the_rest_is_given_up() -> None:
+    processes = [nullcontext(DyingProcess(head)) for head in ({}, {"error": "damaged"}, {})]
+    found = list(page_responses(processes, range(1, 7)))  # type: ignore[arg-type]
+    died, given_up = {"error": DIED}, {"error": GIVEN_UP}
+    assert found == list(enumerate(({"text": 1}, died, died, {"text": 4}, died, given_up), 1))
+
+
+@pytest.mark.usefixtures("own_processes")
 def test_memory_is_limited(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "MEMORY", 1 << 20)
     error = refusal(lambda: pdf.read_lines(ReadRequest("big.pdf", path=report(2))))
     assert "big.pdf" in error.what
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_seconds_and_memory_are_limited_for_formats_with_sections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,20 +358,18 @@ def test_escapes_never_reach_the_text(name: str) -> None:
     assert {edit.kind for edit in document.extraction.edits} <= set(kinds)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+@pytest.mark.parametrize("size", [2_000, pytest.param(20_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["a.txt", "a.md"])
+def test_no_text_takes_for_ever(name: str, size: int) -> None:
+    for data in (
         b"<!-- -->" * 60 + b"x",
-        b"a" + b"\n" * 50_000 + b"x",
-        b"a" + b" " * 200_000 + b"b",
-        b". " * 100_000 + b"b",
-        b"." * 100_000 + b" 1b",
-        "\x90".encode() * 100_000 + b"x",
-        b"".join(b"line %d\n           and on %d\n" % (n, 7 * n) for n in range(20_000)),
-    ],
-)
-def test_no_text_takes_for_ever(data: bytes) -> None:
-    for name in ("a.txt", "a.md"):
+        b"a" + b"\n" * 3 * size + b"x",
+        b"a" + b" " * 10 * size + b"b",
+        b". " * 5 * size + b"b",
+        b"." * 5 * size + b" 1b",
+        "\x90".encode() * 5 * size + b"x",
+        b"".join(b"line %d\n           and on %d\n" % (n, 7 * n) for n in range(size)),
+    ):
         assert read_bytes(name, data).text
 
 

@@ -8,8 +8,6 @@ from specextend_cli.documents import read_bytes
 from specextend_cli.documents.tables import Cell, Table
 from tests.documents.made_files import docx, epub, p, page, table
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 
 def lines(*rows: list[Cell]) -> list[str]:
     made = Table()

@@ -7,8 +7,6 @@ import pytest
 from specextend_cli.documents import Document, read_bytes
 from specextend_cli.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("one_process")
-
 STORY = "<h1>The River</h1>" + "<p>The river rose by three metres in the spring. The mill was under water.</p>" * 3
 CHINESE = "<h1>河流</h1>" + "<p>春天河水上涨了三米，磨坊被水淹没，村民们都离开了家园，直到水退去才回来。</p>" * 4
 

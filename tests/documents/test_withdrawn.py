@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from specextend_cli.documents import read_bytes
 from tests.documents.made_pdfs import Sheets
-
-pytestmark = pytest.mark.usefixtures("one_process")
 
 
 def test_invoices_in_one_file_keep_their_figures(sheets: Sheets) -> None:

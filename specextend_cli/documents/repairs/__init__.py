@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages
+from specextend_cli.documents.line import Pages, Repaired
 from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.columns import columns
@@ -21,14 +21,14 @@ from specextend_cli.documents.repairs.reading_order import reading_order
 from specextend_cli.documents.repairs.rows import empty_cells, rows
 from specextend_cli.documents.repairs.watermarks import watermarks
 
-_ORDER: tuple[Callable[[Pages], tuple[list[list[Line]], list[Edit]]], ...] = (
+_ORDER: tuple[Callable[[Pages], Repaired], ...] = (
     *(watermarks, line_numbers, columns, characters, drop_caps, rows, empty_cells, running_lines, side_headings),
     *(reading_order, captions, note_marks, hyphens),
 )
 """Each repair relies on those before it."""
 
 
-def repair_pages(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def repair_pages(pages: Pages) -> Repaired:
     """The repaired pages, and all edits."""
     edits: list[Edit] = []
     for repair in _ORDER:

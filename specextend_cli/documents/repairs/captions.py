@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, body_size
+from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 
 _MAX_LINES = 1_000  # on a page: with more it is a list
 _MAX_FIGURE = 60  # lines of a figure or a table
@@ -20,7 +20,7 @@ _CAPTION = re.compile(
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
 
 
-def captions(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def captions(pages: Pages) -> Repaired:
     """Move a figure or table between an unfinished sentence and its continuation in lower case behind the paragraph.
 
     The rest of the paragraph moves above it and stays on its page: the figure may be at the top of a page whose first

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line, Pages
+from specextend_cli.documents.line import HYPHEN, Line, page_by_page
 
 _LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 # Runs of spaces and dots match from their beginning only, so that the time is linear in their length.
@@ -46,18 +47,18 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
 _SUSPECT = re.compile("[^ -~‘’“”–—•]|  |[._]{5}|[.] [.]")
 
 
-def characters(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def characters(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Remove controls, invisible characters and escape sequences; replace ligatures, dot leaders, runs of space."""
-    edits: list[Edit] = []
-
-    def repaired(line: Line) -> Line:
-        end = HYPHEN if line.text.endswith(HYPHEN) else ""
+    fixed = []
+    for line in page:
         body = line.text.removesuffix(HYPHEN)
         text = plain_characters(body, line.page, edits)
-        return line if text == body else line._replace(text=text.strip() + end if text.strip() else "")
-
-    fixed = [[repaired(line) for line in page] for page in pages]
-    return [[line for line in page if line.text] for page in fixed], edits
+        if text == body and line.text:
+            fixed.append(line)
+        elif text.strip():
+            fixed.append(line._replace(text=text.strip() + line.text[len(body) :]))
+    return fixed
 
 
 def plain_characters(text: str, page: int, edits: list[Edit]) -> str:

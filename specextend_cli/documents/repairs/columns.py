@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, runs
+from specextend_cli.documents.line import Line, page_by_page, runs
 
 _MAX_LINES = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
@@ -15,39 +16,21 @@ _GUTTER = 0.8  # its least width, in sizes
 _CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A row of the page: its lines in the order of the file, and their pieces from left to right."""
 
     lines: tuple[Line, ...]
     pieces: tuple[Line, ...]
 
-    @property
-    def gaps(self) -> list[tuple[float, float]]:
-        """The spaces between the pieces."""
-        return [(a.right, b.left) for a, b in zip(self.pieces, self.pieces[1:], strict=False)]
 
-    def part(self, pieces: Sequence[Line]) -> _Row:
-        """Some of the pieces, as a row of their own."""
-        return _Row(tuple(pieces), tuple(pieces))
-
-
-def columns(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Read prose on both sides of a vertical gap over several rows one side after the other."""
-    edits: list[Edit] = []
-    fixed: list[list[Line]] = []
-    for page in pages:
-        if len(page) > _MAX_LINES or sum(len(line.gaps) for line in page) > _MAX_GAPS:
-            fixed.append(list(page))
-            continue
-        made = _arranged([_row(lines) for lines in runs(page, _in_row)], edits)
-        fixed.append([line for row in made for line in row.lines])
-    return fixed, edits
-
-
-def _in_row(row: list[Line], line: Line) -> bool:
-    """Whether a line is at the same height as the one before it; in a text file each line is a row."""
-    return line.size != 1 and abs(line.base - row[-1].base) < 0.3 * line.size
+    if len(page) > _MAX_LINES or sum(len(line.gaps) for line in page) > _MAX_GAPS:
+        return list(page)
+    # In a text file (size 1) each line is a row.
+    rows = runs(page, lambda row, line: line.size != 1 and abs(line.base - row[-1].base) < 0.3 * line.size)
+    return [line for row in _arranged([_row(lines) for lines in rows], edits) for line in row.lines]
 
 
 def _row(lines: Sequence[Line]) -> _Row:
@@ -69,8 +52,8 @@ def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
     result: list[_Row] = []
     at = 0
     while at < len(rows):
-        runs = [_run(rows, at, gap) for gap in rows[at].gaps]
-        end, gutter = max(runs, default=(at, 0.0))
+        gaps = [(a.right, b.left) for a, b in pairwise(rows[at].pieces)]
+        end, gutter = max((_run(rows, at, gap) for gap in gaps), default=(at, 0.0))
         left, right = _sides(rows[at:end], gutter)
         if end == at or not (_is_prose(left) and _is_prose(right)):
             result.append(rows[at])
@@ -105,10 +88,11 @@ def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[in
     return (end, middle) if both >= _ENOUGH else (start, 0.0)
 
 
-def _sides(rows: Sequence[_Row], gutter: float) -> tuple[list[_Row], list[_Row]]:
-    left = [row.part([piece for piece in row.pieces if piece.left < gutter]) for row in rows]
-    right = [row.part([piece for piece in row.pieces if piece.left >= gutter]) for row in rows]
-    return [row for row in left if row.pieces], [row for row in right if row.pieces]
+def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:
+    """The rows to the left of a gutter, and those to the right of it."""
+    left = [tuple(piece for piece in row.pieces if piece.left < gutter) for row in rows]
+    right = [tuple(piece for piece in row.pieces if piece.left >= gutter) for row in rows]
+    yield from ([_Row(pieces, pieces) for pieces in side if pieces] for side in (left, right))
 
 
 def _is_prose(rows: Sequence[_Row]) -> bool:

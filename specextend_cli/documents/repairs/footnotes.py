@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, Pages
+from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, page_by_page
 
 _DIGITS = "⁰¹²³⁴-⁹"
 _MARK = f"[{_DIGITS}]+(?:[,–-][{_DIGITS}]+)*|[{SUPERSCRIPT_LETTERS}](?![^\\W_])"
@@ -25,18 +26,13 @@ NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s
 _PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 
 
-def note_marks(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def note_marks(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Remove superscripts after words: "grants⁶" would be read as a name or a figure.
 
     A note keeps its own number. A raised letter that is no note mark becomes plain (19e) or an exponent (x^n).
     """
-    edits: list[Edit] = []
-
-    def repaired(line: Line) -> Line:
-        text = remove_note_marks(line.text, line.page, edits)
-        return line if text == line.text else line._replace(text=text)
-
-    return [[repaired(line) for line in page] for page in pages], edits
+    return [line._replace(text=remove_note_marks(line.text, line.page, edits)) for line in page]
 
 
 def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
@@ -52,15 +48,13 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         edits.append(Edit("note mark", page, match[0]))
         return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
 
-    text = _NOTE_MARK.sub(removed, text)
-    return _LETTER.sub(lambda match: _letter(match, page, edits), text)
+    def plain(match: re.Match[str]) -> str:
+        """A raised letter that follows neither punctuation nor a word of three letters."""
+        before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
+        if _OF_A_FIGURE.search(before):
+            edits.append(Edit("note mark", page, match[0]))
+            return ""
+        exponent = _BASE.search(before) or (before[-1:].isdigit() and letter in "ijkmnx")  # 2^n, but 19e and 3d
+        return f"^{letter}" if exponent else letter
 
-
-def _letter(match: re.Match[str], page: int, edits: list[Edit]) -> str:
-    """A raised letter that follows neither punctuation nor a word of three letters."""
-    before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
-    if _OF_A_FIGURE.search(before):
-        edits.append(Edit("note mark", page, match[0]))
-        return ""
-    exponent = _BASE.search(before) or (before[-1:].isdigit() and letter in "ijkmnx")  # 2^n, but 19e and 3d
-    return f"^{letter}" if exponent else letter
+    return _LETTER.sub(plain, _NOTE_MARK.sub(removed, text))

@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, body_size
+from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
@@ -22,24 +22,22 @@ _SAMPLE = 200  # pages that are enough to find the position of running heads
 _FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
 _PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
 
-Edges = Sequence[Sequence[tuple[str, list[Line]]]]
-"""The lines at the "top" and "bottom" of each page: see `_edges`."""
+Edges = Sequence[tuple[str, list[Line]]]
+"""The lines at the "top" and "bottom" of all pages: see `_edges`."""
 
 
-def running_lines(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def running_lines(pages: Pages) -> Repaired:
     """Remove lines that recur at the edge of several pages and differ in nothing but their page numbers.
 
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     statistics = _Statistics(pages)
-    edges: Edges = [list(_edges(page)) for page in pages]
+    edges: Edges = [edge for page in pages for edge in _edges(page)]
     groups, titles = _running(edges, statistics)
     removed = _lines_to_remove(edges, groups, titles, statistics)
     before = removed
     shares = _shares(edges, pages, removed, groups)
-    small = [
-        group for group in groups if group.alone or median(shares[line.page] for line in group.lines) <= _MAX_SHARE
-    ]
+    small = [g for g in groups if g.alone or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
     if len(small) < len(groups):
         removed = _lines_to_remove(edges, small, titles, statistics)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
@@ -81,11 +79,11 @@ class _Statistics:
         if line.size <= 1.2 * self.body:
             return False
         pieces = _PIECE.split(line.text)
-        return len(pieces) == 1 or not any(is_alone(modulo_digits(pieces[at])) for at in (0, -1))
+        return len(pieces) == 1 or not any(_ALONE.fullmatch(_modulo_digits(pieces[at])) for at in (0, -1))
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
-        return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
+        return " ".join(line.text.split()) if self.is_large(line) else _modulo_digits(line.text)
 
     def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
         """Whether `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
@@ -98,17 +96,16 @@ class _Statistics:
 def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
     """The groups of recurring lines, and the ids of titles that later pages repeat."""
     returning: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
-    for page in edges:
-        for where, lines in page:
-            for line in lines:
-                returning[where, statistics.key(line)].append(line)
+    for where, lines in edges:
+        for line in lines:
+            returning[where, statistics.key(line)].append(line)
     groups: list[_Group] = []
     titles: set[int] = set()
     for (where, key), found in returning.items():
-        for lines in _same(_steady(found), key, statistics):
-            if statistics.is_large(lines[0]):
-                titles.add(id(lines.pop(0)))
-            groups.append(_Group(where, lines, is_alone(key)))
+        for group in _same(_steady(found), key, statistics):
+            if statistics.is_large(group[0]):
+                titles.add(id(group.pop(0)))
+            groups.append(_Group(where, group, _ALONE.fullmatch(key) is not None))
     return groups, titles
 
 
@@ -116,10 +113,10 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
     """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
     if len({line.page for line in lines}) < statistics.enough(lines):
         return
-    marked = numbered(lines)
+    marked = _numbered(lines)
     in_step = [line for line, text in zip(lines, marked, strict=True) if text is not None]
     counted = len({line.page for line in in_step}) >= statistics.enough(lines)
-    if is_alone(key):
+    if _ALONE.fullmatch(key):
         if counted:
             yield in_step
         return
@@ -143,26 +140,22 @@ def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], s
         running.update(map(id, group.lines))
         bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
     removed: set[int] = set()
-    for page in edges:
-        for where, lines in page:
-            inward: list[Line] = []
-            for line in lines[:_EDGE]:
-                if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
-                    break
-                inward.append(line)
-            removed.update(id(line) for line in _apart(inward, lines))
+    for where, lines in edges:
+        inward: list[Line] = []
+        for line in lines[:_EDGE]:
+            if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
+                break
+            inward.append(line)
+        removed.update(id(line) for line in _apart(inward, lines))
     return removed
 
 
 def _shares(edges: Edges, pages: Pages, removed: set[int], groups: Iterable[_Group]) -> dict[int, float]:
     """The share of letters and digits that each page loses, by its number; page numbers do not count."""
-    counts = {id(line) for group in groups if group.alone for line in group.lines}
-    removed = removed - counts
+    removed = removed - {id(line) for group in groups if group.alone for line in group.lines}
     lost = Counter[int]()
-    for page in edges:
-        lines = {id(line): line for _, edge in page for line in edge if id(line) in removed}
-        for line in lines.values():
-            lost[line.page] += line.weight
+    for line in {id(line): line for _, lines in edges for line in lines if id(line) in removed}.values():
+        lost[line.page] += line.weight
     return {page[0].page: lost[page[0].page] / max(sum(line.weight for line in page), 1) for page in pages if page}
 
 
@@ -195,7 +188,7 @@ def _steady(lines: Sequence[Line]) -> list[Line]:
 
 
 def _running_kind(line: Line, page: Sequence[Line]) -> str:
-    if is_alone(modulo_digits(line.text)):
+    if _ALONE.fullmatch(_modulo_digits(line.text)):
         return "page number"
     heights = [other.base for other in page]
     return "running head" if line.base > (max(heights) + min(heights)) / 2 else "running foot"
@@ -204,6 +197,7 @@ def _running_kind(line: Line, page: Sequence[Line]) -> str:
 _NUMBER = re.compile(r"\d+")
 _DIGITS = 9  # a longer number is no page number
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
+# A line that is nothing but a page number, by its `_modulo_digits`.
 _ALONE = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
 _PAGE = re.compile(r"\b(?:pages?|pp?|pg|seite|página|pagina|sida|side|sivu|str|стр)\b\W*(?:no|nr|number)?\W*$", re.I)
 # What is numbered like pages: a bundle of invoices may have one a page.
@@ -216,38 +210,32 @@ _LABEL = re.compile(
 )
 
 
-def modulo_digits(text: str) -> str:
+def _modulo_digits(text: str) -> str:
     """A line without case, digits, and the punctuation around a page number."""
     plain = " ".join(text.split()).strip("-–—•|[]() ")
     return _NUMBER.sub("#", _ROMAN.sub(r"\1#", plain)).casefold()
 
 
-def is_alone(key: str) -> bool:
-    """Whether a line is nothing but a page number, by its `modulo_digits`."""
-    return _ALONE.fullmatch(key) is not None
-
-
-def numbered(lines: Sequence[Line]) -> list[str | None]:
+def _numbered(lines: Sequence[Line]) -> list[str | None]:
     """Lines that are equal but for digits, each with "#" for its page number; None where it has none.
 
     At least half of the page numbers must increase with the pages, roman numerals excepted.
     """
-    best: Counter[int] = Counter()
-    place = -1
+    best, place = Counter[int](), -1
     found = [list(_NUMBER.finditer(line.text)) for line in lines]
     for k in range(max(map(len, found), default=0)):
         offsets = Counter[int]()
         for line, numbers in zip(lines, found, strict=True):
             if (number := _page_number(line, numbers, k)) is not None:
                 offsets[number - line.page] += 1
-        if offsets and (not best or offsets.most_common(1)[0][1] > best.most_common(1)[0][1]):
+        if max(offsets.values(), default=0) > max(best.values(), default=0):
             best, place = offsets, k
-    roman = [not numbers for numbers in found]
-    in_step = sum(roman) + (best.most_common(1)[0][1] if best else 0) >= 0.5 * len(lines)
+    roman = sum(not numbers for numbers in found)
+    in_step = roman + max(best.values(), default=0) >= 0.5 * len(lines)
     texts: list[str | None] = []
-    for line, numbers, plain in zip(lines, found, roman, strict=True):
+    for line, numbers in zip(lines, found, strict=True):
         number = _page_number(line, numbers, place) if place >= 0 else None
-        if plain and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
+        if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
             texts.append("#" if in_step else None)
         elif in_step and number is not None and best[number - line.page] > 1:
             start, end = numbers[place].span()

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line, Pages
+from specextend_cli.documents.line import HYPHEN, Line, Pages, Repaired
 
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
@@ -16,15 +16,13 @@ _HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
 _NUMBER = re.compile(r"\d[-–]$")
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
 # Word endings that are words themselves: "account" and "able" are words, and "accountable" is one.
-_ENDINGS = frozenset(
-    (
-        *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
-        *("some", "ward", "wards", "ways", "work"),
-    )
-)
+_ENDINGS = {
+    *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
+    *("some", "ward", "wards", "ways", "work"),
+}
 
 
-def hyphens(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def hyphens(pages: Pages) -> Repaired:
     """Rejoin words divided at line ends; the words of the document distinguish "third-party" from "govern-ment"."""
     words = vocabulary(pages)
     edits: list[Edit] = []
@@ -38,8 +36,7 @@ def hyphens(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
             fixed[q][j] = there._replace(text=there.text[number.end() :])
             continue
         last = _last_word(here.text)
-        first = _NEXT.match(there.text) if last else None
-        if not last or first is None:
+        if not last or not (first := _NEXT.match(there.text)):
             continue
         whole = _whole(last, first[1], words)
         moved = there.text[first.start() : first.end()].rstrip()
@@ -84,7 +81,7 @@ def _whole(head: str, tail: str, words: Counter[str]) -> str:
     return hyphened if both and tail.lower() not in _ENDINGS else joined
 
 
-def drop_caps(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def drop_caps(pages: Pages) -> Repaired:
     """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line."""
     if not any(_is_drop_cap(line) for page in pages for line in page):
         return [list(page) for page in pages], []

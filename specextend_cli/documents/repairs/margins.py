@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, body_size, runs
+from specextend_cli.documents.line import Line, Pages, Repaired, body_size, page_by_page, runs
 
 _NUMBERED = re.compile(r"(\d{1,4})(?:\t\s*(?=\S)|$)")
 _MIN_NUMBERS, _MAX_NUMBERS = 8, 200  # on a page
@@ -17,33 +17,29 @@ _CLOSE = 1.5  # sizes: line spacing within a paragraph
 _MAX_LINES = 1_000  # on a page: with more it is a list
 
 
-def line_numbers(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+def line_numbers(pages: Pages) -> Repaired:
     """Remove numbers that count up down the left of prose at the same heights on several pages (pleadings, bills)."""
     found = [_longest(page) for page in pages]
     heights = [{round(line.base) for line in run} for run in found]
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for place, (page, run) in enumerate(zip(pages, found, strict=True)):
-        around = (heights[at] for at in range(max(place - _NEAR, 0), min(place + _NEAR + 1, len(pages))) if at != place)
-        enough = _MIN_NUMBERS <= len(run) <= _MAX_NUMBERS and any(
-            len(heights[place] & other) >= 0.8 * len(run) for other in around
-        )
+        around = heights[max(place - _NEAR, 0) : place] + heights[place + 1 : place + _NEAR + 1]
+        recur = any(len(heights[place] & other) >= 0.8 * len(run) for other in around)
+        enough = _MIN_NUMBERS <= len(run) <= _MAX_NUMBERS and recur
         fixed.append(_without(page, run, edits) if enough and _beside_prose(page, run) else list(page))
     return fixed, edits
 
 
 def _longest(page: Sequence[Line]) -> list[Line]:
     """The longest run of lines that begin with consecutive numbers."""
+
+    def counts_up(run: list[Line], line: Line) -> bool:
+        number, last = (int(numbered.text.split("\t")[0]) for numbered in (line, run[-1]))
+        return abs(line.left - run[-1].left) < 2 * line.size and number == last + 1
+
     numbered = [line for line in page if line.size != 1 and _NUMBERED.match(line.text)]
-    return max(runs(sorted(numbered, key=lambda line: -line.base), _counts_up), key=len, default=[])
-
-
-def _counts_up(run: list[Line], line: Line) -> bool:
-    return abs(line.left - run[-1].left) < 2 * line.size and _number(line) == _number(run[-1]) + 1
-
-
-def _number(line: Line) -> int:
-    return int(line.text.split("\t")[0])
+    return max(runs(sorted(numbered, key=lambda line: -line.base), counts_up), key=len, default=[])
 
 
 def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
@@ -68,28 +64,22 @@ def _without(page: Sequence[Line], run: Sequence[Line], edits: list[Edit]) -> li
     return kept
 
 
-def side_headings(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def side_headings(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Move headings in the margin, which files often hold at the end of the page, above the text beside them."""
-    edits: list[Edit] = []
-    fixed = []
-    for page in pages:
-        side = _side_lines(page) if len(page) <= _MAX_LINES else []
-        beside = {id(line) for line in side}
-        body = [line for line in page if id(line) not in beside]
-        if len(body) < 2 or not side:
-            fixed.append(list(page))
-            continue
-        for group in runs(
-            sorted(side, key=lambda line: -line.base), lambda group, line: group[-1].base - line.base <= 1.6 * line.size
-        ):
-            below = [line for line in body if line.base <= group[0].base + 0.6 * group[0].size]
-            place = body.index(max(below, key=lambda line: line.base)) if below else len(body)
-            place = _start(body, place)
-            body[place:place] = group
-        if body != list(page):
-            edits += [Edit("side heading", line.page, line.text, line.text) for line in side]
-        fixed.append(body)
-    return fixed, edits
+    side = _side_lines(page) if len(page) <= _MAX_LINES else []
+    beside = {id(line) for line in side}
+    body = [line for line in page if id(line) not in beside]
+    if len(body) < 2 or not side:
+        return list(page)
+    downward = sorted(side, key=lambda line: -line.base)
+    for group in runs(downward, lambda group, line: group[-1].base - line.base <= 1.6 * line.size):
+        below = [line for line in body if line.base <= group[0].base + 0.6 * group[0].size]
+        place = _start(body, body.index(max(below, key=lambda line: line.base)) if below else len(body))
+        body[place:place] = group
+    if body != list(page):
+        edits += [Edit("side heading", line.page, line.text, line.text) for line in side]
+    return body
 
 
 def _side_lines(page: Sequence[Line]) -> list[Line]:
@@ -101,9 +91,8 @@ def _side_lines(page: Sequence[Line]) -> list[Line]:
         return []
     margin, body = lefts.most_common(1)[0][0] - 2, body_size(page)
     beside = [line for line in page if line.right < margin]
-    headings = [
-        line for line in beside if (line.bold or line.size > _LARGER * body) and sum(map(str.isalpha, line.text)) > 2
-    ]
+    large = [line for line in beside if line.bold or line.size > _LARGER * body]
+    headings = [line for line in large if sum(map(str.isalpha, line.text)) > 2]
     return headings if len(beside) - len(headings) < 4 else []  # with more text it is a column, not a margin
 
 

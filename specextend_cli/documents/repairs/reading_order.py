@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages
+from specextend_cli.documents.line import Line, page_by_page
 
 _WORD = re.compile(r"[^\W\d_]{3}")  # numbers and letters in a diagram have no order
 _MAX_LINES = 1_000  # on a page: with more it is a list
@@ -60,28 +60,23 @@ class _Block:
         return self.foot >= other.top and shared > 0 and shared >= _SHARED * narrower
 
 
-def reading_order(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def reading_order(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Move headings, captions and footers that a file holds elsewhere to their positions in their column.
 
     The fewest and shortest blocks are moved, each before the next one below it in its column, or behind the last one
     above it. The order of columns stays that of the file.
     """
-    edits: list[Edit] = []
-    fixed = []
-    for page in pages:
-        blocks = _blocks(page) if len(page) <= _MAX_LINES else []
-        moved = _moved(blocks) if len(blocks) <= _MAX_BLOCKS else []
-        weights = [block.weight for block in blocks]
-        if not moved or sum(weights[at] for at in moved) > _MOVED * sum(weights):
-            fixed.append(list(page))
-            continue
-        order = [at for at in range(len(blocks)) if at not in moved]
-        for at in sorted(moved, key=lambda at: -blocks[at].top):
-            order.insert(_place(blocks, order, at), at)
-        lines = [line for at in order for line in blocks[at].lines]
-        edits += [Edit("moved", line.page, line.text, line.text) for at in moved for line in blocks[at].lines]
-        fixed.append(lines)
-    return fixed, edits
+    blocks = _blocks(page) if len(page) <= _MAX_LINES else []
+    moved = _moved(blocks) if len(blocks) <= _MAX_BLOCKS else []
+    weights = [block.weight for block in blocks]
+    if not moved or sum(weights[at] for at in moved) > _MOVED * sum(weights):
+        return list(page)
+    order = [at for at in range(len(blocks)) if at not in moved]
+    for at in sorted(moved, key=lambda at: -blocks[at].top):
+        order.insert(_place(blocks, order, at), at)
+    edits += [Edit("moved", line.page, line.text, line.text) for at in moved for line in blocks[at].lines]
+    return [line for at in order for line in blocks[at].lines]
 
 
 def _blocks(page: Sequence[Line]) -> list[_Block]:

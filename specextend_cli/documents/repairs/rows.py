@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, Pages, runs
+from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, page_by_page, runs
 from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
 
 _NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
@@ -23,38 +23,30 @@ _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|
 Span = tuple[float, float]
 
 
-def rows(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def rows(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Join the pieces of one printed line: words after a raised note mark, a bullet and its item, cells."""
-    edits: list[Edit] = []
-    fixed: list[list[Line]] = []
-    for page in pages:
-        kept: list[Line] = []
-        texts: list[str] = []  # the pieces of the last row and their separators, joined once
-        gaps: list[tuple[float, float]] = []  # between its cells
-        for line in page:
-            gap = _beside(kept[-1], line, alone=len(texts) == 1) if kept else None
-            if gap is None:
-                _close(kept, texts, gaps)
-                kept.append(line)
-                texts, gaps = [line.text], list(line.gaps)
-                continue
+    kept: list[Line] = []
+    texts: list[str] = []  # the pieces of the last row and their separators, joined once
+    gaps: list[Span] = []  # between its cells
+    for line in (*page, None):
+        if line and kept and (gap := _beside(kept[-1], line, alone=len(texts) == 1)) is not None:
             left = kept[-1]
             joint = _joint(left, line, gap)
             edits.append(Edit("row joined", line.page, f"{texts[-1]}\n{line.text}", f"{texts[-1]}{joint}{line.text}"))
             texts += (joint, line.text)
-            if joint == CELL_SEPARATOR:
-                gaps.append((left.right, line.left))
-            gaps += line.gaps
-            kept[-1] = _side_by_side(left, line)
-        _close(kept, texts, gaps)
-        fixed.append(kept)
-    return fixed, edits
-
-
-def _close(kept: list[Line], texts: list[str], gaps: list[tuple[float, float]]) -> None:
-    """Give the last row its text and gaps, if it has several pieces."""
-    if len(texts) > 1:
-        kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
+            gaps += [(left.right, line.left)] * (joint == CELL_SEPARATOR) + [*line.gaps]
+            # The row, with the measures of one more piece and the text of that piece.
+            size, base = max((left.size, left.base), (line.size, line.base))
+            bold = left.bold and line.bold
+            kept[-1] = left._replace(text=line.text, right=line.right, size=size, base=base, bold=bold)
+            continue
+        if len(texts) > 1:
+            kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
+        if line:
+            kept.append(line)
+            texts, gaps = [line.text], list(line.gaps)
+    return kept
 
 
 def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
@@ -80,14 +72,7 @@ def _joint(a: Line, b: Line, gap: float) -> str:
     return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
-def _side_by_side(row: Line, piece: Line) -> Line:
-    """The row with the measures of one more piece, and the text of that piece."""
-    size, base = max((row.size, row.base), (piece.size, piece.base))
-    return row._replace(text=piece.text, right=piece.right, size=size, base=base, bold=row.bold and piece.bold)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A line of several cells, with the left and right end of each."""
 
     line: Line
@@ -95,29 +80,24 @@ class _Row:
     spans: tuple[Span, ...]
 
 
-def empty_cells(pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+@page_by_page
+def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Insert a dash for each cell that is missing before the last cell of a row.
 
     The columns are those of the rows with most cells. A row with a cell that spans two of them stays as it is, and so
     does one that may be a continuation of the cells above it.
     """
-    edits: list[Edit] = []
-    filled: dict[int, Line] = {}  # by the id of the line it replaces
-    for page in pages:
-        for table in _tables(page):
-            for row, line in _filled(table):
-                filled[id(row.line)] = line
-                edits.append(Edit("empty cell", line.page, row.line.text, line.text))
-    return [[filled.get(id(line), line) for line in page] for page in pages], edits
-
-
-def _tables(page: Sequence[Line]) -> Iterable[list[_Row]]:
-    """Runs of rows closely below each other; lines of one cell may be between them."""
 
     def continues(table: list[_Row], row: _Row) -> bool:
+        """Whether a row is closely below the last one; lines of one cell may be between them."""
         return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size and len(table) < _MAX_ROWS
 
-    return runs(filter(None, map(_row, page)), continues)
+    filled: dict[int, Line] = {}  # by the id of the line it replaces
+    for table in runs(filter(None, map(_row, page)), continues):
+        for row, line in _filled(table):
+            filled[id(row.line)] = line
+            edits.append(Edit("empty cell", line.page, row.line.text, line.text))
+    return [filled.get(id(line), line) for line in page]
 
 
 def _row(line: Line) -> _Row | None:
@@ -130,7 +110,7 @@ def _row(line: Line) -> _Row | None:
 
 def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     """The rows of a table with missing cells, and their repaired lines."""
-    most = max((len(row.cells) for row in table), default=0)
+    most = max(len(row.cells) for row in table)
     if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
         return
     columns = _columns(table, most)
@@ -140,7 +120,10 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     for row, places in placed:
         at = dict(zip(places, row.cells, strict=False))
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
-        if len(cells) > len(row.cells) and _is_whole(row, cells):
+        # Without a number it may be a continuation of the cells above it.
+        numbered = any(map(_NUMBER.match, row.cells))
+        begins = cells[:1] != [EMPTY_CELL] and not any(cell[:1].islower() for cell in row.cells)
+        if len(cells) > len(row.cells) and (numbered or begins):
             yield row, row.line._replace(text=CELL_SEPARATOR.join(cells), gaps=())
 
 
@@ -150,13 +133,6 @@ def _has_numbers_inside(table: Sequence[_Row]) -> bool:
     last = [row.cells[-1] for row in table]
     listed = sum(bool(_NUMBER.match(cell)) for cell in last) > 0.5 * len(last)
     return not listed or any(map(_NUMBER.match, inner))
-
-
-def _is_whole(row: _Row, cells: Sequence[str]) -> bool:
-    """Whether a row is no continuation of the cells above it."""
-    if any(map(_NUMBER.match, row.cells)):
-        return True
-    return cells[0] != EMPTY_CELL and not any(cell[:1].islower() for cell in row.cells)
 
 
 def _columns(table: Sequence[_Row], most: int) -> list[Span]:
@@ -175,9 +151,8 @@ def _columns(table: Sequence[_Row], most: int) -> list[Span]:
 
 def _places(row: _Row, columns: Sequence[Span]) -> list[int]:
     """The columns of a row's cells; [] where a cell is in two columns, or two cells in one."""
-    found = [_place(span, columns) for span in row.spans]
-    places = [place for place in found if place is not None]
-    return places if len(places) == len(found) and all(a < b for a, b in pairwise(places)) else []
+    places = [place for span in row.spans if (place := _place(span, columns)) is not None]
+    return places if len(places) == len(row.spans) and all(a < b for a, b in pairwise(places)) else []
 
 
 def _place(span: Span, columns: Sequence[Span]) -> int | None:
