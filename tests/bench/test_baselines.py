@@ -69,7 +69,7 @@ def test_the_smallest_model_remembers_nothing_that_was_supposed() -> None:
     small = source("model", "absolute")
     tokens = prompt(150)
     small.begin(300)
-    small.observe(tokens)
+    small.observe(tokens, None)
     first = small.follow([], 3)
     small.follow([1, 2, 3], 4)
     assert small.follow([], 3) == first
@@ -79,7 +79,7 @@ def test_the_smallest_model_remembers_nothing_that_was_supposed() -> None:
 def test_lookup_copies_what_followed() -> None:
     lookup = Lookup()
     lookup.begin(0)
-    lookup.observe([1, 2, 3, 4, 1, 2])
+    lookup.observe([1, 2, 3, 4, 1, 2], None)
     assert lookup.follow([], 3) == [3, 4, 1]
     assert lookup.follow([3], 2) == [4, 1]
     assert lookup.follow([9], 2) == []

@@ -113,8 +113,7 @@ def test_a_method_that_cannot_run_is_left_out_and_said(cli, small, monkeypatch: 
     def absent(models):
         raise UsageError("it is not here", why="who knows")
 
-    registry = methods._registry
-    monkeypatch.setattr(methods, "_registry", lambda: {**registry(), "llama.cpp": ("absent", absent)})
+    monkeypatch.setitem(methods.METHODS, "llama.cpp", ("absent", absent))
     done = cli(*small, "--methods", "plain,llama.cpp", "--json")
     assert done.returncode == 0
     assert "warning: llama.cpp is left out: it is not here (who knows)" in done.stderr

@@ -271,11 +271,7 @@ def _tables(scores: Scores, seed: int) -> Iterator[Table]:
         rows.append((label, *(fmean(figures[name] for figures in of) for name in _COLUMNS)))
     yield Table("Summaries", ("method", *_COLUMNS), tuple(rows), _NOTE)
     differences = [
-        (
-            one,
-            other,
-            *(_cell(difference(scores[one], scores[other], name, seed)) for name in _ROUGE),
-        )
+        (one, other, *(_cell(difference(scores[one], scores[other], name, seed)) for name in _ROUGE))
         for one in scores
         for other in scores
         if one in MODES and one != other
