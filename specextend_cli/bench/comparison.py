@@ -20,10 +20,8 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Part, Plan, Retried, Stage, Summarized, Summary, Warned
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
-PAIRS = 5
-"""Pairs that an interval needs."""
-NARROW = 1.1
-"""The interval's upper end over its lower one, from which on nothing is repeated."""
+PAIRS = 5  # pairs that an interval needs
+NARROW = 1.1  # the interval's upper end over its lower one, from which on nothing is repeated
 PASSES, SECONDS = 8, 120.0
 """Most passes over the document; and none is begun that would probably end later than so many seconds."""
 _TOKENS = 8  # of a text, decoded in steps; shorter ones say nothing about speed
@@ -75,7 +73,9 @@ def compare(document: Document, options: Options) -> Iterator[Event | Comparison
             yield from _pass(sides, passes - 1)
             if passes == 1:
                 plain, fast = sides
-            pairs += _pairs(*sides)
+            both = sorted(sides[0].texts.keys() & sides[1].texts.keys())
+            found = (Pair(*(side.texts[text] for side in sides)) for text in both)
+            pairs += (pair for pair in found if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS)
             speedup = _interval(pairs)
             enough = speedup is None or (speedup.low and speedup.high and speedup.high <= NARROW * speedup.low)
             if enough or (monotonic() - began) * (passes + 1) / passes > SECONDS:
@@ -147,13 +147,6 @@ def _pass(sides: tuple[_Side, _Side], number: int) -> Iterator[Event]:
                 if first or isinstance(event, (engine.Prefilling, engine.Step)):
                     yield event
         turn += 1
-
-
-def _pairs(plain: _Side, fast: _Side) -> Iterator[Pair]:
-    for text in sorted(plain.texts.keys() & fast.texts.keys()):
-        pair = Pair(plain.texts[text], fast.texts[text])
-        if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS:
-            yield pair
 
 
 def _interval(pairs: Iterable[Pair]) -> Interval | None:

@@ -22,9 +22,7 @@ import numpy as np
 
 from specextend_cli.errors import UsageError
 
-VERSION = 1
-"""To be raised when a baseline's settings change: stored results of another version are not reused."""
-
+VERSION = 1  # to be raised when a baseline's settings change: stored results of another version are not reused
 SUMY = {
     "lexrank": ("lex_rank", "LexRankSummarizer"),
     "textrank": ("text_rank", "TextRankSummarizer"),

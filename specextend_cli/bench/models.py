@@ -75,13 +75,7 @@ class Models:
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
         self.prefill_chunk = 1024 if self.device.type == "cpu" else 4096
-        self.stretch = 1.0
-        """Factor by which RoPE is stretched at present."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether lossless methods must emit identical tokens; in half precision rounding may swap close logits."""
-        return self.dtype == torch.float32
+        self.stretch = 1.0  # factor by which RoPE is stretched at present
 
     @property
     def retrieval(self) -> Retrieval:
@@ -108,9 +102,7 @@ class Models:
 
         For a preset that drafts with n-grams alone it is a blend of n-grams and the target itself.
         """
-        if self.choices.draft is not None:
-            return self.choices.draft
-        return "blend" if self.preset.draft.kind in ("none", "ngram") else self.preset.draft.kind
+        return self.choices.draft or ("blend" if self.preset.draft.kind in ("none", "ngram") else self.own_draft)
 
     @property
     def attending(self) -> str:
@@ -184,12 +176,8 @@ def stretched(model: PreTrainedModel, trained: int, needed: int) -> Iterator[boo
             fix="a smaller --len or --tokens",
         )
     config = copy.deepcopy(model.config)
-    config.rope_parameters = {
-        **rope,
-        "rope_type": "yarn",
-        "factor": needed / trained,
-        "original_max_position_embeddings": trained,
-    }
+    yarn = {"rope_type": "yarn", "factor": needed / trained, "original_max_position_embeddings": trained}
+    config.rope_parameters = rope | yarn
     config.max_position_embeddings = needed
     decoder.rotary_emb = type(before)(config=config).to(model.device)
     try:

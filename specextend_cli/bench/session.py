@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
 Workload: TypeAlias = Literal["summary", "reasoning"]
 
-TEMPERATURE = 0.7
-"""Of `sample`, if the preset is greedy."""
+TEMPERATURE = 0.7  # of `sample`, if the preset is greedy
 
 TOKENS: dict[Workload, int] = {"summary": 256, "reasoning": 2048}
 

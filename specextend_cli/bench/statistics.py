@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -16,8 +17,7 @@ import numpy as np
 
 from specextend_cli.bench.records import Record
 
-Quantity: TypeAlias = Callable[[Record], float | None]
-"""A figure of one run, or None if the run does not have it."""
+Quantity: TypeAlias = Callable[[Record], float | None]  # a figure of one run, or None if the run does not have it
 
 RESAMPLES = 9999
 
@@ -110,10 +110,16 @@ def _figures(
     records: Iterable[Record], methods: Collection[str], quantity: Quantity
 ) -> dict[tuple[str, int], list[float]]:
     """Those of the methods' runs that have one, by document and length."""
-    found: dict[tuple[str, int], list[float]] = {}
+    runs = by_document(record for record in records if record.method in methods)
+    figures = {key: [figure for record in of if (figure := quantity(record)) is not None] for key, of in runs.items()}
+    return {key: known for key, known in figures.items() if known}
+
+
+def by_document(records: Iterable[Record]) -> dict[tuple[str, int], list[Record]]:
+    """The runs of each document and length, in the order of the first ones."""
+    found: dict[tuple[str, int], list[Record]] = {}
     for record in records:
-        if record.method in methods and (figure := quantity(record)) is not None:
-            found.setdefault((record.document, record.length), []).append(figure)
+        found.setdefault((record.document, record.length), []).append(record)
     return found
 
 
@@ -125,10 +131,8 @@ def accepted_length(records: Iterable[Record]) -> float | None:
 
 def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
     """Each document's accepted length over its repeats; documents without steps are left out."""
-    runs: dict[tuple[str, int], list[Record]] = {}
-    for record in records:
-        runs.setdefault((record.document, record.length), []).append(record)
-    return tuple(length for length in map(accepted_length, runs.values()) if length is not None)
+    lengths = map(accepted_length, by_document(records).values())
+    return tuple(length for length in lengths if length is not None)
 
 
 def accepted_counts(records: Iterable[Record]) -> Counter[int]:
@@ -163,7 +167,5 @@ def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     """The index of the first token that differs, a missing one included; None if all are equal."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return None if len(one) == len(other) else min(len(one), len(other))
+    pairs = enumerate(zip_longest(one, other))
+    return next((index for index, (left, right) in pairs if left != right), None)

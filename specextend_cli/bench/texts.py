@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.sources import offline_by_environment
@@ -65,20 +65,17 @@ def builtin() -> tuple[Source, ...]:
     """The Python language reference as several documents, each starting at another topic and wrapping around."""
     from pydoc_data.topics import topics
 
-    names = sorted(topics)
-    starts = [number * len(names) // _OFFSETS for number in range(_OFFSETS)]
+    texts = [topics[name].strip() for name in sorted(topics)]
+    starts = [number * len(texts) // _OFFSETS for number in range(_OFFSETS)]
     # Neighbouring starts share most of their text, so the order is bit-reversed: distant starts come first.
     order = sorted(range(_OFFSETS), key=lambda number: int(f"{number:04b}"[::-1], 2))
     return tuple(
-        Source(
-            f"{BUILTIN}-{number + 1}", "\n\n".join(topics[name].strip() for name in (*names[start:], *names[:start]))
-        )
-        for number, start in ((number, starts[number]) for number in order)
+        Source(f"{BUILTIN}-{number + 1}", "\n\n".join([*texts[starts[number] :], *texts[: starts[number]]]))
+        for number in order
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
+class _Set(NamedTuple):
     """A file in a data set's repository; `member` of an archive; `text` is its column."""
 
     repo: str
@@ -113,11 +110,8 @@ def sources(inputs: Sequence[Path], dataset: str | None, *, offline: bool = Fals
     if dataset in NAMES and not path.exists():
         return _fetched(dataset, offline=offline or offline_by_environment())
     if not path.exists():
-        raise UsageError(
-            f"there is no data set {dataset!r}",
-            why=f"it is neither a file nor one of {', '.join(NAMES)}",
-            fix="--dataset FILE.jsonl.gz",
-        )
+        why = f"it is neither a file nor one of {', '.join(NAMES)}"
+        raise UsageError(f"there is no data set {dataset!r}", why=why, fix="--dataset FILE.jsonl.gz")
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
@@ -155,12 +149,9 @@ def _fetched(name: str, *, offline: bool) -> tuple[Source, ...]:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     wanted = _SETS[name]
+    where: dict[str, Any] = {"repo_type": "dataset", "revision": wanted.revision, "local_files_only": offline}
     try:
-        file = Path(
-            hf_hub_download(
-                wanted.repo, wanted.file, repo_type="dataset", revision=wanted.revision, local_files_only=offline
-            )
-        )
+        file = Path(hf_hub_download(wanted.repo, wanted.file, **where))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         why = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         if isinstance(error, LocalEntryNotFoundError):
@@ -184,10 +175,7 @@ def _parquet(file: Path, name: str) -> tuple[Source, ...]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise InputError(
-            f"the data set {name} comes as Parquet", why="pyarrow is not installed", fix="pip install pyarrow"
-        ) from error
-    table: list[dict[str, Any]] = parquet.read_table(file).slice(0, _LIMIT).to_pylist()
-    return tuple(
-        Source(f"{name}-{number}", row[_SETS[name].text], row.get("summary")) for number, row in enumerate(table, 1)
-    )
+        why, fix = "pyarrow is not installed", "pip install pyarrow"
+        raise InputError(f"the data set {name} comes as Parquet", why=why, fix=fix) from error
+    rows = enumerate(parquet.read_table(file).slice(0, _LIMIT).to_pylist(), 1)
+    return tuple(Source(f"{name}-{number}", row[_SETS[name].text], row.get("summary")) for number, row in rows)

@@ -34,16 +34,16 @@ def summaries(
     """
     prompts: list[Prompt] = []
     short: list[str] = []
-    encoded = [(source, prompter.encoder.encode(source.text)) for source in sources]
+    # Sorting is stable: documents of one size keep the order they came in.
+    encoded = sorted(
+        ((source, prompter.encoder.encode(source.text)) for source in sources), key=lambda one: len(one[1])
+    )
     for length in lengths:
-        prepared = [(len(ids), framed(source, ids, prompter, length)) for source, ids in encoded]
-        # Sorting is stable: documents of one size keep the order they came in.
-        fitting = [prompt for _, prompt in sorted(prepared, key=lambda pair: pair[0]) if prompt is not None][:docs]
+        fitting = [prompt for source, ids in encoded if (prompt := framed(source, ids, prompter, length))][:docs]
         if not fitting:
-            longest = max((len(ids) for _, ids in encoded), default=0)
             raise InputError(
                 f"no document is long enough for a prompt of {length:,} tokens",
-                why=f"the longest has {longest:,}",
+                why=f"the longest has {len(encoded[-1][1]) if encoded else 0:,}",
                 fix="a smaller --len, or longer documents with --input",
             )
         if len(fitting) < docs:

@@ -12,13 +12,13 @@ from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
 from specextend_cli.bench.models import Method, Models, Recipe
-from specextend_cli.bench.overview import format_interval
+from specextend_cli.bench.overview import Columns, format_interval
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Key, Runner
 from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Cell, Experiment, Plot, Table
+from specextend_cli.bench.tables import Experiment, Plot, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.models.preset import Preset
 
@@ -138,8 +138,6 @@ class Study:
         found = yield from self.measure(setting)
         return Experiment(name, self.question, tuple(self.tables(setting, found)), tuple(self.plots(setting, found)))
 
-
-Columns: TypeAlias = Mapping[str, Callable[[Row], Cell]]
 
 FIGURES: Columns = {
     "accepted length": lambda row: format_interval(row.accepted),

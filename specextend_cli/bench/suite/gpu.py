@@ -22,9 +22,7 @@ from specextend_cli.bench.tables import Cell, Experiment, Format, T, Table, rend
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_many
 
-SECONDS = 7.5 * 60
-"""After which no new part starts, so that everything ends within nine minutes."""
-
+SECONDS = 7.5 * 60  # after which no new part starts, so that everything ends within nine minutes
 QUESTION = "Are the kernels right on this GPU, and how near do steps come to what it can do?"
 REHEARSAL = "There is no GPU here: this was a rehearsal at tiny sizes, and no figure in it is a GPU's."
 

@@ -25,8 +25,7 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 
 _WITH_GRAPHS = ", graphs"
-GRAPHS = f"triton{_WITH_GRAPHS}"
-"""Triton's kernels, in CUDA graphs of whole forwards."""
+GRAPHS = f"triton{_WITH_GRAPHS}"  # Triton's kernels, in CUDA graphs of whole forwards
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, with dense positions as heads trained on short texts need them."""
 
