@@ -30,7 +30,7 @@ def setting(models) -> Setting:
     prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     sources = [Source(name, text(50, start=n * 7)) for n, name in enumerate("abcd")]
     prompts, _ = summaries(sources, prompter, [160], docs=4)
-    return Setting(models, prompts, Decoding(Sampling(), 8, frozenset(), 128), 1, 0, describe(models.device))
+    return Setting(models, prompts, Decoding(Sampling(), 4, frozenset(), 128), 1, 0, describe(models.device))
 
 
 def timed(setting: Setting, monkeypatch: pytest.MonkeyPatch, seconds) -> None:
