@@ -60,7 +60,7 @@ def rapid(models: Models) -> Recipe:
     return Recipe(
         lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
         retrieval,
-        models.shape,
+        models.preset.tree,
         gate=True,
     )
 

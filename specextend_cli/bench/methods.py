@@ -22,11 +22,6 @@ DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
 Build: TypeAlias = "Callable[[Models], Method]"
 
 
-def names() -> tuple[str, ...]:
-    """Every method, plain decoding first."""
-    return tuple(METHODS)
-
-
 def about() -> dict[str, str]:
     """Each method with its description."""
     return {name: text for name, (text, _) in METHODS.items()}

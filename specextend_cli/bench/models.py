@@ -82,11 +82,6 @@ class Models:
         """The preset's retrieval."""
         return retrieval_of(self.preset, self.choices)
 
-    @property
-    def shape(self) -> TreeShape:
-        """The preset's tree."""
-        return self.preset.tree
-
     def under(self, policy: str, **changes: object) -> Retrieval:
         """The preset's retrieval under another policy."""
         return replace(self.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
@@ -121,7 +116,8 @@ class Models:
         UsageError if the preset has no model for it.
         """
         self.drafter(kind, Target(self.lm), retrieval)  # raises now, not during the runs
-        return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape or self.shape, **settings)
+        shape = shape or self.preset.tree
+        return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape, **settings)
 
     def backend(self, name: str) -> Backend:
         """The attention back end of that name; "auto" is the target's."""

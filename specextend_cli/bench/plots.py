@@ -61,7 +61,8 @@ def draw(plot: Plot) -> Picture:
     files = {"svg": io.BytesIO(), "png": io.BytesIO()}
     with rc_context(_STYLE), warnings.catch_warnings():  # type: ignore[arg-type, unused-ignore]
         warnings.simplefilter("ignore")  # a glyph that the font lacks
-        figure = Figure(figsize=_size(plot), layout="constrained")
+        size = (7.5, 4.6) if isinstance(plot, LinePlot) else (7.5, 1.6 + 0.32 * max(len(plot.values), 2))  # inches
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(_short(plot.title), loc="left", fontweight="bold")
         axes.set_axisbelow(True)
@@ -166,11 +167,6 @@ def _stacked_bars(figure: Figure, axes: Axes, plot: StackedBars) -> bool:
     axes.set_xlabel(_short(plot.x_label))
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return True
-
-
-def _size(plot: Plot) -> tuple[float, float]:
-    """Inches."""
-    return (7.5, 4.6) if isinstance(plot, LinePlot) else (7.5, 1.6 + 0.32 * max(len(plot.values), 2))
 
 
 def _drawable(point: Point) -> bool:

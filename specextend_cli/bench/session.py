@@ -181,7 +181,7 @@ def _asked(options: Options, models: Models, sampling: Sampling, compiled: str) 
         "draft": models.draft,
         "sampling": asdict(sampling),
         "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
-        "tree": asdict(models.shape),
+        "tree": asdict(models.preset.tree),
         "attention": models.lm.attention,
         "graphs": models.device.type == "cuda" and models.lm.forward_backend is not None,
         "compile": compiled,

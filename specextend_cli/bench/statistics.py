@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from statistics import median
+from statistics import fmean, median
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,16 +123,10 @@ def by_document(records: Iterable[Record]) -> dict[tuple[str, int], list[Record]
     return found
 
 
-def accepted_length(records: Iterable[Record]) -> float | None:
-    """Mean tokens of a verification step, bonus included; None without steps."""
-    steps = [size for record in records for size in record.accepted]
-    return sum(steps) / len(steps) if steps else None
-
-
 def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
-    """Each document's accepted length over its repeats; documents without steps are left out."""
-    lengths = map(accepted_length, by_document(records).values())
-    return tuple(length for length in lengths if length is not None)
+    """Each document's mean tokens of a verification step over its repeats; documents without steps are left out."""
+    runs = by_document(record for record in records if record.accepted)
+    return tuple(fmean(size for record in of for size in record.accepted) for of in runs.values())
 
 
 def accepted_counts(records: Iterable[Record]) -> Counter[int]:
@@ -141,9 +135,7 @@ def accepted_counts(records: Iterable[Record]) -> Counter[int]:
 
 
 def quantile(counts: Counter[int], share: float) -> int:
-    """The smallest value that at least `share` of all counted do not exceed. ValueError for an empty counter."""
-    if not counts:
-        raise ValueError("nothing was counted")
+    """The smallest value that at least `share` of all counted do not exceed; something must have been counted."""
     return int(np.quantile(list(counts.elements()), share, method="inverted_cdf"))
 
 

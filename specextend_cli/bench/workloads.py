@@ -34,10 +34,8 @@ def summaries(
     """
     prompts: list[Prompt] = []
     short: list[str] = []
-    # Sorting is stable: documents of one size keep the order they came in.
-    encoded = sorted(
-        ((source, prompter.encoder.encode(source.text)) for source in sources), key=lambda one: len(one[1])
-    )
+    encoded = [(source, prompter.encoder.encode(source.text)) for source in sources]
+    encoded.sort(key=lambda one: len(one[1]))  # it is stable: documents of one size keep the order they came in
     for length in lengths:
         fitting = [prompt for source, ids in encoded if (prompt := framed(source, ids, prompter, length))][:docs]
         if not fitting:

@@ -44,7 +44,7 @@ def test_help_needs_no_torch_and_list_names_every_method() -> None:
     assert (done.returncode, done.stderr) == (0, "loaded:\n")
     usual, every, listed, _ = done.stdout.split("=" * 9)
     assert [("--fresh" in shown) for shown in (usual, every, listed)] == [False, True, False]
-    assert all(name in listed.replace("\n", "") for name in methods.names())
+    assert all(name in listed.replace("\n", "") for name in methods.METHODS)
 
 
 def test_stdout_holds_the_result_and_nothing_else(cli, small, home: Path) -> None:

@@ -54,14 +54,17 @@ PENALTIES = Sampling(repetition_penalty=1.1, no_repeat_ngram=4)
         pytest.param(Sampling(temperature=0.8, seed=4), id="sampled", marks=pytest.mark.full),
     ],
 )
-def test_every_method_writes_what_plain_decoding_writes(models, prompts, sampling: Sampling) -> None:
-    made = runner(models, methods.names(), sampling=sampling, tokens=16)
+def test_every_method_writes_what_plain_decoding_writes(
+    models, prompts, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specextend_cli.bench.runner._WARM_UP", 2)
+    made = runner(models, methods.METHODS, sampling=sampling, tokens=16)
     events = list(made.run(prompts[:1] + prompts[2:3]))
     assert not of(events, Checked)
     assert made.wrong() == ()
     assert set(made.skipped) <= {"llama.cpp", "eagle"}
     records = made.records()
-    ran = set(methods.names()) - set(made.skipped)
+    ran = set(methods.METHODS) - set(made.skipped)
     assert {record.method for record in records} == ran
     assert len(records) == 2 * len(ran) == of(events, Started)[0].runs
     plain = {record.length: record for record in records if record.method == "plain"}
@@ -109,7 +112,7 @@ def test_drafters_that_read_features_and_those_that_do_not_share_one_reading(mod
     head = tiny_head(vocabulary=size, draft_vocabulary=size)
     retrieval = replace(models.retrieval, policy="retrieval")
     made = runner(models, ("plain", "ngram"))
-    made.methods["eagle"] = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.shape)
+    made.methods["eagle"] = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.preset.tree)
     list(made.run(prompts[:2]))
     assert made.wrong() == ()
     assert {record.method for record in made.records()} == {"plain", "ngram", "eagle"}
@@ -301,7 +304,7 @@ def _untimed() -> dict[str, object]:
 def test_names() -> None:
     assert methods.parse(None) == methods.DEFAULT
     assert methods.parse("ngram, self,ngram") == ("plain", "ngram", "self")
-    assert set(methods.about()) == set(methods.names()) >= {"plain", "+hta", "llama.cpp", "triforce", "rapid"}
+    assert set(methods.about()) == set(methods.METHODS) >= {"plain", "+hta", "llama.cpp", "triforce", "rapid"}
     with pytest.raises(UsageError, match="no method 'ngrams'") as caught:
         methods.parse("plain,ngrams")
     assert "magicdec" in caught.value.why
@@ -311,7 +314,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
     draft = models.preset.draft.model_copy(update={"kind": "ngram", "of": (), "source": None})
     models.preset = models.preset.model_copy(update={"draft": draft})
     models.directories = replace(models.directories, draft=None)
-    able, unable = methods.build(methods.names(), models)
+    able, unable = methods.build(methods.METHODS, models)
     assert {"lm", "transformers-assisted"} <= set(unable) <= {"lm", "transformers-assisted", "llama.cpp", "eagle"}
     assert all("no draft" in why or name in ("llama.cpp", "eagle") for name, why in unable.items())
     # Without a draft model, "the draft" is n-grams and the target itself, so that policies have something to act on.
@@ -325,7 +328,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
 
 
 def test_the_recipes_of_the_parts(models) -> None:
-    able, _ = methods.build(methods.names(), models)
+    able, _ = methods.build(methods.METHODS, models)
     kernels = {name: (m.prefill, m.verify, m.retrieval.policy) for name, m in able.items() if isinstance(m, Recipe)}
     assert kernels["naive"] == ("reference", "reference", "full")
     assert kernels["+flash"] == ("auto", "reference", "full")

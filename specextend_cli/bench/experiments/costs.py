@@ -43,7 +43,7 @@ def _measure(setting: Setting) -> Generator[Running, None, list[_Costs]]:
     for length, prompts in groupby(setting.prompts, key=lambda prompt: prompt.length):
         prompt = next(iter(prompts))
         working = (*(size for size in WORKING if size < length), length)  # the last one shows everything
-        plan = Plan(NODES, working, models.shape, ROUNDS, decoding.prefill_chunk, decoding.sampling)
+        plan = Plan(NODES, working, models.preset.tree, ROUNDS, decoding.prefill_chunk, decoding.sampling)
         with models.fitted(length + plan.room):
             machine = roofline.measure(models.device, models.dtype, scale=SCALE)
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
@@ -84,6 +84,7 @@ def _tables(setting: Setting, found: Sequence[_Costs]) -> Iterator[Table]:
         ),
         "Times a plain step: as many tokens a step must bring to break even, before drafting itself is paid.",
     )
+    shape = setting.models.preset.tree
     drafting = [(costs.length, costs.steps, *sized) for costs in found for sized in costs.steps.drafting.items()]
     yield Table(
         "Drafting by working set",
@@ -92,8 +93,8 @@ def _tables(setting: Setting, found: Sequence[_Costs]) -> Iterator[Table]:
             (length, size, 1e3 * median(times), median(times) / steps.plain, 1e3 * median(steps.choosing[size]))
             for length, steps, size, times in drafting
         ),
-        f"{setting.models.attending} drafts {setting.models.shape.depth} levels of {setting.models.shape.width}. The "
-        "last row of a length shows it everything. Choosing: the target's attention, and moving the chosen keys.",
+        f"{setting.models.attending} drafts {shape.depth} levels of {shape.width}. The last row of a length shows it "
+        "everything. Choosing: the target's attention, and moving the chosen keys.",
     )
 
 

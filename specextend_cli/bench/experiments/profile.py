@@ -73,7 +73,7 @@ def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
     found: list[_Profile] = []
     for length, prompts in groupby(setting.prompts, key=lambda prompt: prompt.length):
         prompt = next(iter(prompts))
-        with models.fitted(length + _tokens(models.shape)):
+        with models.fitted(length + _tokens(models.preset.tree)):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             target.verify_backend = record_function(ATTENTION)(target.verify_backend)
             _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})

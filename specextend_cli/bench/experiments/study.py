@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
@@ -18,11 +18,9 @@ from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Key, Runner
 from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Experiment, Plot, Table
+from specextend_cli.bench.tables import Plot, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.models.preset import Preset
-
-Run: TypeAlias = Generator[Running, None, Experiment]
 
 
 @dataclass
@@ -132,11 +130,6 @@ class Study:
     measure: Callable[[Setting], Generator[Running, None, Any]]
     tables: Callable[[Setting, Any], Iterable[Table]]
     plots: Callable[[Setting, Any], Iterable[Plot]] = lambda setting, found: ()
-
-    def run(self, name: str, setting: Setting) -> Run:
-        """Measure; yields the events of the runs and returns the result."""
-        found = yield from self.measure(setting)
-        return Experiment(name, self.question, tuple(self.tables(setting, found)), tuple(self.plots(setting, found)))
 
 
 FIGURES: Columns = {

@@ -122,7 +122,7 @@ def _compare(
 
 def own_settings(setting: Setting) -> Candidate:
     """The preset's."""
-    retrieval, shape = setting.models.retrieval, setting.models.shape
+    retrieval, shape = setting.models.retrieval, setting.models.preset.tree
     return Candidate(retrieval.chunk, retrieval.top_k, shape.nodes, shape.depth)
 
 
@@ -160,7 +160,7 @@ def _of(prompts: Sequence[Prompt], documents: Sequence[str]) -> list[Prompt]:
 def recipe(setting: Setting, made: Candidate) -> Recipe:
     """The preset's own drafter behind the gate, as `summarize` has it, with a candidate's settings."""
     models = setting.models
-    return models.recipe(models.own_draft, *made.applied(models.retrieval, models.shape), gate=True)
+    return models.recipe(models.own_draft, *made.applied(models.retrieval, models.preset.tree), gate=True)
 
 
 def tuned(preset: Preset, best: Candidate) -> Preset:

@@ -232,17 +232,6 @@ class Ring:
         q = torch.empty(1, sizes.heads, n, sizes.head_dim, dtype=sizes.dtype, device=sizes.device)
         return cls(q.normal_(generator=generator), rows, tree_mask(n, torch.Generator().manual_seed(n)).to(q.device))
 
-    def go_round(self, call: Call) -> None:
-        """Every layer once."""
-        for layer in range(self.rows.shape[1]):
-            keys, values = self.rows[:, layer]
-            call(keys[None], values[None])
-
-    @property
-    def nbytes(self) -> int:
-        """Keys and values of one layer."""
-        return self.rows[:, 0].nbytes
-
 
 @dataclass(frozen=True)
 class Timed:
@@ -263,9 +252,8 @@ def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[Timed]:
         ring = Ring.made(sizes, n, total)
         for method, call in methods(ring).items():
             graph, eager = timed(ring, call, sizes)
-            # Scores read keys only.
-            least = ring.nbytes / bandwidth / (2 if method.startswith("scores") else 1)
-            yield Timed(total, n, method, least, graph, eager)
+            of_layer = ring.rows[:, 0].nbytes // (2 if method.startswith("scores") else 1)  # scores read keys only
+            yield Timed(total, n, method, of_layer / bandwidth, graph, eager)
 
 
 def methods(ring: Ring) -> dict[str, Call]:
@@ -289,11 +277,14 @@ def methods(ring: Ring) -> dict[str, Call]:
 def timed(ring: Ring, call: Call, sizes: Sizes) -> tuple[float | None, float]:
     """Seconds a call in a replayed graph, and eagerly."""
 
+    layers = ring.rows.shape[1]
+
     def go_round() -> None:
-        ring.go_round(call)
+        for layer in range(layers):
+            keys, values = ring.rows[:, layer]
+            call(keys[None], values[None])
 
     go_round()  # compiles, fills allocators
-    layers = ring.rows.shape[1]
     eager = median(seconds(go_round, sizes.device) for _ in range(sizes.rounds)) / layers
     if not sizes.is_gpu:
         return None, eager
