@@ -83,7 +83,7 @@ class Transformers:
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """See `External`. ModelError if transformers refuses."""
-        ids = torch.tensor([list(prompt)], device=self.lm.device)
+        ids = torch.tensor([prompt], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
         settings = GenerationConfig(
             max_new_tokens=decoding.tokens,
@@ -177,9 +177,8 @@ class LlamaCpp:
         llama.reset()  # else it would reuse the last prompt's cache
         tokens = list[int]()
         began = first = perf_counter()
-        generated = llama.generate(
-            list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=_processor(prompt, decoding)
-        )
+        ours = _processor(prompt, decoding)
+        generated = llama.generate(list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=ours)
         for token in generated:
             if not tokens:
                 first = perf_counter()
@@ -224,11 +223,10 @@ def _processor(prompt: Sequence[int], decoding: Decoding) -> Any:
         return None
     import llama_cpp
 
-    def only_choice(input_ids: Any, scores: Any) -> Any:
-        output = [int(token) for token in input_ids[len(prompt) :]]
-        token = choose(decoding.sampling, prompt, output, torch.from_numpy(np.asarray(scores, dtype=np.float32)))
-        only = np.full_like(scores, -np.inf)
-        only[token] = 0.0
-        return only
+    ours = OurChoice(decoding.sampling, prompt)
 
-    return llama_cpp.LogitsProcessorList([only_choice])
+    def processor(input_ids: Any, scores: Any) -> Any:
+        logits = torch.from_numpy(np.asarray(scores, dtype=np.float32))
+        return ours(torch.tensor(input_ids)[None], logits[None])[0].numpy()
+
+    return llama_cpp.LogitsProcessorList([processor])

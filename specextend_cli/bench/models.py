@@ -30,6 +30,7 @@ from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.eagle_head import load_eagle
 from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, load_language_model, retrieval_of
 from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ class Models:
     def under(self, policy: str, **changes: object) -> Retrieval:
         """The preset's retrieval under another policy."""
         return replace(self.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
+
+    @property
+    def prompter(self) -> PromptBuilder:
+        """Builds the preset's prompts."""
+        return PromptBuilder(self.preset, self.encoder, self.directories.target)
 
     @property
     def own_draft(self) -> str:

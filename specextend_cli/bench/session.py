@@ -109,7 +109,7 @@ def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Exper
     yield Finished(benchmark, tuple(parts[0].wrong), forget, found, better)
 
 
-def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None, tuple[Setting, str]]:
+def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Setting, str]]:
     """Load everything; returns the setting and the key of its finished runs.
 
     `layers`: whether they may run natively or by CUDA graphs; without, `compile` means our kernels alone. A profiler

@@ -27,15 +27,13 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.engine.tiny_models import prompt, tiny
 from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture
 def setting(models) -> Setting:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
-    prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], prompter, [160, 240], docs=2)
+    prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], models.prompter, [160, 240], docs=2)
     decoding = Decoding(Sampling(), 4, frozenset(), 128)
     return Setting(models, prompts, decoding, 1, 0, describe(models.device))
 

@@ -23,15 +23,13 @@ from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.engine.tiny_heads import tiny_head
 from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture
 def prompts(models) -> tuple[Prompt, ...]:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
-    return summaries([Source("a", text(90)), Source("b", text(80, start=7))], prompter, [192, 300], docs=2)[0]
+    return summaries([Source("a", text(90)), Source("b", text(80, start=7))], models.prompter, [192, 300], docs=2)[0]
 
 
 def runner(models, names: tuple[str, ...], *, sampling: Sampling | None = None, tokens: int = 24, **options) -> Runner:
@@ -133,8 +131,7 @@ def test_order_is_random_but_repeatable(models, prompts) -> None:
 
 
 def test_past_the_window_rope_is_stretched_for_everybody_and_said(models) -> None:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
-    prompts, _ = summaries([Source("a", text(90))], prompter, [256, 500], docs=1)
+    prompts, _ = summaries([Source("a", text(90))], models.prompter, [256, 500], docs=1)
     made = runner(models, ("plain", "specextend", "transformers"))  # a window of 512, and 24 new tokens
     rotary = models.lm.model.model.rotary_emb
     list(made.run(prompts))

@@ -21,7 +21,6 @@ from specextend_cli.bench.rows import Row, decode_ratios
 from specextend_cli.bench.tables import Table
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, framed
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 SLOWER = 0.97  # times plain decoding; above it, a difference is the clock's
 
@@ -40,7 +39,6 @@ def _measure(setting: Setting) -> Generator[Running, None, Measurements]:
 def adverse(setting: Setting) -> Iterator[Prompt]:
     """The adverse documents of each length, in the preset's own prompt."""
     models = setting.models
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     ordinary = sorted({token for prompt in setting.prompts for token in prompt.text})
     for length in setting.lengths:
         documents = {RANDOM: random.Random(f"{setting.seed} {length}").choices(ordinary, k=length)}
@@ -49,7 +47,7 @@ def adverse(setting: Setting) -> Iterator[Prompt]:
         if 2 * sum(map(operator.ne, text, foreign)) > len(text):
             documents[FOREIGN] = models.encoder.encode(foreign)
         for name, tokens in documents.items():
-            if (prompt := framed(Source(name, ""), tokens, prompter, length)) is not None:
+            if (prompt := framed(Source(name, ""), tokens, models.prompter, length)) is not None:
                 yield prompt
 
 

@@ -27,7 +27,6 @@ from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = ("full", "streaming", "retrieval")
@@ -73,13 +72,13 @@ def needles(setting: Setting, score_layers: Sequence[int]) -> Iterator[tuple[Pre
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
     """The document's prompt with a needle at `depth` (0 to 1) in place of as many of its tokens."""
-    models, encode = setting.models, setting.models.encoder.encode
+    encode = setting.models.encoder.encode
     draw = random.Random(f"{setting.seed} {prompt.document} {depth}")
     city = draw.choice(("Tromso", "Valparaiso", "Kyoto", "Tbilisi", "Windhoek", "Hobart"))
     number = draw.randrange(1_000_000, 10_000_000)
     said = f"The secret number of {city} is"
-    asks = asking(models.preset, f"{{document}}\n\nWhat is the secret number of {city}?")
-    before, after = PromptBuilder(asks, models.encoder, models.directories.target).frame("single", {})
+    ask = f"{{document}}\n\nWhat is the secret number of {city}?"
+    before, after = asking(setting.models.prompter, ask).frame("single", {})
     needle, lead = encode(f"\n{said} {number}.\n"), encode(said)
     text = prompt.text[: prompt.length - len(before) - len(needle) - len(after) - len(lead)]
     at = int(depth * len(text))
