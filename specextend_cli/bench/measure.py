@@ -38,26 +38,20 @@ def measured(
     prompt: Sequence[int],
     decoding: Decoding,
     retrieval: Retrieval,
-    budget: DraftGate,
+    gate: DraftGate,
 ) -> Iterator[Event | Run]:
     """Decode once; yields the engine's events, and last what was measured.
 
     Prefill time is that of the target's real reading, plus whatever the drafter read.
     """
-    events = decode(
-        target,
-        drafter,
-        prompt,
-        stop=Stop(decoding.tokens, decoding.eos),
-        sampling=decoding.sampling,
-        retrieval=retrieval,
-        gate=budget,
-        prefill_chunk=decoding.prefill_chunk,
-    )
+    stop, sampling, chunk = Stop(decoding.tokens, decoding.eos), decoding.sampling, decoding.prefill_chunk
     seconds, prefill_seconds = 0.0, 0.0
     steps, retrieved = list[Step](), list[Retrieved]()
-    for event, took in _timed(events):
-        seconds += took
+    began = perf_counter()
+    for event in decode(
+        target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, gate=gate, prefill_chunk=chunk
+    ):
+        seconds += perf_counter() - began
         if isinstance(event, PrefilledEvent):
             prefill_seconds, seconds = seconds - target.spent_seconds + target.read_seconds, 0.0
         elif isinstance(event, Step):
@@ -65,6 +59,7 @@ def measured(
         elif isinstance(event, Retrieved):
             retrieved.append(event)
         yield event
+        began = perf_counter()  # what the caller does with the event does not count
     verified = [step for step in steps if step.nodes]
     yield Run(
         tokens=tuple(token for step in steps for token in step.tokens),
@@ -78,17 +73,6 @@ def measured(
         hit=fmean(event.hit for event in retrieved) if retrieved else None,
         retrievals=len(retrieved),
     )
-
-
-def _timed(events: Iterator[Event]) -> Iterator[tuple[Event, float]]:
-    """Every event with the seconds it took to come."""
-    while True:
-        began = perf_counter()
-        event = next(events, None)
-        took = perf_counter() - began
-        if event is None:
-            return
-        yield event, took
 
 
 TOLERANCE = 1.0
@@ -130,6 +114,4 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
 
 def is_wrong(found: Divergence | None, *, exact: bool) -> bool:
     """Whether a lossless method's divergence cannot be rounding."""
-    if found is None:
-        return False
-    return exact or found.gap is None or found.gap > TOLERANCE
+    return found is not None and (exact or found.gap is None or found.gap > TOLERANCE)

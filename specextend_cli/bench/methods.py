@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from specextend_cli.bench.records import PLAIN
@@ -15,28 +16,23 @@ from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import SpecextendError, UsageError
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.models import External, Method, Models, Recipe
+    from specextend_cli.bench.models import Method, Models, Recipe
 
 DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
 Build: TypeAlias = "Callable[[Models], Method]"
 
 
-def names() -> tuple[str, ...]:
-    """Every method, plain decoding first."""
-    return tuple(_registry())
-
-
 def about() -> dict[str, str]:
     """Each method with its description."""
-    return {name: text for name, (text, _) in _registry().items()}
+    return {name: text for name, (text, _) in METHODS.items()}
 
 
 def parse(text: str | None) -> tuple[str, ...]:
     """The methods in `plain,ngram,…`; plain decoding is always added. UsageError for an unknown name."""
     wanted = [name.strip() for name in text.split(",")] if text else list(DEFAULT)
     for name in wanted:
-        if name not in names():
-            raise UsageError(f"there is no method {name!r}", why=f"there are: {', '.join(names())}", fix="bench --help")
+        if name not in METHODS:
+            raise UsageError(f"there is no method {name!r}", why=f"there are: {', '.join(METHODS)}", fix="bench --help")
     return tuple(dict.fromkeys((PLAIN, *wanted)))
 
 
@@ -51,7 +47,7 @@ def build(wanted: Iterable[str], models: Models) -> tuple[dict[str, Method], dic
     unable: dict[str, str] = {}
     for name in wanted:
         try:
-            able[name] = _registry()[name][1](models)
+            able[name] = METHODS[name][1](models)
         except SpecextendError as error:  # noqa: PERF203 - each method may be missing something of its own
             unable[name] = reason(error)
     return able, unable
@@ -68,6 +64,7 @@ def _plain(models: Models) -> Recipe:
 
 
 def _with(policy: str, **settings: Any) -> Build:
+    """The draft under a policy; `settings` are fields of `Recipe`."""
     return lambda models: models.recipe(models.draft, models.under(policy), **settings)
 
 
@@ -80,65 +77,57 @@ def _by_name(kind: str) -> Build:
     return lambda models: models.recipe(kind, models.retrieval, gate=True)
 
 
-def _baseline(name: str) -> Build:
-    def built(models: Models) -> Recipe:
-        from specextend_cli.bench import baselines
-
-        recipe: Recipe = getattr(baselines, name)(models)
-        return recipe
-
-    return built
+def _imported(module: str, name: str, *arguments: str) -> Build:
+    """A method of another module, which is imported when the method is built: it needs torch, the list does not."""
+    return lambda models: getattr(import_module(f"specextend_cli.bench.{module}"), name)(models, *arguments)
 
 
-def _transformers(assistance: str) -> Build:
-    def built(models: Models) -> External:
-        from specextend_cli.bench.external import Transformers
-
-        return Transformers(models, assistance)
-
-    return built
-
-
-def _llama_cpp(models: Models) -> External:
-    from specextend_cli.bench.external import LlamaCpp
-
-    return LlamaCpp(models)
-
-
-def _registry() -> dict[str, tuple[str, Build]]:
-    described = {
-        "ngram": "copied continuations from the document and the output",
-        "self": "the target over a working set of its own keys",
-        "lm": "the preset's small language model",
-        "blend": "several sources in one tree",
-        "eagle": "an EAGLE head on the target's hidden states",
-    }
-    return {
-        PLAIN: ("plain decoding: a tree of one node, the same loop and kernels", _plain),
-        "standard": ("the draft sees everything, every step", _with("full")),
-        "streaming": ("the draft sees the first and the newest tokens, every step", _with("streaming")),
-        "specextend": ("the draft sees what the target attends to, behind the gate", _with("retrieval", gate=True)),
-        **{
-            kind: (f"drafter by name: {described.get(kind, kind)}, gated", _by_name(kind))
-            for kind in DRAFTERS
-            if kind != "none"
-        },
-        "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
-        "+flash": ("naive, with the fast kernel in prefill", _part(prefill="auto")),
-        "+hta": (
-            "naive, with the fast tree attention in verification (hybrid; split-KV on processors)",
-            _part(verify="auto"),
-        ),
-        "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
-        "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
-        "magicdec": ("MagicDec: the target drafts for itself over a streaming cache, a chain", _baseline("magicdec")),
-        "triforce": (
-            "TriForce: drafted for by the target over retrieved keys, itself drafted for",
-            _baseline("triforce"),
-        ),
-        "rapid": ("RAPID's idea: the working set by BM25 of the recent tokens, not by attention", _baseline("rapid")),
-        "transformers": ("transformers generate, sdpa", _transformers("")),
-        "transformers-assisted": ("transformers with the preset's draft model", _transformers("model")),
-        "transformers-prompt-lookup": ("transformers with prompt lookup", _transformers("prompt-lookup")),
-        "llama.cpp": ("llama.cpp over the same GGUF, by llama-cpp-python", _llama_cpp),
-    }
+_DRAFTERS = {
+    "ngram": "copied continuations from the document and the output",
+    "self": "the target over a working set of its own keys",
+    "lm": "the preset's small language model",
+    "blend": "several sources in one tree",
+    "eagle": "an EAGLE head on the target's hidden states",
+}
+METHODS: dict[str, tuple[str, Build]] = {
+    PLAIN: ("plain decoding: a tree of one node, the same loop and kernels", _plain),
+    "standard": ("the draft sees everything, every step", _with("full")),
+    "streaming": ("the draft sees the first and the newest tokens, every step", _with("streaming")),
+    "specextend": ("the draft sees what the target attends to, behind the gate", _with("retrieval", gate=True)),
+    **{
+        kind: (f"drafter by name: {_DRAFTERS.get(kind, kind)}, gated", _by_name(kind))
+        for kind in DRAFTERS
+        if kind != "none"
+    },
+    "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
+    "+flash": ("naive, with the fast kernel in prefill", _part(prefill="auto")),
+    "+hta": (
+        "naive, with the fast tree attention in verification (hybrid; split-KV on processors)",
+        _part(verify="auto"),
+    ),
+    "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
+    "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
+    "magicdec": (
+        "MagicDec: the target drafts for itself over a streaming cache, a chain",
+        _imported("baselines", "magicdec"),
+    ),
+    "triforce": (
+        "TriForce: drafted for by the target over retrieved keys, itself drafted for",
+        _imported("baselines", "triforce"),
+    ),
+    "rapid": (
+        "RAPID's idea: the working set by BM25 of the recent tokens, not by attention",
+        _imported("baselines", "rapid"),
+    ),
+    "transformers": ("transformers generate, sdpa", _imported("external", "Transformers")),
+    "transformers-assisted": (
+        "transformers with the preset's draft model",
+        _imported("external", "Transformers", "model"),
+    ),
+    "transformers-prompt-lookup": (
+        "transformers with prompt lookup",
+        _imported("external", "Transformers", "prompt-lookup"),
+    ),
+    "llama.cpp": ("llama.cpp over the same GGUF, by llama-cpp-python", _imported("external", "LlamaCpp")),
+}
+"""Each method's description, and what builds it."""

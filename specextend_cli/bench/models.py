@@ -30,6 +30,7 @@ from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.eagle_head import load_eagle
 from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, load_language_model, retrieval_of
 from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True)
@@ -75,27 +76,21 @@ class Models:
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
         self.prefill_chunk = 1024 if self.device.type == "cpu" else 4096
-        self.stretch = 1.0
-        """Factor by which RoPE is stretched at present."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether lossless methods must emit identical tokens; in half precision rounding may swap close logits."""
-        return self.dtype == torch.float32
+        self.stretch = 1.0  # factor by which RoPE is stretched at present
 
     @property
     def retrieval(self) -> Retrieval:
         """The preset's retrieval."""
         return retrieval_of(self.preset, self.choices)
 
-    @property
-    def shape(self) -> TreeShape:
-        """The preset's tree."""
-        return self.preset.tree
-
     def under(self, policy: str, **changes: object) -> Retrieval:
         """The preset's retrieval under another policy."""
         return replace(self.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
+
+    @property
+    def prompter(self) -> PromptBuilder:
+        """Builds the preset's prompts."""
+        return PromptBuilder(self.preset, self.encoder, self.directories.target)
 
     @property
     def own_draft(self) -> str:
@@ -108,9 +103,7 @@ class Models:
 
         For a preset that drafts with n-grams alone it is a blend of n-grams and the target itself.
         """
-        if self.choices.draft is not None:
-            return self.choices.draft
-        return "blend" if self.preset.draft.kind in ("none", "ngram") else self.preset.draft.kind
+        return self.choices.draft or ("blend" if self.preset.draft.kind in ("none", "ngram") else self.own_draft)
 
     @property
     def attending(self) -> str:
@@ -129,7 +122,8 @@ class Models:
         UsageError if the preset has no model for it.
         """
         self.drafter(kind, Target(self.lm), retrieval)  # raises now, not during the runs
-        return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape or self.shape, **settings)
+        shape = shape or self.preset.tree
+        return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape, **settings)
 
     def backend(self, name: str) -> Backend:
         """The attention back end of that name; "auto" is the target's."""
@@ -184,12 +178,8 @@ def stretched(model: PreTrainedModel, trained: int, needed: int) -> Iterator[boo
             fix="a smaller --len or --tokens",
         )
     config = copy.deepcopy(model.config)
-    config.rope_parameters = {
-        **rope,
-        "rope_type": "yarn",
-        "factor": needed / trained,
-        "original_max_position_embeddings": trained,
-    }
+    yarn = {"rope_type": "yarn", "factor": needed / trained, "original_max_position_embeddings": trained}
+    config.rope_parameters = rope | yarn
     config.max_position_embeddings = needed
     decoder.rotary_emb = type(before)(config=config).to(model.device)
     try:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
 from specextend_cli.bench.rows import Row
 from specextend_cli.bench.statistics import Interval, quantile
 from specextend_cli.bench.tables import Cell, HeatMap, LinePlot, Plot, Point, StackedBars, Table, one_line
 from specextend_cli.humanize import format_many, format_percent
 
-LONGEST = 12
-"""Accepted lengths from here on share a column."""
-FEW = 5
-"""Below this many documents the report warns that intervals say little."""
+LONGEST = 12  # accepted lengths from here on share a column
+FEW = 5  # below this many documents the report warns that intervals say little
 _PARTS = ("draft", "verify", "retrieve", "host")
 
 
@@ -26,14 +24,16 @@ def tables(rows: Sequence[Row]) -> tuple[Table, ...]:
     return (_speed(rows), *([_drafting(drafted)] if drafted else []), _output(rows))
 
 
-_NAMES: dict[str, Callable[[Row], Cell]] = {
+Columns: TypeAlias = dict[str, Callable[[Row], Cell]]
+
+_NAMES: Columns = {
     "prompt (tokens)": lambda row: f"{row.length:,} (scaled)" if row.scaled else row.length,
     "method": lambda row: row.method,
 }
 
 
 def _speed(rows: Sequence[Row]) -> Table:
-    columns: Mapping[str, Callable[[Row], Cell]] = {
+    columns: Columns = {
         **_NAMES,
         "prefill (s)": lambda row: row.prefill_seconds,
         "decoding (s)": lambda row: row.decode_seconds,
@@ -54,10 +54,10 @@ def _drafting(rows: Sequence[Row]) -> Table:
     def share(part: str) -> Callable[[Row], Cell]:
         return lambda row: None if row.shares is None else format_percent(row.shares[part])
 
-    columns: Mapping[str, Callable[[Row], Cell]] = {
+    columns: Columns = {
         **_NAMES,
         "accepted length": lambda row: format_interval(row.accepted),
-        "10%-90% of steps": lambda row: format_spread(row.accepted_counts),
+        "10%-90% of steps": lambda row: _spread(row.accepted_counts),
         "tree nodes": lambda row: row.nodes,
         **{part: share(part) for part in _PARTS},
         "hit": lambda row: None if row.hit is None else format_percent(row.hit),
@@ -74,7 +74,7 @@ def _output(rows: Sequence[Row]) -> Table:
     def score(name: str) -> Callable[[Row], Cell]:
         return lambda row: getattr(row.quality, name, None)
 
-    columns: dict[str, Callable[[Row], Cell]] = {
+    columns: Columns = {
         **_NAMES,
         "documents": lambda row: row.documents,
         "runs equal to plain": lambda row: f"{row.equal} of {row.compared}" if row.compared else None,
@@ -84,8 +84,8 @@ def _output(rows: Sequence[Row]) -> Table:
         "repeated 4-grams": lambda row: format_percent(row.repeated),
     }
     if any(row.quality for row in rows):
-        titles = ("ROUGE-1", "ROUGE-2", "ROUGE-L", "chrF")
-        columns |= {title: score(name) for title, name in zip(titles, Quality.__slots__, strict=True)}
+        titles = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rouge_l", "chrF": "chrf"}
+        columns |= {title: score(name) for title, name in titles.items()}
     note = (
         "Gap: the difference of plain decoding's two largest logits at the first token that differs. Rounding in half "
         "precision can swap close ones; in float32 every run must be equal."
@@ -101,12 +101,10 @@ def format_interval(interval: Interval | None, unit: str = "") -> str | None:
     return value if interval.low == interval.high else f"{value} ({interval.low:.2f}-{interval.high:.2f})"
 
 
-def format_spread(counts: Counter[int]) -> str | None:
+def _spread(counts: Counter[int]) -> str | None:
     """ "1-5": tokens that the middle 80% of steps emitted."""
-    if not counts:
-        return None
-    low, high = quantile(counts, 0.1), quantile(counts, 0.9)
-    return f"{low}-{high}" if low < high else str(low)
+    ends = [str(quantile(counts, share)) for share in (0.1, 0.9)] if counts else []
+    return "-".join(dict.fromkeys(ends)) or None
 
 
 # ---------------------------------------------------------------------------------------------------------- plots
@@ -138,8 +136,8 @@ def step_shares(rows: Sequence[Row]) -> Iterable[StackedBars]:
     """Decoding time by part, for the methods that draft."""
     order = list(dict.fromkeys(row.method for row in rows))
     drafting = sorted(filter(_drafts, rows), key=lambda row: (order.index(row.method), row.length))
-    shown = {f"{row.method} · {format_length(row.length)}": row.shares for row in drafting if row.shares is not None}
-    shown = {name: parts for name, parts in shown.items() if parts["verify"] < 1}
+    known = {f"{row.method} · {format_length(row.length)}": row.shares for row in drafting}
+    shown = {name: parts for name, parts in known.items() if parts is not None and parts["verify"] < 1}
     if shown:
         yield StackedBars("Where decoding time goes", "share of decoding time", shown)
 
@@ -204,26 +202,24 @@ def provenance(benchmark: Benchmark) -> dict[str, str]:
 def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     """What limits the tables' validity, a sentence each."""
     found = []
-    few = sorted({row.documents for row in rows if row.method != PLAIN and row.documents < FEW})
-    if few:
-        found.append(
-            f"Small n: intervals rest on {format_many(few[-1], 'document')} or fewer; read them as a hint."
-            if few[-1] > 1
-            else "Small n: one document has no interval, and the next one may differ."
-        )
+    few = max((row.documents for row in rows if row.method != PLAIN and row.documents < FEW), default=0)
+    if few == 1:
+        found.append("Small n: one document has no interval, and the next one may differ.")
+    elif few:
+        found.append(f"Small n: intervals rest on {format_many(few, 'document')} or fewer; read them as a hint.")
     if rows and not any(row.method == PLAIN for row in rows):
         found.append("Plain decoding was not measured: there are no speedups, and no output was checked against it.")
     scaled = sorted({row.length for row in rows if row.scaled})
     if scaled:
         lengths = ", ".join(map(format_length, scaled))
         found.append(f"Scaled: prompts of {lengths} tokens pass the model's trained window; RoPE was stretched.")
-    left = [row for row in rows if row.equal < row.compared]
-    found += [
-        _left(name, [row for row in left if row.method == name]) for name in dict.fromkeys(r.method for r in left)
-    ]
+    left: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.equal < row.compared:
+            left.setdefault(row.method, []).append(row)
+    found += [_left(method, of) for method, of in left.items()]
     found += [f"Left out: {method}: {why}" for method, why in benchmark.skipped.items()]
-    absent = quality.missing()
-    if benchmark.references and absent:
+    if benchmark.references and (absent := quality.missing()):
         found.append(f"{absent}.")
     return tuple(one_line(sentence) for sentence in found)
 

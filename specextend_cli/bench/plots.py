@@ -10,6 +10,8 @@ import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from specextend_cli.bench.records import format_length
 from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, StackedBars, format_cell, one_line
 from specextend_cli.errors import UsageError
@@ -45,11 +47,8 @@ class Picture(NamedTuple):
 def require() -> None:
     """UsageError if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
-        raise UsageError(
-            "--report cannot draw its plots",
-            why="matplotlib is not installed",
-            fix="pip install 'specextend-cli[bench]'",
-        )
+        why, fix = "matplotlib is not installed", "pip install 'specextend-cli[bench]'"
+        raise UsageError("--report cannot draw its plots", why=why, fix=fix)
 
 
 def draw(plot: Plot) -> Picture:
@@ -62,7 +61,8 @@ def draw(plot: Plot) -> Picture:
     files = {"svg": io.BytesIO(), "png": io.BytesIO()}
     with rc_context(_STYLE), warnings.catch_warnings():  # type: ignore[arg-type, unused-ignore]
         warnings.simplefilter("ignore")  # a glyph that the font lacks
-        figure = Figure(figsize=_size(plot), layout="constrained")
+        size = (7.5, 4.6) if isinstance(plot, LinePlot) else (7.5, 1.6 + 0.32 * max(len(plot.values), 2))  # inches
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(_short(plot.title), loc="left", fontweight="bold")
         axes.set_axisbelow(True)
@@ -90,17 +90,16 @@ def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
         axes.set_xticks(xs, [format_length(int(x)) if x == int(x) else f"{x:g}" for x in xs], minor=False)
         axes.minorticks_off()
     for look, (name, points) in enumerate(lines.items()):
-        # Intervals at one x would hide each other, so each line is shifted by a small share of the axis.
-        shift = max(xs[-1] / xs[0], 2.0) ** (0.008 * (look - (len(lines) - 1) / 2)) if xs else 1.0
         if not points:
             continue
+        # Intervals at one x would hide each other, so each line is shifted by a small share of the axis.
+        shift = max(xs[-1] / xs[0], 2.0) ** (0.008 * (look - (len(lines) - 1) / 2))
+        below = [0.0 if point.low is None else max(point.y - point.low, 0.0) for point in points]
+        above = [0.0 if point.high is None else max(point.high - point.y, 0.0) for point in points]
         axes.errorbar(
             [point.x * shift for point in points],
             [point.y for point in points],
-            yerr=[
-                [0.0 if point.low is None else max(point.y - point.low, 0.0) for point in points],
-                [0.0 if point.high is None else max(point.high - point.y, 0.0) for point in points],
-            ],
+            yerr=[below, above],
             color=_COLOURS[look % len(_COLOURS)],
             marker=_MARKS[look % len(_MARKS)],
             linestyle=_DASHES[look // len(_COLOURS) % len(_DASHES)],
@@ -126,23 +125,21 @@ def _heat_map(axes: Axes, plot: HeatMap) -> bool:
     from matplotlib import colormaps
 
     rows, columns = list(plot.values), list(dict.fromkeys(name for row in plot.values.values() for name in row))
-    found = [[plot.values[row].get(column) for column in columns] for row in rows]
-    values = [[math.nan if value is None else value for value in row] for row in found]
-    if not any(math.isfinite(value) for row in values for value in row):
+    values = np.array([[plot.values[row].get(column) for column in columns] for row in rows], dtype=float)
+    if not np.isfinite(values).any():
         return False
     # Not imshow, which embeds a bitmap.
     axes.pcolormesh(values, cmap="viridis", vmin=0.0, vmax=1.0, edgecolors="white")
     axes.invert_yaxis()
-    for row, line in enumerate(values):
-        for column, value in enumerate(line):
-            missing = not math.isfinite(value)
-            red, green, blue, _ = (1.0,) * 4 if missing else colormaps["viridis"](value)
-            # Black on light cells, white on dark ones: at this luminance both have the same contrast.
-            light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18
-            said = MISSING if missing else format_percent(value)
-            axes.text(column + 0.5, row + 0.5, said, ha="center", va="center", color="black" if light else "white")
-    axes.set_xticks([at + 0.5 for at in range(len(columns))], [_short(name) for name in columns])
-    axes.set_yticks([at + 0.5 for at in range(len(rows))], [_short(name, 40) for name in rows])
+    for (row, column), value in np.ndenumerate(values):
+        missing = not math.isfinite(value)
+        red, green, blue, _ = (1.0,) * 4 if missing else colormaps["viridis"](value)
+        # Black on light cells, white on dark ones: at this luminance both have the same contrast.
+        light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18
+        said = MISSING if missing else format_percent(value)
+        axes.text(column + 0.5, row + 0.5, said, ha="center", va="center", color="black" if light else "white")
+    axes.set_xticks(np.arange(len(columns)) + 0.5, [_short(name) for name in columns])
+    axes.set_yticks(np.arange(len(rows)) + 0.5, [_short(name, 40) for name in rows])
     axes.set_xlabel(_short(plot.x_label))
     axes.set_ylabel(_short(plot.y_label))
     return True
@@ -154,17 +151,15 @@ def _stacked_bars(figure: Figure, axes: Axes, plot: StackedBars) -> bool:
     longest = max((sum(bar.values()) for bar in bars), default=0.0)
     if not longest:
         return False
-    starts = [0.0] * len(bars)
+    show = format_percent if plot.percent else format_cell
+    starts = np.zeros(len(bars))
     for index, part in enumerate(bars[0]):
         sizes, colour = [bar[part] for bar in bars], _COLOURS[index % len(_COLOURS)]
         drawn = axes.barh(range(len(bars)), sizes, left=starts, color=colour, edgecolor="white", label=_short(part))
-        axes.bar_label(
-            drawn,
-            [(format_percent if plot.percent else format_cell)(n) if n > 0.06 * longest else "" for n in sizes],
-            label_type="center",
-            color="black" if colour in ("#e69f00", "#56b4e9") else "white",
-        )
-        starts = [start + size for start, size in zip(starts, sizes, strict=True)]
+        labels = [show(size) if size > 0.06 * longest else "" for size in sizes]
+        text = "black" if colour in ("#e69f00", "#56b4e9") else "white"
+        axes.bar_label(drawn, labels, label_type="center", color=text)
+        starts += sizes
     axes.set_yticks(range(len(bars)), [_short(name, 40) for name in plot.values])
     axes.invert_yaxis()
     if plot.percent:
@@ -172,11 +167,6 @@ def _stacked_bars(figure: Figure, axes: Axes, plot: StackedBars) -> bool:
     axes.set_xlabel(_short(plot.x_label))
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return True
-
-
-def _size(plot: Plot) -> tuple[float, float]:
-    """Inches."""
-    return (7.5, 4.6) if isinstance(plot, LinePlot) else (7.5, 1.6 + 0.32 * max(len(plot.values), 2))
 
 
 def _drawable(point: Point) -> bool:

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from specextend_cli.errors import UsageError
 
-PLAIN = "plain"
-"""Plain decoding: the method that every other is compared with."""
+PLAIN = "plain"  # plain decoding: the method that every other is compared with
 
 Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Bounds of fields are checked when a file is read: statistics on impossible values would not fail, but be wrong."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.records import PLAIN, Benchmark, Record, format_length
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import one_line
@@ -21,11 +21,8 @@ RETIRED = (("adaptive", False), ("queries", "last"))
 RENAMED = {"head": "draft_head", "scope": "penalty_scope"}
 """Settings of earlier versions by their names in the present one."""
 
-NOISE = 0.05
-"""A smaller fall never counts: with few documents the interval can be narrower than the clock's noise."""
-
-NOISE_ALONE = 0.1
-"""The same for a single document, which has no interval."""
+NOISE = 0.05  # a smaller fall never counts: with few documents the interval can be narrower than the clock's noise
+NOISE_ALONE = 0.1  # the same for a single document, which has no interval
 
 
 def regressions(old: Benchmark, new: Benchmark) -> tuple[str, ...]:
@@ -35,24 +32,26 @@ def regressions(old: Benchmark, new: Benchmark) -> tuple[str, ...]:
     Methods, lengths and documents that only one of the two has are ignored. UsageError if the two were measured
     differently, or have nothing in common.
     """
-    _check(old, new)
-    shared = _runs(old) & _runs(new)
-    before = {(row.method, row.length): row for row in summarize(_only(old, shared))}
-    after = {(row.method, row.length): row for row in summarize(_only(new, shared))}
+    _check_settings(old, new)
+    shared = set(map(_run, old.records)) & set(map(_run, new.records))
+    if not shared:
+        raise _incomparable("they share no method, length and document", "measure the same --methods, --len and texts")
+    if not any(method == PLAIN for method, _, _ in shared):
+        raise _incomparable("speedups need plain decoding in both", f"add {PLAIN} to --methods")
+
+    def rows(benchmark: Benchmark) -> dict[tuple[str, int], Row]:
+        kept = tuple(record for record in benchmark.records if _run(record) in shared)
+        return {(row.method, row.length): row for row in summarize(replace(benchmark, records=kept))}
+
+    before, after = rows(old), rows(new)
     return tuple(one_line(sentence) for key in after for sentence in _worse(before[key], after[key]))
 
 
-def _runs(benchmark: Benchmark) -> set[tuple[str, int, str]]:
-    return {(record.method, record.length, record.document) for record in benchmark.records}
+def _run(record: Record) -> tuple[str, int, str]:
+    return record.method, record.length, record.document
 
 
-def _only(benchmark: Benchmark, runs: set[tuple[str, int, str]]) -> Benchmark:
-    """The records of these runs, so that an interrupted benchmark is compared on the documents it has."""
-    kept = (record for record in benchmark.records if (record.method, record.length, record.document) in runs)
-    return replace(benchmark, records=tuple(kept))
-
-
-def _check(old: Benchmark, new: Benchmark) -> None:
+def _check_settings(old: Benchmark, new: Benchmark) -> None:
     was, is_now = _plain(old.settings), _plain(new.settings)
     differing = [
         f"{name} was {was.get(name, 'not set')} and is {is_now.get(name, 'not set')}"
@@ -65,11 +64,6 @@ def _check(old: Benchmark, new: Benchmark) -> None:
         differing.append(f"seed was {old.seed} and is {new.seed}")
     if differing:
         raise _incomparable("; ".join(differing), "run the benchmark again with the settings of the earlier one")
-    shared = _runs(old) & _runs(new)
-    if not shared:
-        raise _incomparable("they share no method, length and document", "measure the same --methods, --len and texts")
-    if not any(method == PLAIN for method, _, _ in shared):
-        raise _incomparable("speedups need plain decoding in both", f"add {PLAIN} to --methods")
 
 
 def _incomparable(why: str, fix: str) -> UsageError:
@@ -82,12 +76,10 @@ def _worse(old: Row, new: Row) -> Iterator[str]:
         yield from _fall(where, "decoding speedup", "×", old.decode_speedup, new.decode_speedup)
         yield from _fall(where, "end-to-end speedup", "×", old.total_speedup, new.total_speedup)
     yield from _fall(where, "accepted length", "", old.accepted, new.accepted)
-    if new.compared > new.equal and _differing(new) > _differing(old):
-        before = "in none" if old.equal == old.compared else f"in {old.compared - old.equal} of {old.compared}"
-        yield (
-            f"{where}: output differs from plain decoding in {new.compared - new.equal} of {new.compared} runs, "
-            f"before {before}"
-        )
+    differ, differed = new.compared - new.equal, old.compared - old.equal
+    if differ and differ / new.compared > differed / max(old.compared, 1):
+        before = f"in {differed} of {old.compared}" if differed else "in none"
+        yield f"{where}: output differs from plain decoding in {differ} of {new.compared} runs, before {before}"
 
 
 def _fall(where: str, what: str, unit: str, old: Interval | None, new: Interval | None) -> Iterator[str]:
@@ -97,11 +89,6 @@ def _fall(where: str, what: str, unit: str, old: Interval | None, new: Interval 
     if new.value < (floor if old.low is None else min(floor, old.low)):
         interval = "" if old.low is None or old.high is None else f" ({old.low:.2f}-{old.high:.2f})"
         yield f"{where}: {what} fell from {old.value:.2f}{unit}{interval} to {new.value:.2f}{unit}"
-
-
-def _differing(row: Row) -> float:
-    """The share of runs that differ from plain decoding."""
-    return (row.compared - row.equal) / row.compared if row.compared else 0.0
 
 
 def _plain(value: Any) -> Any:

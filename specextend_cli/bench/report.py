@@ -23,7 +23,6 @@ from specextend_cli.bench.tables import (
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.plots import Picture
     from specextend_cli.bench.records import Benchmark
 
 
@@ -39,17 +38,16 @@ def render(benchmark: Benchmark, format: Format) -> str:
     if format == "json":
         return to_json(benchmark)
     rows = summarize(benchmark)
+    flats = [row.flat() for row in rows]
     match format:
         case "csv":
-            flats = [row.flat() for row in rows]
             header = tuple(flats[0]) if flats else ()
             return to_csv(Table("", header, tuple(tuple(values.values()) for values in flats)))
         case "jsonl":
             head = {"type": "benchmark", "schema": SCHEMA, "preset": benchmark.preset, "seed": benchmark.seed}
             run = {"settings": benchmark.settings, "machine": asdict(benchmark.machine), "skipped": benchmark.skipped}
-            return "".join(
-                f"{dumps(line)}\n" for line in ({**head, **run}, *({"type": "row", **row.flat()} for row in rows))
-            )
+            lines = [head | run, *({"type": "row", **values} for values in flats)]
+            return "".join(f"{dumps(line)}\n" for line in lines)
         case "md":
             facts = (f"{name}: {value}" for name, value in provenance(benchmark).items())
             remarks = [f"- {escape(line)}\n" for line in (*caveats(benchmark, rows), *facts)]
@@ -88,7 +86,7 @@ def write_report(
     for number, plot in enumerate(plots, 1):
         from specextend_cli.bench.plots import draw
 
-        picture: Picture = draw(plot)
+        picture = draw(plot)
         drawn[id(plot)] = picture.svg
         name = f"{number}-{re.sub(r'[^a-z0-9]+', '-', plot.title.lower()).strip('-')[:60]}"
         written |= {f"{name}.svg": picture.svg.encode(), f"{name}.png": picture.png}
@@ -106,19 +104,18 @@ def write_report(
     return directory / "index.html"
 
 
-def _shown(value: object) -> object:
-    """Untrusted text on one line; what a filter has made stays as it is."""
-    return one_line(value) if type(value) is str else value
-
-
 def _page(drawn: Mapping[int, str], values: Mapping[str, object]) -> str:
     """The template filled in. Untrusted text is escaped by jinja2, or, in tables, by Markdown's own rules."""
     from jinja2 import Environment
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
+    def shown(value: object) -> object:
+        """Untrusted text on one line; what a filter has made, which is of another type, stays as it is."""
+        return one_line(value) if type(value) is str else value
+
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=shown)
     environment.filters["markdown"] = lambda table: Markup(markdown.render(to_markdown(table)))
     environment.filters["picture"] = lambda plot: Markup(drawn[id(plot)])
     template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")

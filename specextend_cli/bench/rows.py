@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
+from itertools import groupby
 from statistics import mean, median
+from typing import Any
 
 import numpy as np
 
@@ -70,12 +72,10 @@ _NESTED = {"decode_speedup", "total_speedup", "accepted", "accepted_counts", "sh
 
 def summarize(benchmark: Benchmark) -> tuple[Row, ...]:
     """A row for every method and length that was measured: by length, then in the order of `methods`."""
-    by_length: dict[int, list[Record]] = {}
-    for record in sorted(benchmark.records, key=lambda record: record.length):
-        by_length.setdefault(record.length, []).append(record)
+    lengths = groupby(sorted(benchmark.records, key=lambda record: record.length), key=lambda record: record.length)
     return tuple(
         _row(benchmark, method, at_length)
-        for at_length in by_length.values()
+        for at_length in (list(records) for _, records in lengths)
         for method in methods(benchmark)
         if any(record.method == method for record in at_length)
     )
@@ -90,11 +90,13 @@ def methods(benchmark: Benchmark) -> tuple[str, ...]:
 
 
 def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
+    def interval(values: Collection[float], statistic: Callable[..., Any] = np.median) -> Interval | None:
+        return statistics.bootstrap_interval(tuple(values), statistic, seed=benchmark.seed) if values else None
+
     own = [record for record in at_length if record.method == method]
     speeds = [1 / cost for record in own if (cost := statistics.decode_seconds_per_token(record))]
     hits = [record.hit for record in own if record.hit is not None]
     nodes = [size for record in own for size in record.nodes]
-    accepted = statistics.accepted_by_document(own)
     differences = _differences(own, at_length)
     diverged = [difference for difference in differences if difference is not None]
     gaps = [difference.gap for difference in diverged if difference.gap is not None]
@@ -107,9 +109,9 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
         decode_seconds=median(record.decode_seconds for record in own),
         total_seconds=median(record.prefill_seconds + record.decode_seconds for record in own),
         tokens_per_second=median(speeds) if speeds else None,
-        decode_speedup=_interval(decode_ratios(at_length, method), benchmark.seed),
-        total_speedup=_interval(total_ratios(at_length, method), benchmark.seed),
-        accepted=(statistics.bootstrap_interval(accepted, np.mean, seed=benchmark.seed) if accepted else None),
+        decode_speedup=interval(decode_ratios(at_length, method).values()),
+        total_speedup=interval(total_ratios(at_length, method).values()),
+        accepted=interval(statistics.accepted_by_document(own), np.mean),
         accepted_counts=statistics.accepted_counts(own),
         nodes=float(mean(nodes)) if nodes else None,
         shares=statistics.shares(own),
@@ -135,19 +137,12 @@ def total_ratios(records: Sequence[Record], method: str) -> dict[tuple[str, int]
 
     Outputs may differ in length (half precision, external programs), so both are taken at plain decoding's length.
     """
-    tokens: dict[tuple[str, int], int] = {}
-    for record in records:
-        if record.method == PLAIN:
-            tokens.setdefault((record.document, record.length), len(record.tokens))
     found: dict[tuple[str, int], float] = {}
-    for (document, length), count in tokens.items():
-        pair = [record for record in records if record.document == document and record.length == length]
-        found |= statistics.paired_ratios(pair, method, PLAIN, statistics.seconds_for(count))
+    for runs in statistics.by_document(records).values():
+        plain = next((record for record in runs if record.method == PLAIN), None)
+        if plain is not None:
+            found |= statistics.paired_ratios(runs, method, PLAIN, statistics.seconds_for(len(plain.tokens)))
     return found
-
-
-def _interval(ratios: dict[tuple[str, int], float], seed: int) -> Interval | None:
-    return statistics.bootstrap_interval(tuple(ratios.values()), seed=seed) if ratios else None
 
 
 def _differences(own: Iterable[Record], at_length: Sequence[Record]) -> list[Divergence | None]:
@@ -170,11 +165,6 @@ def _differences(own: Iterable[Record], at_length: Sequence[Record]) -> list[Div
 
 
 def _quality(own: Iterable[Record], references: dict[str, str]) -> Quality | None:
-    scored = [
-        score
-        for record in own
-        if record.document in references and (score := quality.measure(record.text, references[record.document]))
-    ]
-    if not scored:
-        return None
-    return Quality(*(mean(figures) for figures in zip(*map(astuple, scored), strict=True)))
+    known = [(record.text, references[record.document]) for record in own if record.document in references]
+    scored = [astuple(score) for text, reference in known if (score := quality.measure(text, reference))]
+    return Quality(*map(mean, zip(*scored, strict=True))) if scored else None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from specextend_cli.bench import methods, texts, workloads
 from specextend_cli.bench.events import Event, Finished
 from specextend_cli.bench.records import Benchmark
-from specextend_cli.models.preset import DEFAULT
+from specextend_cli.engine.config import Sampling
+from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
     from specextend_cli.bench.experiments.study import Setting
     from specextend_cli.bench.models import Models
     from specextend_cli.bench.tables import Experiment
-    from specextend_cli.engine.config import Sampling
 
 DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
 Workload: TypeAlias = Literal["summary", "reasoning"]
 
-TEMPERATURE = 0.7
-"""Of `sample`, if the preset is greedy."""
+TEMPERATURE = 0.7  # of `sample`, if the preset is greedy
 
 TOKENS: dict[Workload, int] = {"summary": 256, "reasoning": 2048}
 
@@ -110,7 +109,7 @@ def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Exper
     yield Finished(benchmark, tuple(parts[0].wrong), forget, found, better)
 
 
-def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None, tuple[Setting, str]]:
+def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Setting, str]]:
     """Load everything; returns the setting and the key of its finished runs.
 
     `layers`: whether they may run natively or by CUDA graphs; without, `compile` means our kernels alone. A profiler
@@ -139,11 +138,9 @@ def _prepared(options: Options, *, layers: bool = True) -> Generator[Event, None
         yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
     if layers:
         yield from run_by_graphs(models.lm, models.heads)
-    sampling, seed = _sampling(models, options), options.seed or 0
-    asked = _asked(options, models, sampling)
-    asked["attention"] = models.lm.attention
-    asked["graphs"] = models.device.type == "cuda" and models.lm.forward_backend is not None
-    asked["compile"] = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
+    sampling, seed = _sampling(models.preset, options), options.seed or 0
+    compiled = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
+    asked = _asked(options, models, sampling, compiled)
     identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": seed}
     decoding = Decoding(sampling, options.limit, models.eos, models.prefill_chunk)
     setting = Setting(models, prompts, decoding, options.repeats, seed, facts, asked)
@@ -159,24 +156,21 @@ def _prompts(options: Options, prompter: PromptBuilder) -> tuple[tuple[workloads
     return workloads.summaries(sources, prompter, options.lengths, options.docs)
 
 
-def _sampling(models: Models, options: Options) -> Sampling:
-    from specextend_cli.engine.config import Sampling
-
+def _sampling(preset: Preset, options: Options) -> Sampling:
     if options.decoding == "greedy":
         return Sampling(seed=options.seed or 0)
-    chosen = sampling_of(models.preset, options)
+    chosen = sampling_of(preset, options)
     if options.decoding == "sample" and chosen.greedy:
         return replace(chosen, temperature=TEMPERATURE)
     return chosen
 
 
-def _asked(options: Options, models: Models, sampling: Sampling) -> dict[str, object]:
+def _asked(options: Options, models: Models, sampling: Sampling, compiled: str) -> dict[str, object]:
     """The settings in JSON types; repeating them gives the same prompts and the same decoding."""
     left_out = {"fresh", "draft_attention", "offline", "preset", "seed", "temperature"}
-    asked = {field.name: getattr(options, field.name) for field in fields(Options) if field.name not in left_out}
     retrieval = models.retrieval
     return {
-        **asked,
+        **{field.name: getattr(options, field.name) for field in fields(Options) if field.name not in left_out},
         "lengths": list(options.lengths),
         "methods": list(options.methods),
         "inputs": [path.name for path in options.inputs],
@@ -187,5 +181,8 @@ def _asked(options: Options, models: Models, sampling: Sampling) -> dict[str, ob
         "draft": models.draft,
         "sampling": asdict(sampling),
         "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
-        "tree": asdict(models.shape),
+        "tree": asdict(models.preset.tree),
+        "attention": models.lm.attention,
+        "graphs": models.device.type == "cuda" and models.lm.forward_backend is not None,
+        "compile": compiled,
     }

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from itertools import zip_longest
+from statistics import fmean, median
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from specextend_cli.bench.records import Record
 
-Quantity: TypeAlias = Callable[[Record], float | None]
-"""A figure of one run, or None if the run does not have it."""
+Quantity: TypeAlias = Callable[[Record], float | None]  # a figure of one run, or None if the run does not have it
 
 RESAMPLES = 9999
 
@@ -110,25 +110,23 @@ def _figures(
     records: Iterable[Record], methods: Collection[str], quantity: Quantity
 ) -> dict[tuple[str, int], list[float]]:
     """Those of the methods' runs that have one, by document and length."""
-    found: dict[tuple[str, int], list[float]] = {}
+    runs = by_document(record for record in records if record.method in methods)
+    figures = {key: [figure for record in of if (figure := quantity(record)) is not None] for key, of in runs.items()}
+    return {key: known for key, known in figures.items() if known}
+
+
+def by_document(records: Iterable[Record]) -> dict[tuple[str, int], list[Record]]:
+    """The runs of each document and length, in the order of the first ones."""
+    found: dict[tuple[str, int], list[Record]] = {}
     for record in records:
-        if record.method in methods and (figure := quantity(record)) is not None:
-            found.setdefault((record.document, record.length), []).append(figure)
+        found.setdefault((record.document, record.length), []).append(record)
     return found
 
 
-def accepted_length(records: Iterable[Record]) -> float | None:
-    """Mean tokens of a verification step, bonus included; None without steps."""
-    steps = [size for record in records for size in record.accepted]
-    return sum(steps) / len(steps) if steps else None
-
-
 def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
-    """Each document's accepted length over its repeats; documents without steps are left out."""
-    runs: dict[tuple[str, int], list[Record]] = {}
-    for record in records:
-        runs.setdefault((record.document, record.length), []).append(record)
-    return tuple(length for length in map(accepted_length, runs.values()) if length is not None)
+    """Each document's mean tokens of a verification step over its repeats; documents without steps are left out."""
+    runs = by_document(record for record in records if record.accepted)
+    return tuple(fmean(size for record in of for size in record.accepted) for of in runs.values())
 
 
 def accepted_counts(records: Iterable[Record]) -> Counter[int]:
@@ -137,9 +135,7 @@ def accepted_counts(records: Iterable[Record]) -> Counter[int]:
 
 
 def quantile(counts: Counter[int], share: float) -> int:
-    """The smallest value that at least `share` of all counted do not exceed. ValueError for an empty counter."""
-    if not counts:
-        raise ValueError("nothing was counted")
+    """The smallest value that at least `share` of all counted do not exceed; something must have been counted."""
     return int(np.quantile(list(counts.elements()), share, method="inverted_cdf"))
 
 
@@ -163,7 +159,5 @@ def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     """The index of the first token that differs, a missing one included; None if all are equal."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return None if len(one) == len(other) else min(len(one), len(other))
+    pairs = enumerate(zip_longest(one, other))
+    return next((index for index, (left, right) in pairs if left != right), None)

@@ -19,8 +19,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 from specextend_cli.engine.verify import accept
 
-Times: TypeAlias = dict[int, list[float]]
-"""Seconds of every round, by nodes or by tokens of a working set."""
+Times: TypeAlias = dict[int, list[float]]  # seconds of every round, by nodes or by tokens of a working set
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from specextend_cli.engine.private_files import create
 from specextend_cli.errors import UsageError
 from specextend_cli.models.store import cache_root
 
-SCHEMA = "specextend-bench/1"
-"""New keys may be added under it; a key that changes its meaning needs the next number."""
+SCHEMA = "specextend-bench/1"  # new keys may be added under it; a key that changes its meaning needs the next number
 
 Item = TypeVar("Item")
 

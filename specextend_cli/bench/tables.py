@@ -16,15 +16,13 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from specextend_cli.documents.names import printable
 
-Cell: TypeAlias = str | float | int | None
-"""None is "not measured", never zero."""
+Cell: TypeAlias = str | float | int | None  # None is "not measured", never zero
 
 T = TypeVar("T")
 
 Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
 
-MISSING = "–"
-"""A cell without a value, for people; files for programs have an empty field or null."""
+MISSING = "–"  # a cell without a value, for people; files for programs have an empty field or null
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.sources import offline_by_environment
@@ -32,53 +32,27 @@ class Source:
     length: str = ""
 
 
-_PROBLEMS = (
-    "A tank of 900 litres is filled by two pipes. The first alone would take 6 hours, the second alone 9 hours. A "
-    "drain that alone would empty the full tank in 18 hours is left open by mistake. How long does filling take? Check "
-    "the answer hour by hour.",
-    "Find every pair of positive integers (a, b), a not larger than b, with a * b = 5 * (a + b). Prove that none is "
-    "missing.",
-    "A knight stands on a corner of an empty 5 by 5 board. Which squares can it reach in exactly four moves? Go "
-    "through the board square by square.",
-    "Write the numbers from 1 to 60 that have exactly four divisors, and for each of them its divisors.",
-    "Three boxes are labelled apples, oranges, and mixed. Every label is wrong. You may take one fruit from one box. "
-    "Which box do you choose, and how do you then label all three? Go through every case.",
-    "A train leaves A at 8:00 at 72 km/h towards B, 390 km away. Another leaves B at 8:45 at 96 km/h towards A. Where "
-    "and when do they meet? A bird flies between them at 120 km/h from 8:45 until they meet: how far does it fly?",
-    "How many different ways are there to pay exactly 50 cents with coins of 1, 5, 10 and 25 cents? List them in a "
-    "table.",
-    "Sort the list 31, 4, 15, 92, 65, 35, 89, 79, 3, 23, 84, 62 by merge sort. Show the list after every merge, and "
-    "count the comparisons.",
-    "Let f(0) = 2, f(1) = 5, and f(n) = 3 f(n - 1) - 2 f(n - 2). Compute f(2) to f(12), guess a closed form, and prove "
-    "it by induction.",
-    "Four people must cross a bridge at night with one torch; at most two may cross at a time, at the slower one's "
-    "pace. They need 1, 2, 7 and 10 minutes. Find the fastest plan and show why no plan is faster.",
-)
-
-
 def problems() -> tuple[Source, ...]:
     """Built-in problems with long answers, for `--workload reasoning`; small enough to check by hand."""
-    return tuple(Source(f"problem-{number}", text) for number, text in enumerate(_PROBLEMS, 1))
+    lines = Path(__file__).with_name("problems.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(Source(f"problem-{number}", text) for number, text in enumerate(lines, 1))
 
 
 def builtin() -> tuple[Source, ...]:
     """The Python language reference as several documents, each starting at another topic and wrapping around."""
     from pydoc_data.topics import topics
 
-    names = sorted(topics)
-    starts = [number * len(names) // _OFFSETS for number in range(_OFFSETS)]
+    texts = [topics[name].strip() for name in sorted(topics)]
+    starts = [number * len(texts) // _OFFSETS for number in range(_OFFSETS)]
     # Neighbouring starts share most of their text, so the order is bit-reversed: distant starts come first.
     order = sorted(range(_OFFSETS), key=lambda number: int(f"{number:04b}"[::-1], 2))
     return tuple(
-        Source(
-            f"{BUILTIN}-{number + 1}", "\n\n".join(topics[name].strip() for name in (*names[start:], *names[:start]))
-        )
-        for number, start in ((number, starts[number]) for number in order)
+        Source(f"{BUILTIN}-{number + 1}", "\n\n".join([*texts[starts[number] :], *texts[: starts[number]]]))
+        for number in order
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
+class _Set(NamedTuple):
     """A file in a data set's repository; `member` of an archive; `text` is its column."""
 
     repo: str
@@ -113,11 +87,8 @@ def sources(inputs: Sequence[Path], dataset: str | None, *, offline: bool = Fals
     if dataset in NAMES and not path.exists():
         return _fetched(dataset, offline=offline or offline_by_environment())
     if not path.exists():
-        raise UsageError(
-            f"there is no data set {dataset!r}",
-            why=f"it is neither a file nor one of {', '.join(NAMES)}",
-            fix="--dataset FILE.jsonl.gz",
-        )
+        why = f"it is neither a file nor one of {', '.join(NAMES)}"
+        raise UsageError(f"there is no data set {dataset!r}", why=why, fix="--dataset FILE.jsonl.gz")
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
@@ -155,12 +126,9 @@ def _fetched(name: str, *, offline: bool) -> tuple[Source, ...]:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     wanted = _SETS[name]
+    where: dict[str, Any] = {"repo_type": "dataset", "revision": wanted.revision, "local_files_only": offline}
     try:
-        file = Path(
-            hf_hub_download(
-                wanted.repo, wanted.file, repo_type="dataset", revision=wanted.revision, local_files_only=offline
-            )
-        )
+        file = Path(hf_hub_download(wanted.repo, wanted.file, **where))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         why = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         if isinstance(error, LocalEntryNotFoundError):
@@ -184,10 +152,7 @@ def _parquet(file: Path, name: str) -> tuple[Source, ...]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise InputError(
-            f"the data set {name} comes as Parquet", why="pyarrow is not installed", fix="pip install pyarrow"
-        ) from error
-    table: list[dict[str, Any]] = parquet.read_table(file).slice(0, _LIMIT).to_pylist()
-    return tuple(
-        Source(f"{name}-{number}", row[_SETS[name].text], row.get("summary")) for number, row in enumerate(table, 1)
-    )
+        why, fix = "pyarrow is not installed", "pip install pyarrow"
+        raise InputError(f"the data set {name} comes as Parquet", why=why, fix=fix) from error
+    rows = enumerate(parquet.read_table(file).slice(0, _LIMIT).to_pylist(), 1)
+    return tuple(Source(f"{name}-{number}", row[_SETS[name].text], row.get("summary")) for number, row in rows)

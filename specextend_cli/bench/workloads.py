@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specextend_cli.bench.texts import Source
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.models.preset import PLACEHOLDERS, Preset
+from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.request import WORDS_PER_TOKEN
 
@@ -35,15 +35,13 @@ def summaries(
     prompts: list[Prompt] = []
     short: list[str] = []
     encoded = [(source, prompter.encoder.encode(source.text)) for source in sources]
+    encoded.sort(key=lambda one: len(one[1]))  # it is stable: documents of one size keep the order they came in
     for length in lengths:
-        prepared = [(len(ids), framed(source, ids, prompter, length)) for source, ids in encoded]
-        # Sorting is stable: documents of one size keep the order they came in.
-        fitting = [prompt for _, prompt in sorted(prepared, key=lambda pair: pair[0]) if prompt is not None][:docs]
+        fitting = [prompt for source, ids in encoded if (prompt := framed(source, ids, prompter, length))][:docs]
         if not fitting:
-            longest = max((len(ids) for _, ids in encoded), default=0)
             raise InputError(
                 f"no document is long enough for a prompt of {length:,} tokens",
-                why=f"the longest has {longest:,}",
+                why=f"the longest has {len(encoded[-1][1]) if encoded else 0:,}",
                 fix="a smaller --len, or longer documents with --input",
             )
         if len(fitting) < docs:
@@ -54,8 +52,7 @@ def summaries(
 
 def problems(sources: Sequence[Source], prompter: PromptBuilder, docs: int) -> tuple[Prompt, ...]:
     """Short prompts, one a problem, padded with empty lines to one length, so that they form one group."""
-    solver = PromptBuilder(asking(prompter.preset, _ASK), prompter.encoder, prompter.directory)
-    before, after = solver.frame("single", dict.fromkeys(PLACEHOLDERS, ""))
+    before, after = asking(prompter, _ASK).frame("single", dict.fromkeys(PLACEHOLDERS, ""))
     encoded = [(source, prompter.encoder.encode(source.text.strip())) for source in sources[:docs]]
     if not encoded:
         raise InputError("there are no problems to solve", fix="--input FILES, one problem each, or --dataset FILE")
@@ -69,9 +66,10 @@ def problems(sources: Sequence[Source], prompter: PromptBuilder, docs: int) -> t
     return tuple(prompts)
 
 
-def asking(preset: Preset, prompt: str) -> Preset:
-    """The preset with another prompt than that for a summary, around its `{document}`."""
-    return preset.model_copy(update={"prompts": preset.prompts.model_copy(update={"system": "", "single": prompt})})
+def asking(prompter: PromptBuilder, prompt: str) -> PromptBuilder:
+    """Builds another prompt than that for a summary, around its `{document}`."""
+    prompts = prompter.preset.prompts.model_copy(update={"system": "", "single": prompt})
+    return PromptBuilder(prompter.preset.model_copy(update={"prompts": prompts}), prompter.encoder, prompter.directory)
 
 
 def framed(source: Source, ids: Sequence[int], prompter: PromptBuilder, length: int) -> Prompt | None:

@@ -53,7 +53,7 @@ def load_model(
     from specextend_cli.models.skip_init import SkipInit
 
     def load(building: AbstractContextManager[object]) -> Any:
-        with _quiet_transformers(), building:
+        with quiet_transformers(), building:
             # With output_loading_info it returns a pair, which its annotation does not say.
             return AutoModelForCausalLM.from_pretrained(
                 directory,
@@ -68,7 +68,7 @@ def load_model(
             )
 
     try:
-        with _quiet_transformers():
+        with quiet_transformers():
             config = read_config(directory)
         check_tensors(config, (read_header(file, name=name) for file in safe), directory)
         try:
@@ -137,7 +137,7 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Without transformers' progress bars and warnings; its settings are restored afterwards."""
     from transformers.utils import logging as transformers_logging
 

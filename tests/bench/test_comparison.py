@@ -15,16 +15,7 @@ from specextend_cli.bench.comparison import PASSES, Comparison, compare
 from specextend_cli.bench.machine import Load, LoadMeter
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import (
-    Coverage,
-    Event,
-    LevelWork,
-    Part,
-    Plan,
-    Stage,
-    Summarized,
-    Summary,
-)
+from specextend_cli.summarize.events import Coverage, Event, LevelWork, Part, Plan, Stage, Summarized, Summary
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.compared import comparison as shown
 from specextend_cli.ui.compared import comparison_record

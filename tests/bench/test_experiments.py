@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from specextend_cli.bench import experiments
-from specextend_cli.bench.experiments import costs, gate, needle, profile
+from specextend_cli.bench.experiments import costs, gate, needle, parameters, profile
 from specextend_cli.bench.experiments.study import Setting
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
@@ -27,16 +27,14 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.engine.tiny_models import prompt, tiny
 from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture
 def setting(models) -> Setting:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
-    prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], prompter, [160, 240], docs=2)
-    decoding = Decoding(Sampling(), 6, frozenset(), 128)
+    prompts, _ = summaries([Source("a", text(60)), Source("b", text(60, start=9))], models.prompter, [160, 240], docs=2)
+    decoding = Decoding(Sampling(), 4, frozenset(), 128)
     return Setting(models, prompts, decoding, 1, 0, describe(models.device))
 
 
@@ -53,20 +51,29 @@ def finish(name: str, setting: Setting) -> Experiment:
 
 
 @pytest.mark.parametrize("name", ["lengths", "ablation", "overhead", "policies", "needle"])
-def test_an_experiment_has_tables_with_rows_for_each_length(setting: Setting, name: str) -> None:
+def test_an_experiment_has_tables_with_rows_for_each_length(
+    setting: Setting, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needle, "DEPTHS", (0.1, 0.9))
+    if name != "lengths":
+        setting.prompts = setting.prompts[::2]  # one document a length
     finish(name, setting)
 
 
-def test_parameters_change_one_thing_at_a_time(setting: Setting) -> None:
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.full)], ids=["few", "all"])
+def test_parameters_change_one_thing_at_a_time(setting: Setting, every: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     setting.prompts = setting.prompts[::2]  # one document a length
+    if not every:
+        for name, values in {"SIZES": (4, 8), "CHUNKS": (8, 16), "EVERY": (4, 0), "RECENT": (16, 32)}.items():
+            monkeypatch.setattr(parameters, name, values)
     found = finish("parameters", setting)
-    sizes = {table.title.split(" (")[0]: {row[2] for row in table.rows} for table in found.tables}
-    assert list(sizes) == ["Working cache", "Chunk", "Sentences", "Frequency", "Recent"]
-    assert len(sizes["Frequency"]) == 1
-    assert len(sizes["Chunk"] | sizes["Sentences"]) == 1  # the budget stays when chunks change
-    assert len(sizes["Working cache"]) == 6
+    shown = {table.title.split(" (")[0]: {row[2] for row in table.rows} for table in found.tables}
+    assert list(shown) == ["Working cache", "Chunk", "Sentences", "Frequency", "Recent"]
+    assert len(shown["Frequency"]) == 1
+    assert len(shown["Chunk"] | shown["Sentences"]) == 1  # the budget stays when chunks change
+    assert len(shown["Working cache"]) == len(parameters.SIZES)
     (plot,) = found.plots
-    assert [len(points) for points in plot.lines.values()] == [6, 6]
+    assert [len(points) for points in plot.lines.values()] == [len(parameters.SIZES)] * 2
 
 
 def test_costs_are_of_every_size_and_lie_beside_the_floor(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +95,7 @@ def test_costs_are_of_every_size_and_lie_beside_the_floor(setting: Setting, monk
 def test_a_profile_attributes_every_millisecond(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(profile, "STEPS", 3)
+    monkeypatch.setattr(profile, "STEPS", 2)
     found = result_of(experiments.run("profile", replace(setting, traces=tmp_path)))
     totals, shares = found.tables
     assert [row[:2] for row in totals.rows] == [(n, step) for n in (160, 240) for step in ("plain", "verification")]
@@ -107,7 +114,7 @@ def test_a_profile_attributes_every_millisecond(
         f"trace-{step}-{length}.json.gz" for length in (160, 240) for step in ("plain", "verification")
     }
     trace = json.loads(gzip.decompress((tmp_path / "trace-plain-160.json.gz").read_bytes()))
-    assert sum(event.get("name") == profile.ATTENTION for event in trace["traceEvents"]) == 3 * layers
+    assert sum(event.get("name") == profile.ATTENTION for event in trace["traceEvents"]) == 2 * layers
 
 
 def test_the_gate_is_tried_on_adverse_documents(setting: Setting) -> None:

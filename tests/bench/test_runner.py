@@ -23,15 +23,13 @@ from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.engine.tiny_heads import tiny_head
 from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture
 def prompts(models) -> tuple[Prompt, ...]:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
-    return summaries([Source("a", text(90)), Source("b", text(80, start=7))], prompter, [192, 300], docs=2)[0]
+    return summaries([Source("a", text(90)), Source("b", text(80, start=7))], models.prompter, [192, 300], docs=2)[0]
 
 
 def runner(models, names: tuple[str, ...], *, sampling: Sampling | None = None, tokens: int = 24, **options) -> Runner:
@@ -54,14 +52,17 @@ PENALTIES = Sampling(repetition_penalty=1.1, no_repeat_ngram=4)
         pytest.param(Sampling(temperature=0.8, seed=4), id="sampled", marks=pytest.mark.full),
     ],
 )
-def test_every_method_writes_what_plain_decoding_writes(models, prompts, sampling: Sampling) -> None:
-    made = runner(models, methods.names(), sampling=sampling, tokens=16)
+def test_every_method_writes_what_plain_decoding_writes(
+    models, prompts, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specextend_cli.bench.runner._WARM_UP", 2)
+    made = runner(models, methods.METHODS, sampling=sampling, tokens=16)
     events = list(made.run(prompts[:1] + prompts[2:3]))
     assert not of(events, Checked)
     assert made.wrong() == ()
     assert set(made.skipped) <= {"llama.cpp", "eagle"}
     records = made.records()
-    ran = set(methods.names()) - set(made.skipped)
+    ran = set(methods.METHODS) - set(made.skipped)
     assert {record.method for record in records} == ran
     assert len(records) == 2 * len(ran) == of(events, Started)[0].runs
     plain = {record.length: record for record in records if record.method == "plain"}
@@ -94,13 +95,13 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
         return forward(self, tokens, positions, cache, **options)
 
     monkeypatch.setattr(LanguageModel, "forward", spy)
-    made = runner(models, ("plain", "ngram", "self", "specextend", "magicdec"), repeats=2)
+    made = runner(models, ("plain", "ngram", "self", "specextend", "magicdec"), repeats=2, tokens=8)
     events = list(made.run(prompts[:2]))
     assert sizes == [192, 192]
     read = [(event.what, event.done) for event in of(events, Working) if event.what.startswith("reading")]
     assert read == [("reading b", 0), ("reading a", 0)]
     sizes.clear()
-    list(runner(models, ("plain", "naive", "+flash", "+hta")).run(prompts[:1]))
+    list(runner(models, ("plain", "naive", "+flash", "+hta"), tokens=8).run(prompts[:1]))
     assert sizes == [192, 192]
 
 
@@ -109,7 +110,7 @@ def test_drafters_that_read_features_and_those_that_do_not_share_one_reading(mod
     head = tiny_head(vocabulary=size, draft_vocabulary=size)
     retrieval = replace(models.retrieval, policy="retrieval")
     made = runner(models, ("plain", "ngram"))
-    made.methods["eagle"] = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.shape)
+    made.methods["eagle"] = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.preset.tree)
     list(made.run(prompts[:2]))
     assert made.wrong() == ()
     assert {record.method for record in made.records()} == {"plain", "ngram", "eagle"}
@@ -124,14 +125,13 @@ def test_order_is_random_but_repeatable(models, prompts) -> None:
         events = runner(models, names, seed=seed, tokens=4).run(prompts)
         return [event.record.method for event in events if isinstance(event, Measured)]
 
-    assert order(1) == order(1)
-    assert order(1) != order(2)
-    assert len({tuple(order(1)[at : at + 4]) for at in range(0, 16, 4)}) > 1
+    first = order(1)
+    assert order(1) == first != order(2)
+    assert len({tuple(first[at : at + 4]) for at in range(0, 16, 4)}) > 1
 
 
 def test_past_the_window_rope_is_stretched_for_everybody_and_said(models) -> None:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
-    prompts, _ = summaries([Source("a", text(90))], prompter, [256, 500], docs=1)
+    prompts, _ = summaries([Source("a", text(90))], models.prompter, [256, 500], docs=1)
     made = runner(models, ("plain", "specextend", "transformers"))  # a window of 512, and 24 new tokens
     rotary = models.lm.model.model.rotary_emb
     list(made.run(prompts))
@@ -301,7 +301,7 @@ def _untimed() -> dict[str, object]:
 def test_names() -> None:
     assert methods.parse(None) == methods.DEFAULT
     assert methods.parse("ngram, self,ngram") == ("plain", "ngram", "self")
-    assert set(methods.about()) == set(methods.names()) >= {"plain", "+hta", "llama.cpp", "triforce", "rapid"}
+    assert set(methods.about()) == set(methods.METHODS) >= {"plain", "+hta", "llama.cpp", "triforce", "rapid"}
     with pytest.raises(UsageError, match="no method 'ngrams'") as caught:
         methods.parse("plain,ngrams")
     assert "magicdec" in caught.value.why
@@ -311,7 +311,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
     draft = models.preset.draft.model_copy(update={"kind": "ngram", "of": (), "source": None})
     models.preset = models.preset.model_copy(update={"draft": draft})
     models.directories = replace(models.directories, draft=None)
-    able, unable = methods.build(methods.names(), models)
+    able, unable = methods.build(methods.METHODS, models)
     assert {"lm", "transformers-assisted"} <= set(unable) <= {"lm", "transformers-assisted", "llama.cpp", "eagle"}
     assert all("no draft" in why or name in ("llama.cpp", "eagle") for name, why in unable.items())
     # Without a draft model, "the draft" is n-grams and the target itself, so that policies have something to act on.
@@ -325,7 +325,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
 
 
 def test_the_recipes_of_the_parts(models) -> None:
-    able, _ = methods.build(methods.names(), models)
+    able, _ = methods.build(methods.METHODS, models)
     kernels = {name: (m.prefill, m.verify, m.retrieval.policy) for name, m in able.items() if isinstance(m, Recipe)}
     assert kernels["naive"] == ("reference", "reference", "full")
     assert kernels["+flash"] == ("auto", "reference", "full")

@@ -135,9 +135,8 @@ def test_accepted_lengths() -> None:
         record(document="b", accepted=(5,)),
         record(document="peer", accepted=()),
     ]
-    assert statistics.accepted_length(runs) == pytest.approx(13 / 5)
-    assert statistics.accepted_length(runs[3:]) is None
     assert statistics.accepted_by_document(runs) == (2.0, 5.0)
+    assert statistics.accepted_by_document(runs[3:]) == ()
     assert statistics.accepted_counts(runs) == Counter({2: 2, 3: 1, 1: 1, 5: 1})
 
 

@@ -21,16 +21,14 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import check_name, list_presets, load_preset, to_toml
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture
 def setting(models) -> Setting:
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     sources = [Source(name, text(50, start=n * 7)) for n, name in enumerate("abcd")]
-    prompts, _ = summaries(sources, prompter, [160], docs=4)
-    return Setting(models, prompts, Decoding(Sampling(), 8, frozenset(), 128), 1, 0, describe(models.device))
+    prompts, _ = summaries(sources, models.prompter, [160], docs=4)
+    return Setting(models, prompts, Decoding(Sampling(), 4, frozenset(), 128), 1, 0, describe(models.device))
 
 
 def timed(setting: Setting, monkeypatch: pytest.MonkeyPatch, seconds) -> None:

@@ -27,8 +27,7 @@ def prompter(presets: dict[str, Path]) -> PromptBuilder:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
-    [("512", (512,)), ("1k", (1024,)), ("16K, 512,1k", (512, 1024, 16384)), ("1k,1024", (1024,))],
+    ("written", "meant"), [("512", (512,)), ("1k", (1024,)), ("16K, 512,1k", (512, 1024, 16384)), ("1k,1024", (1024,))]
 )
 def test_lengths(written: str, meant: tuple[int, ...]) -> None:
     assert parse_lengths(written) == meant

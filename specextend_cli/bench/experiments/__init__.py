@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from specextend_cli.bench.tables import Experiment
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.experiments.study import Run, Setting, Study
+    from specextend_cli.bench.events import Running
+    from specextend_cli.bench.experiments.study import Setting, Study
 
 NAMES = ("lengths", "ablation", "overhead", "parameters", "policies", "gate", "recall", "needle", "costs")
 
@@ -22,7 +25,8 @@ def parse(text: str) -> tuple[str, ...]:
     return wanted
 
 
-def run(name: str, setting: Setting) -> Run:
+def run(name: str, setting: Setting) -> Generator[Running, None, Experiment]:
     """Run one experiment, "profile" or "tune"; yields the events of its runs and returns its result."""
     study: Study = import_module(f"{__name__}.{name}").STUDY
-    return study.run(name, setting)
+    found = yield from study.measure(setting)
+    return Experiment(name, study.question, tuple(study.tables(setting, found)), tuple(study.plots(setting, found)))

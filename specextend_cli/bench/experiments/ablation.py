@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specextend_cli.bench.experiments.study import Columns, Measurements, Setting, Study, by_method
-from specextend_cli.bench.overview import decoding_speedup, format_interval
+from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
+from specextend_cli.bench.overview import Columns, decoding_speedup, format_interval
 from specextend_cli.bench.records import Record
 from specextend_cli.bench.tables import Table
 

@@ -13,17 +13,16 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from specextend_cli.bench.events import Running
-from specextend_cli.bench.experiments.study import Columns, Measurements, Setting, Study, by_method
+from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
 from specextend_cli.bench.models import Recipe
+from specextend_cli.bench.overview import Columns
 from specextend_cli.bench.records import PLAIN
 from specextend_cli.bench.rows import Row, decode_ratios
 from specextend_cli.bench.tables import Table
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import Prompt, framed
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 
-SLOWER = 0.97
-"""Times plain decoding; above it, a difference is the clock's."""
+SLOWER = 0.97  # times plain decoding; above it, a difference is the clock's
 
 RANDOM, FOREIGN = "tokens at random", "a language unknown"
 
@@ -40,7 +39,6 @@ def _measure(setting: Setting) -> Generator[Running, None, Measurements]:
 def adverse(setting: Setting) -> Iterator[Prompt]:
     """The adverse documents of each length, in the preset's own prompt."""
     models = setting.models
-    prompter = PromptBuilder(models.preset, models.encoder, models.directories.target)
     ordinary = sorted({token for prompt in setting.prompts for token in prompt.text})
     for length in setting.lengths:
         documents = {RANDOM: random.Random(f"{setting.seed} {length}").choices(ordinary, k=length)}
@@ -49,37 +47,31 @@ def adverse(setting: Setting) -> Iterator[Prompt]:
         if 2 * sum(map(operator.ne, text, foreign)) > len(text):
             documents[FOREIGN] = models.encoder.encode(foreign)
         for name, tokens in documents.items():
-            if (prompt := framed(Source(name, ""), tokens, prompter, length)) is not None:
+            if (prompt := framed(Source(name, ""), tokens, models.prompter, length)) is not None:
                 yield prompt
 
 
 def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
-    ratios = {
-        (row.length, row.method): {
-            document: ratio for (document, _), ratio in decode_ratios(found.at(row.length), row.method).items()
-        }
-        for row in found.rows
-    }
+    ratios = {name: decode_ratios(found.records, name) for name in dict.fromkeys(row.method for row in found.rows)}
 
-    def slower(row: Row) -> str:
-        own = ratios[row.length, row.method].values()
-        return f"{sum(ratio < SLOWER for ratio in own)} of {len(own)}"
+    def of(row: Row) -> list[float]:
+        return [ratio for (_, length), ratio in ratios[row.method].items() if length == row.length]
 
     columns: Columns = {
-        "worst document, times plain": lambda row: min(ratios[row.length, row.method].values(), default=None),
-        "slower documents": slower,
+        "worst document, times plain": lambda row: min(of(row), default=None),
+        "slower documents": lambda row: f"{sum(ratio < SLOWER for ratio in of(row))} of {len(of(row))}",
     }
     note = (
         f"Slower: below {SLOWER} times plain decoding on the same document, medians over repeats. Plain, again: how "
         "much the clock alone makes of two runs of the same."
     )
     yield by_method("Documents where drafting loses", found.rows, note, columns=columns)
-    names = [name for name in dict.fromkeys(row.method for row in found.rows) if name != PLAIN]
+    others = {name: own for name, own in ratios.items() if name != PLAIN}
     yield Table(
         "Decoding, times plain, by document",
-        ("prompt (tokens)", "document", *names),
+        ("prompt (tokens)", "document", *others),
         tuple(
-            (length, document, *(ratios.get((length, name), {}).get(document) for name in names))
+            (length, document, *(own.get((document, length)) for own in others.values()))
             for length in setting.lengths
             for document in dict.fromkeys(record.document for record in found.at(length))
         ),

@@ -27,7 +27,6 @@ from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = ("full", "streaming", "retrieval")
@@ -55,12 +54,10 @@ def _measure(setting: Setting) -> Generator[Running, None, _Found]:
     for target, depth, needle in needles(setting, setting.models.retrieval.layers):
         yield Working(f"{len(needle.prompt):,} tokens, {depth:.0%} deep")
         for policy in POLICIES:
-            recipe = setting.policy(policy)
-            drafter, chunk = recipe.drafter(target), setting.decoding.prefill_chunk
-            forced = teacher_forced(target, drafter, needle, recipe.retrieval, chunk)
-            found.setdefault((policy, len(needle.prompt), depth), []).extend(
-                (float(draft[token]), int(draft.argmax()) == token) for draft, token in forced
-            )
+            recipe, chunk = setting.policy(policy), setting.decoding.prefill_chunk
+            of = found.setdefault((policy, len(needle.prompt), depth), [])
+            for draft, token in teacher_forced(target, recipe.drafter(target), needle, recipe.retrieval, chunk):
+                of.append((float(draft[token]), int(draft.argmax()) == token))
     return found
 
 
@@ -75,27 +72,20 @@ def needles(setting: Setting, score_layers: Sequence[int]) -> Iterator[tuple[Pre
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
     """The document's prompt with a needle at `depth` (0 to 1) in place of as many of its tokens."""
-    encoder = setting.models.encoder
+    encode = setting.models.encoder.encode
     draw = random.Random(f"{setting.seed} {prompt.document} {depth}")
     city = draw.choice(("Tromso", "Valparaiso", "Kyoto", "Tbilisi", "Windhoek", "Hobart"))
     number = draw.randrange(1_000_000, 10_000_000)
-    said = f"\nThe secret number of {city} is"
-    needle = encoder.encode(f"{said} {number}.\n")
-    before, after = _question(setting, city)
-    lead = encoder.encode(f"The secret number of {city} is")
-    answer = encoder.encode(f" {number}.")
-    room = prompt.length - len(before) - len(needle) - len(after) - len(lead)
-    text = prompt.text[:room]
-    at = int(depth * len(text))
-    tokens = (*before, *text[:at], *needle, *text[at:], *after, *lead)
-    begins = len(before) + at + len(encoder.encode(said))
-    return Needle(tokens, tuple(answer), range(begins, begins + len(encoder.encode(f" {number}"))))
-
-
-def _question(setting: Setting, city: str) -> tuple[list[int], list[int]]:
-    models = setting.models
+    said = f"The secret number of {city} is"
     ask = f"{{document}}\n\nWhat is the secret number of {city}?"
-    return PromptBuilder(asking(models.preset, ask), models.encoder, models.directories.target).frame("single", {})
+    before, after = asking(setting.models.prompter, ask).frame("single", {})
+    needle, lead = encode(f"\n{said} {number}.\n"), encode(said)
+    text = prompt.text[: prompt.length - len(before) - len(needle) - len(after) - len(lead)]
+    at = int(depth * len(text))
+    begins = len(before) + at + len(encode(f"\n{said}"))
+    hidden = range(begins, begins + len(encode(f" {number}")))
+    prompted = (*before, *text[:at], *needle, *text[at:], *after, *lead)
+    return Needle(prompted, tuple(encode(f" {number}.")), hidden)
 
 
 @torch.inference_mode()
@@ -157,8 +147,5 @@ def _accuracy(found: Sequence[tuple[float, bool]]) -> float:
 
 
 STUDY = Study(
-    "Can the draft tell a sentence hidden in the document, under each policy?",
-    measure=_measure,
-    tables=_tables,
-    plots=_plots,
+    "Can the draft tell a sentence hidden in the document, under each policy?", _measure, tables=_tables, plots=_plots
 )

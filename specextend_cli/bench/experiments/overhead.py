@@ -15,43 +15,35 @@ _PARTS = {
     "retrieving (ms)": ("retrieval", "retrieve"),
 }
 """Columns: the method, and the part of its steps."""
-_NOTE = (
-    "Drafting, verifying and retrieving are means over verification steps; one retrieval is the mean of those that "
-    "took place."
-)
 
 
-def _per_step(found: Measurements, length: int, column: str) -> float | None:
-    """Milliseconds a verification step."""
+def _mean(found: Measurements, length: int, column: str, *, of_retrievals: bool = False) -> float | None:
+    """Milliseconds a verification step, or a retrieval that took place."""
     method, part = _PARTS[column]
     records = found.of(method, length)
-    steps = sum(len(record.nodes) for record in records)
-    return 1e3 * sum(getattr(record, f"{part}_seconds") for record in records) / steps if steps else None
-
-
-def _one_retrieval(found: Measurements, length: int) -> float | None:
-    records = found.of("retrieval", length)
-    choices = sum(record.retrievals for record in records)
-    return 1e3 * sum(record.retrieve_seconds for record in records) / choices if choices else None
+    times = sum(record.retrievals if of_retrievals else len(record.nodes) for record in records)
+    return 1e3 * sum(getattr(record, f"{part}_seconds") for record in records) / times if times else None
 
 
 def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
-    rows = tuple(
-        (length, *(_per_step(found, length, column) for column in _PARTS), _one_retrieval(found, length))
-        for length in setting.lengths
+    def row(length: int) -> tuple[float | None, ...]:
+        steps = (_mean(found, length, column) for column in _PARTS)
+        return length, *steps, _mean(found, length, "retrieving (ms)", of_retrievals=True)
+
+    yield Table(
+        "Milliseconds a step (Table 7)",
+        ("prompt (tokens)", *_PARTS, "one retrieval (ms)"),
+        tuple(map(row, setting.lengths)),
+        "Drafting, verifying and retrieving are means over verification steps; one retrieval is the mean of those that "
+        "took place.",
     )
-    header = ("prompt (tokens)", *_PARTS, "one retrieval (ms)")
-    yield Table("Milliseconds a step (Table 7)", header, rows, _NOTE)
 
 
 def _plots(setting: Setting, found: Measurements) -> Iterator[LinePlot]:
+    costs = {column: [(length, _mean(found, length, column)) for length in setting.lengths] for column in _PARTS}
     lines = {
-        column.removesuffix(" (ms)"): [
-            Point(length, value)
-            for length in setting.lengths
-            if (value := _per_step(found, length, column)) is not None
-        ]
-        for column in _PARTS
+        column.removesuffix(" (ms)"): [Point(length, cost) for length, cost in by_length if cost is not None]
+        for column, by_length in costs.items()
     }
     yield LinePlot("Cost of a step", "prompt (tokens)", "milliseconds a step", lines)
 

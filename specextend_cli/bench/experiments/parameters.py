@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from specextend_cli.bench.experiments.study import Columns, Measurements, Setting, Study, by_method
+from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
+from specextend_cli.bench.overview import Columns
 from specextend_cli.bench.tables import LinePlot, Point, Table
 from specextend_cli.engine.config import Retrieval
 

@@ -9,7 +9,6 @@ from specextend_cli.bench.experiments.study import Measurements, Setting, Study,
 from specextend_cli.bench.models import Method
 from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.records import PLAIN, Record
-from specextend_cli.bench.statistics import accepted_length
 from specextend_cli.bench.tables import Table
 
 SENTENCES = "retrieval of sentences"
@@ -33,13 +32,11 @@ def _methods(setting: Setting) -> dict[str, Method]:
 
 
 def _steps_per_token(record: Record) -> float | None:
-    accepted = accepted_length([record])
-    return 1 / accepted if accepted else None
+    return len(record.accepted) / sum(record.accepted) if record.accepted else None
 
 
 def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
-    note = "On every step, in the preset's tree."
-    yield by_method("Drafters and what they see", found.rows, note, what="draft")
+    yield by_method("Drafters and what they see", found.rows, "On every step, in the preset's tree.", what="draft")
     drafters = _drafters(setting)
     pairs = [
         (f"{kind}, retrieval", other)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from time import perf_counter
@@ -24,7 +24,7 @@ from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import PLAIN, Run, format_length
 from specextend_cli.bench.roofline import wait
-from specextend_cli.bench.tables import Cell, StackedBars, Table
+from specextend_cli.bench.tables import StackedBars, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.draft_gate import DraftGate
@@ -73,7 +73,7 @@ def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
     found: list[_Profile] = []
     for length, prompts in groupby(setting.prompts, key=lambda prompt: prompt.length):
         prompt = next(iter(prompts))
-        with models.fitted(length + _tokens(models.shape)):
+        with models.fitted(length + _tokens(models.preset.tree)):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             target.verify_backend = record_function(ATTENTION)(target.verify_backend)
             _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})
@@ -131,7 +131,8 @@ def _attribute(
         if parent is None and event.name == _VERIFYING:
             host[CALLS] += event.self_cpu_time_total
         elif parent == _VERIFYING or (parent is None and event.name in KINDS):
-            kind = event.name if event.name in KINDS else _kind(event.name)
+            is_product = event.name.rpartition("::")[2].startswith(_PRODUCTS)
+            kind = event.name if event.name in KINDS else PRODUCTS if is_product else SMALL
             host[kind] += event.cpu_time_total
             device[kind] += event.device_time_total
             calls[kind] += 1
@@ -139,52 +140,39 @@ def _attribute(
             device[REST] += event.device_time_total
             calls[REST] += 1
     host[REST] = max(1e6 * profiled - sum(host.values()), 0.0)  # type: ignore[assignment]
-    return _Profile(
-        length,
-        step,
-        nodes,
-        1e3 * alone / STEPS,
-        1e3 * profiled / STEPS,
-        {kind: host[kind] / 1e3 / STEPS for kind in KINDS},
-        {kind: device[kind] / 1e3 / STEPS for kind in KINDS} if any(device.values()) else {},
-        {kind: calls[kind] / STEPS for kind in KINDS},
-    )
 
+    def a_step(times: Counter[str], unit: float) -> dict[str, float]:
+        return {kind: times[kind] / unit / STEPS for kind in KINDS}
 
-def _kind(operation: str) -> str:
-    return PRODUCTS if operation.rpartition("::")[2].startswith(_PRODUCTS) else SMALL
+    on_device = a_step(device, 1e3) if any(device.values()) else {}
+    times = 1e3 * alone / STEPS, 1e3 * profiled / STEPS
+    return _Profile(length, step, nodes, *times, a_step(host, 1e3), on_device, a_step(calls, 1))
 
 
 def _tables(setting: Setting, found: Sequence[_Profile]) -> Iterator[Table]:
-    totals: Mapping[str, Callable[[_Profile], Cell]] = {
-        "prompt (tokens)": lambda one: one.length,
-        "step": lambda one: one.step,
-        "nodes": lambda one: one.nodes,
-        "step (ms)": lambda one: one.alone,
-        "under the profiler (ms)": lambda one: one.profiled,
-    }
-    note = (
+    yield Table(
+        "Steps",
+        ("prompt (tokens)", "step", "nodes", "step (ms)", "under the profiler (ms)"),
+        tuple((one.length, one.step, one.nodes, one.alone, one.profiled) for one in found),
         "Profiling costs time for every operation it records, so small operations and calling them look larger below "
-        "than they are, by the difference."
+        "than they are, by the difference.",
     )
-    yield Table.of("Steps", found, totals, note)
-    shares: dict[str, Callable[[tuple[_Profile, str]], Cell]] = {
-        "prompt (tokens)": lambda at: at[0].length,
-        "step": lambda at: at[0].step,
-        "what": lambda at: at[1],
-        "ms a step": lambda at: at[0].host[at[1]],
-        "share": lambda at: at[0].host[at[1]] / at[0].profiled,
-        "calls a step": lambda at: at[0].calls[at[1]],
-    }
     note = (
         "Verification: products, attention, small operations (norms, RoPE, activations, sums, copies), and the time "
         "between them, which is Python and transformers calling them. Drafting holds the draft's own."
     )
-    if any(one.device for one in found):
+    on_gpu = any(one.device for one in found)
+    if on_gpu:
         note += " Milliseconds are the host's, which may only be waiting; the last column is the GPU's own work."
-        shares["on the GPU (ms)"] = lambda at: at[0].device.get(at[1])
-    rows = [(one, kind) for one in found for kind in KINDS if one.host[kind]]
-    yield Table.of("Where the time goes", rows, shares, note)
+    header = ("prompt (tokens)", "step", "what", "ms a step", "share", "calls a step", "on the GPU (ms)")
+    rows = [
+        (one.length, one.step, kind, cost, cost / one.profiled, one.calls[kind], one.device.get(kind))
+        for one in found
+        for kind, cost in one.host.items()
+        if cost
+    ]
+    shown = len(header) if on_gpu else -1
+    yield Table("Where the time goes", header[:shown], tuple(row[:shown] for row in rows), note)
 
 
 def _plots(setting: Setting, found: Sequence[_Profile]) -> Iterator[StackedBars]:

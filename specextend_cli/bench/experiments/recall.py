@@ -7,7 +7,6 @@ names those of its target; this experiment finds them.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from itertools import pairwise
 from statistics import fmean
 from typing import TypeAlias
 
@@ -52,16 +51,16 @@ def _measure(setting: Setting) -> Generator[Running, None, _Found]:
 @torch.inference_mode()
 def _attention(target: Target, needle: Needle, prefill_chunk: int) -> Iterator[Tensor]:
     """[layers, length]: every layer's attention after the prompt, and after each token of the answer but the last."""
+
+    def rows(node: int) -> Tensor:
+        return torch.stack([target.attention_in(layer, [node])[0] for layer in range(target.lm.layers)])
+
     read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1)
-    yield _rows(target, -1)
-    for token, _ in pairwise(needle.answer):
+    yield rows(-1)
+    for token in needle.answer[:-1]:
         target.verify(root(token, target.lm.device), record=True)
         target.keep([0])
-        yield _rows(target, 0)
-
-
-def _rows(target: Target, node: int) -> Tensor:
-    return torch.stack([target.attention_in(layer, [node])[0] for layer in range(target.lm.layers)])
+        yield rows(0)
 
 
 def _tables(setting: Setting, found: _Found) -> Iterator[Table]:

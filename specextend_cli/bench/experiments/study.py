@@ -6,23 +6,21 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
 from specextend_cli.bench.models import Method, Models, Recipe
-from specextend_cli.bench.overview import format_interval
+from specextend_cli.bench.overview import Columns, format_interval
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Key, Runner
 from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Cell, Experiment, Plot, Table
+from specextend_cli.bench.tables import Plot, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.models.preset import Preset
-
-Run: TypeAlias = Generator[Running, None, Experiment]
 
 
 @dataclass
@@ -133,13 +131,6 @@ class Study:
     tables: Callable[[Setting, Any], Iterable[Table]]
     plots: Callable[[Setting, Any], Iterable[Plot]] = lambda setting, found: ()
 
-    def run(self, name: str, setting: Setting) -> Run:
-        """Measure; yields the events of the runs and returns the result."""
-        found = yield from self.measure(setting)
-        return Experiment(name, self.question, tuple(self.tables(setting, found)), tuple(self.plots(setting, found)))
-
-
-Columns: TypeAlias = Mapping[str, Callable[[Row], Cell]]
 
 FIGURES: Columns = {
     "accepted length": lambda row: format_interval(row.accepted),

@@ -26,14 +26,10 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import Preset
 
 CANDIDATES = 12
-OWN, AGAIN = "preset", "preset, again"
-"""The preset's own settings, as a candidate and as its control."""
-ENOUGH = 1.01
-"""The least speed over the preset's; several documents must also have 1 outside their interval."""
-CHANCE = 0.01
-"""The largest p-value."""
-ROUNDS = 5
-"""Least runs of each setting on held-out documents."""
+OWN, AGAIN = "preset", "preset, again"  # the preset's own settings, as a candidate and as its control
+ENOUGH = 1.01  # the least speed over the preset's; several documents must also have 1 outside their interval
+CHANCE = 0.01  # the largest p-value
+ROUNDS = 5  # least runs of each setting on held-out documents
 
 _CHUNKS, _WORKING = (16, 32, 64, 128), (256, 512, 1024, 2048)
 _NODES, _DEPTHS = (4, 8, 12, 16, 24, 32, 50), (3, 4, 6, 8, 10)
@@ -53,9 +49,8 @@ class Candidate:
 
     def applied(self, retrieval: Retrieval, shape: TreeShape) -> tuple[Retrieval, TreeShape]:
         """Settings with those of the candidate."""
-        return replace(retrieval, chunk=self.chunk, top_k=self.top_k), replace(
-            shape, nodes=self.nodes, depth=self.depth
-        )
+        tuned = replace(retrieval, chunk=self.chunk, top_k=self.top_k)
+        return tuned, replace(shape, nodes=self.nodes, depth=self.depth)
 
 
 def _measure(setting: Setting) -> Generator[Running, None, tuple[Table, Table]]:
@@ -76,15 +71,16 @@ def _halve(
 ) -> Generator[Running, None, tuple[Candidate, Table]]:
     """The winner. The preset's own settings stay until the end."""
     alive = {OWN: own} | {str(candidate): candidate for candidate in draw(setting, own)}
+    names = _documents(tuning)
     rungs: list[tuple[Cell, ...]] = []
     documents = 1
     while True:
-        prompts = _first(tuning, documents)
-        found = yield from setting.measure({name: recipe(setting, made) for name, made in alive.items()}, prompts)
+        methods = {name: recipe(setting, made) for name, made in alive.items()}
+        found = yield from setting.measure(methods, _of(tuning, names[:documents]))
         scores = {name: _score(found, name) for name in alive}
         ranked = sorted(alive, key=lambda name: -scores[name])
         rungs += [(documents, name, round(scores[name], 3)) for name in ranked]
-        if len(alive) <= 2 or documents >= len({prompt.document for prompt in tuning}):
+        if len(alive) <= 2 or documents >= len(names):
             table = Table("Successive halving", ("documents", "settings", "times plain"), tuple(rungs))
             return alive[ranked[0]], table
         kept = ranked[: -(-len(ranked) // 2)]
@@ -117,16 +113,16 @@ def _compare(
         verdict = f"The preset's own settings stand: they differ as much from themselves (p = {luck:.2f})."
     else:
         verdict = "The preset's own settings stand: nothing was faster on documents it was not chosen on."
-    rows = [
+    rows = (
         (name, str(made), _score(found, name), format_interval(gains[name], "×")) for name, made in compared.items()
-    ]
+    )
     head = ("settings", "", "times plain", "times the preset")
     return Table("Held-out documents", head, tuple(rows), verdict), better
 
 
 def own_settings(setting: Setting) -> Candidate:
     """The preset's."""
-    retrieval, shape = setting.models.retrieval, setting.models.shape
+    retrieval, shape = setting.models.retrieval, setting.models.preset.tree
     return Candidate(retrieval.chunk, retrieval.top_k, shape.nodes, shape.depth)
 
 
@@ -146,35 +142,31 @@ def draw(setting: Setting, own: Candidate) -> list[Candidate]:
 
 def split(prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Prompt]]:
     """Documents to choose on, and others to check on: every second one."""
-    names = list(dict.fromkeys(prompt.document for prompt in prompts))
+    names = _documents(prompts)
     if len(names) < 2:
-        raise UsageError(
-            "--tune needs two documents at least",
-            why="settings are checked on others than they are chosen on",
-            fix="--docs 6",
-        )
-    chosen = set(names[::2])
-    return (
-        [prompt for prompt in prompts if prompt.document in chosen],
-        [prompt for prompt in prompts if prompt.document not in chosen],
-    )
+        why = "settings are checked on others than they are chosen on"
+        raise UsageError("--tune needs two documents at least", why=why, fix="--docs 6")
+    return _of(prompts, names[::2]), _of(prompts, names[1::2])
+
+
+def _documents(prompts: Sequence[Prompt]) -> list[str]:
+    return list(dict.fromkeys(prompt.document for prompt in prompts))
+
+
+def _of(prompts: Sequence[Prompt], documents: Sequence[str]) -> list[Prompt]:
+    return [prompt for prompt in prompts if prompt.document in documents]
 
 
 def recipe(setting: Setting, made: Candidate) -> Recipe:
     """The preset's own drafter behind the gate, as `summarize` has it, with a candidate's settings."""
     models = setting.models
-    return models.recipe(models.own_draft, *made.applied(models.retrieval, models.shape), gate=True)
+    return models.recipe(models.own_draft, *made.applied(models.retrieval, models.preset.tree), gate=True)
 
 
 def tuned(preset: Preset, best: Candidate) -> Preset:
     """The preset with other settings."""
     retrieval, tree = best.applied(preset.retrieval, preset.tree)
     return preset.model_copy(update={"retrieval": retrieval, "tree": tree})
-
-
-def _first(prompts: Sequence[Prompt], documents: int) -> list[Prompt]:
-    names = list(dict.fromkeys(prompt.document for prompt in prompts))[:documents]
-    return [prompt for prompt in prompts if prompt.document in names]
 
 
 def _score(found: Measurements, name: str) -> float:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from statistics import median
 from time import monotonic
 
 import torch
@@ -23,9 +22,7 @@ from specextend_cli.bench.tables import Cell, Experiment, Format, T, Table, rend
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_many
 
-SECONDS = 7.5 * 60
-"""After which no new part starts, so that everything ends within nine minutes."""
-
+SECONDS = 7.5 * 60  # after which no new part starts, so that everything ends within nine minutes
 QUESTION = "Are the kernels right on this GPU, and how near do steps come to what it can do?"
 REHEARSAL = "There is no GPU here: this was a rehearsal at tiny sizes, and no figure in it is a GPU's."
 
@@ -55,7 +52,13 @@ class Suite:
     @property
     def facts(self) -> dict[str, str]:
         """Device and software."""
-        return _facts(self.sizes)
+        names = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers", "triton"))
+        software = f"specextend {__version__}, {names}"
+        if not self.sizes.is_gpu:
+            return {"device": self.sizes.label, "no GPU": REHEARSAL, "software": software}
+        gpu = torch.cuda.get_device_properties(self.sizes.device)
+        size = f"{gpu.total_memory / 1e9:.0f} GB, {gpu.multi_processor_count} multiprocessors"
+        return {"device": f"{self.sizes.label}, {size}, CUDA {torch.version.cuda}", "software": software}
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -64,8 +67,8 @@ class Suite:
 
     def render(self, kind: Format) -> str:
         """The result as text."""
-        more = {} if kind == "json" else self.left_out
-        return render(self.experiment, kind, self.facts | more, skipped=self.skipped)
+        facts = self.facts if kind == "json" else self.facts | self.left_out
+        return render(self.experiment, kind, facts, skipped=self.skipped)
 
     def judge(self) -> None:
         """WrongError if something is wrong. Call it after the result was shown."""
@@ -76,12 +79,11 @@ class Suite:
                 fix="please report this with the result: specextend bench --suite gpu --json",
             )
 
-    def table(self, title: str, rows: Sequence[T], columns: Mapping[str, Callable[[T], Cell]], note: str = "") -> None:
+    def table(self, title: str, rows: Sequence[T], columns: Mapping[str, Callable[[T], Cell]], note: str) -> None:
         """Add a table, if it has rows; every row names its device."""
-        note = note if self.sizes.is_gpu else f"{note} {REHEARSAL}".strip()
-        device: Mapping[str, Callable[[T], Cell]] = {"device": lambda row: self.sizes.label}
+        note = note if self.sizes.is_gpu else f"{note} {REHEARSAL}"
         if rows:
-            self.tables.append(Table.of(title, rows, {**device, **columns}, note))
+            self.tables.append(Table.of(title, rows, {"device": lambda row: self.sizes.label, **columns}, note))
 
     def attempt(self, what: str, part: Callable[[], object]) -> None:
         """Run a part, if there is time left; one that fails is skipped alone."""
@@ -146,10 +148,8 @@ def _kernels(suite: Suite) -> None:
 def _timings(suite: Suite, machine: Roofline) -> None:
     found: list[Timed] = []
     for length in suite.sizes.lengths:
-        suite.attempt(
-            f"kernels' times behind {length:,} tokens",
-            partial(found.extend, timings(suite.sizes, machine.bandwidth, length)),
-        )
+        timed = timings(suite.sizes, machine.bandwidth, length)
+        suite.attempt(f"kernels' times behind {length:,} tokens", partial(found.extend, timed))
     suite.table(
         "A layer's attention",
         found,
@@ -179,10 +179,8 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
     suite.attempt(what, lambda: made.append(SyntheticModels.made(sizes)))
     backends = ("auto",) if _no_triton(sizes) else ("auto", "triton", *([GRAPHS] if sizes.is_gpu else []))
     for length in sizes.lengths if made else ():
-        suite.attempt(
-            f"the model behind {length:,} tokens",
-            partial(found.extend, made[0].measured(length, machine, backends, suite.failed)),
-        )
+        measured = made[0].measured(length, machine, backends, suite.failed)
+        suite.attempt(f"the model behind {length:,} tokens", partial(found.extend, measured))
     suite.table(
         f"Steps of {what}",
         found,
@@ -190,13 +188,13 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
             "prompt (tokens)": lambda one: one.length,
             "attention": lambda one: one.backend,
             "prefill (s)": lambda one: one.read,
-            "plain step (ms)": lambda one: 1e3 * one.steps.plain,
-            "times its floor": lambda one: one.steps.plain / one.floors[1],
+            "plain step (ms)": lambda one: 1e3 * one.plain,
+            "times its floor": lambda one: one.plain / one.floors[1],
             f"verification, {sizes.nodes} nodes (ms)": lambda one: 1e3 * one.verifying,
             "verification, times its floor": lambda one: one.verifying / one.floors[sizes.nodes],
-            "times a plain step": lambda one: one.verifying / one.steps.plain,
+            "times a plain step": lambda one: one.verifying / one.plain,
             "drafting (ms)": lambda one: 1e3 * one.drafting,
-            "drafting, all seen (ms)": lambda one: 1e3 * median(one.steps.drafting[one.length]),
+            "drafting, all seen (ms)": lambda one: 1e3 * one.drafting_whole,
             "one choice (ms)": lambda one: 1e3 * one.choosing,
             "choosing, share of a step": lambda one: (
                 one.choosing / (one.choosing + RETRIEVAL.every * (one.drafting + one.verifying))
@@ -254,20 +252,6 @@ def _no_triton(sizes: Sizes) -> str:
     if not sizes.is_gpu and type(attend_split).__name__ != "InterpretedFunction":
         return "without a GPU they need Triton's interpreter: TRITON_INTERPRET=1"
     return ""
-
-
-def _facts(sizes: Sizes) -> dict[str, str]:
-    facts = {"device": sizes.label}
-    if sizes.is_gpu:
-        properties = torch.cuda.get_device_properties(sizes.device)
-        facts["device"] += (
-            f", {properties.total_memory / 1e9:.0f} GB, {properties.multi_processor_count} multiprocessors, "
-            f"CUDA {torch.version.cuda}"
-        )
-    else:
-        facts["no GPU"] = REHEARSAL
-    names = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers", "triton"))
-    return {**facts, "software": f"specextend {__version__}, {names}"}
 
 
 def _version(name: str) -> str:

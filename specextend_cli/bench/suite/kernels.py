@@ -9,12 +9,11 @@ without the host; "eager": with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import product
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -45,6 +44,10 @@ class Case:
     k: Tensor
     v: Tensor
     mask: Tensor
+
+    def attended(self, **options: Any) -> Tensor:
+        """The tree kernel's output; `options` are those of `attend`."""
+        return attend(self.q, self.k, self.v, _SCALE, words=pack(self.mask), tree=self.q.shape[2], **options)
 
     def expected(self, *, causal: bool = False, end: int | None = None) -> Tensor:
         """The reference over the first `end` keys."""
@@ -109,8 +112,7 @@ def _difference(out: Tensor, expected: Tensor) -> float:
 
 
 def _tree(case: Case) -> float:
-    n = case.mask.shape[0]
-    return _difference(attend(case.q, case.k, case.v, _SCALE, words=pack(case.mask), tree=n), case.expected())
+    return _difference(case.attended(), case.expected())
 
 
 def _causal(case: Case) -> float:
@@ -122,9 +124,7 @@ def _split(case: Case) -> float:
     _, heads, n, d = case.q.shape
     kv_heads, total = case.k.shape[1:3]
     usual = plan(heads // kv_heads * n, total, kv_heads, d, case.k.element_size(), chip(case.k.device))
-    launch = usual._replace(splits=3)
-    out = attend(case.q, case.k, case.v, _SCALE, words=pack(case.mask), tree=n, launch=launch)
-    return _difference(out, case.expected())
+    return _difference(case.attended(launch=usual._replace(splits=3)), case.expected())
 
 
 def _length(case: Case) -> float:
@@ -133,8 +133,7 @@ def _length(case: Case) -> float:
     end = max(n, total - 5)
     k, v = case.k.clone(), case.v.clone()
     k[:, :, end:] = v[:, :, end:] = torch.nan
-    length = torch.tensor(end, device=k.device)
-    out = attend(case.q, k, v, _SCALE, words=pack(case.mask), tree=n, length=length)
+    out = replace(case, k=k, v=v).attended(length=torch.tensor(end, device=k.device))
     return _difference(out, case.expected(end=end))
 
 
@@ -157,15 +156,11 @@ def _graph(case: Case) -> float:
     """Captured at one length and replayed at others."""
     n, total = case.mask.shape[0], case.k.shape[2]
     length = torch.tensor(n, device=case.k.device)
-
-    def call() -> Tensor:
-        return attend(case.q, case.k, case.v, _SCALE, words=pack(case.mask), tree=n, length=length)
-
-    call()  # compiles, which a capture must not
+    case.attended(length=length)  # compiles, which a capture must not
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = call()
+        out = case.attended(length=length)
     worst = 0.0
     for end in {n, (n + total) // 2, total}:
         length.fill_(end)
@@ -237,17 +232,6 @@ class Ring:
         q = torch.empty(1, sizes.heads, n, sizes.head_dim, dtype=sizes.dtype, device=sizes.device)
         return cls(q.normal_(generator=generator), rows, tree_mask(n, torch.Generator().manual_seed(n)).to(q.device))
 
-    def go_round(self, call: Call) -> None:
-        """Every layer once."""
-        for layer in range(self.rows.shape[1]):
-            keys, values = self.rows[:, layer]
-            call(keys[None], values[None])
-
-    @property
-    def nbytes(self) -> int:
-        """Keys and values of one layer."""
-        return self.rows[:, 0].nbytes
-
 
 @dataclass(frozen=True)
 class Timed:
@@ -268,9 +252,8 @@ def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[Timed]:
         ring = Ring.made(sizes, n, total)
         for method, call in methods(ring).items():
             graph, eager = timed(ring, call, sizes)
-            # Scores read keys only.
-            least = ring.nbytes / bandwidth / (2 if method.startswith("scores") else 1)
-            yield Timed(total, n, method, least, graph, eager)
+            of_layer = ring.rows[:, 0].nbytes // (2 if method.startswith("scores") else 1)  # scores read keys only
+            yield Timed(total, n, method, of_layer / bandwidth, graph, eager)
 
 
 def methods(ring: Ring) -> dict[str, Call]:
@@ -279,26 +262,29 @@ def methods(ring: Ring) -> dict[str, Call]:
     mask = None if n == 1 else ring.mask
     words = None if mask is None else pack(mask)
     query = ring.q[0, :, -1]
+
+    def by_backend(backend: Backend) -> Call:
+        return lambda k, v: backend(ring.q, k, v, scale, mask)
+
     calls: dict[str, Call] = {"triton, mask packed": lambda k, v: attend(ring.q, k, v, scale, words=words, tree=n)}
     for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and find_spec("flash_attn") else [])):
-        calls[name] = partial(_by_backend, backend_for(device, name), ring.q, scale, mask)
+        calls[name] = by_backend(backend_for(device, name))
     calls["scores, triton"] = lambda k, v: chunk_attention(query, k[0], scale)
     calls["scores, torch"] = lambda k, v: chunk_attention_torch(query, k[0], scale)
     return calls
 
 
-def _by_backend(backend: Backend, q: Tensor, scale: float, mask: Tensor | None, k: Tensor, v: Tensor) -> Tensor:
-    return backend(q, k, v, scale, mask)
-
-
 def timed(ring: Ring, call: Call, sizes: Sizes) -> tuple[float | None, float]:
     """Seconds a call in a replayed graph, and eagerly."""
 
+    layers = ring.rows.shape[1]
+
     def go_round() -> None:
-        ring.go_round(call)
+        for layer in range(layers):
+            keys, values = ring.rows[:, layer]
+            call(keys[None], values[None])
 
     go_round()  # compiles, fills allocators
-    layers = ring.rows.shape[1]
     eager = median(seconds(go_round, sizes.device) for _ in range(sizes.rounds)) / layers
     if not sizes.is_gpu:
         return None, eager

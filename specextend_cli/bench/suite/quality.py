@@ -38,12 +38,10 @@ from specextend_cli.summarize.request import Mode
 from specextend_cli.summarize.sentences import spans
 
 Words: TypeAlias = Literal["document", "reference"]
-Scores: TypeAlias = dict[str, list[dict[str, float]]]
-"""Figures by method, for every document."""
+Scores: TypeAlias = dict[str, list[dict[str, float]]]  # figures by method, for every document
 
 MODES = ("default", *get_args(Mode))
-MOST, PART, LEAST = 307, 3, 30
-"""Words of a summary, "document": a third of the document's, within these bounds."""
+MOST, PART, LEAST = 307, 3, 30  # words of a summary, "document": a third of the document's, within these bounds
 MOST_OF_REFERENCE, SHORT = 300, 200
 """Words of a summary, "reference": the reference's, 30 to 300. The default if their median is below `SHORT`."""
 RESAMPLES = 10_000
@@ -271,11 +269,7 @@ def _tables(scores: Scores, seed: int) -> Iterator[Table]:
         rows.append((label, *(fmean(figures[name] for figures in of) for name in _COLUMNS)))
     yield Table("Summaries", ("method", *_COLUMNS), tuple(rows), _NOTE)
     differences = [
-        (
-            one,
-            other,
-            *(_cell(difference(scores[one], scores[other], name, seed)) for name in _ROUGE),
-        )
+        (one, other, *(_cell(difference(scores[one], scores[other], name, seed)) for name in _ROUGE))
         for one in scores
         for other in scores
         if one in MODES and one != other

@@ -25,36 +25,27 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 
 _WITH_GRAPHS = ", graphs"
-GRAPHS = f"triton{_WITH_GRAPHS}"
-"""Triton's kernels, in CUDA graphs of whole forwards."""
+GRAPHS = f"triton{_WITH_GRAPHS}"  # Triton's kernels, in CUDA graphs of whole forwards
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, with dense positions as heads trained on short texts need them."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Steps behind a prompt, with one back end. `floors` are the roofline's, by nodes; everything in seconds."""
+    """Medians behind a prompt, with one back end. `floors` are the roofline's, by nodes; everything in seconds.
+
+    `verifying` is of the tree; `choosing` and `drafting` are of the working set, `drafting_whole` of everything.
+    """
 
     length: int
     backend: str
     read: float
-    steps: Steps
+    plain: float
+    verifying: float
+    choosing: float
+    drafting: float
+    drafting_whole: float
     floors: dict[int, float]
-
-    @property
-    def verifying(self) -> float:
-        """Of the tree."""
-        return median(self.steps.verifying[max(self.floors)])
-
-    @property
-    def drafting(self) -> float:
-        """Over the working set."""
-        return median(self.steps.drafting[min(self.steps.drafting)])
-
-    @property
-    def choosing(self) -> float:
-        """The working set."""
-        return median(self.steps.choosing[min(self.steps.choosing)])
 
 
 @dataclass(frozen=True)
@@ -108,7 +99,7 @@ class SyntheticModels:
         shape = TreeShape(nodes=sizes.nodes, depth=8, width=8, threshold=0.0)
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
-        working = tuple(sorted({min(RETRIEVAL.size, length // 2), length}))
+        working = (min(RETRIEVAL.size, length // 2), length)
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
         floors = {nodes: work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes}
         for name in backends:
@@ -120,7 +111,9 @@ class SyntheticModels:
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            yield Measured(length, name, target.read_seconds, steps, floors)
+            verifying, choosing = median(steps.verifying[sizes.nodes]), median(steps.choosing[working[0]])
+            part, whole = (median(steps.drafting[size]) for size in working)
+            yield Measured(length, name, target.read_seconds, steps.plain, verifying, choosing, part, whole, floors)
 
     @contextmanager
     def _attending(self, name: str) -> Iterator[Backend]:
