@@ -63,13 +63,11 @@ def bench(
         Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
     ] = None,
     compare: Annotated[
-        Path | None,
-        option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
+        Path | None, option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json")
     ] = None,
     output: Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")] = None,
     format: Annotated[
-        Format | None,
-        option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
+        Format | None, option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME")
     ] = None,
     json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
     experiment: Annotated[
@@ -103,13 +101,11 @@ def bench(
         ),
     ] = None,
     tune: Annotated[
-        Path | None,
-        option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
+        Path | None, option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD)
     ] = None,
     explain: Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))] = False,
     tokens: Annotated[
-        int | None,
-        option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
+        int | None, option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2)
     ] = None,
     repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)] = 1,
     decoding: Annotated[
@@ -282,8 +278,7 @@ def bench(
     bench_result.judge(result, old)
 
 
-_PAGE = ("index.html", "benchmark.json", "experiments.json")
-"""Files of a report, besides its plots."""
+_PAGE = ("index.html", "benchmark.json", "experiments.json")  # files of a report, besides its plots
 
 
 def _list(terminal: Output) -> None:

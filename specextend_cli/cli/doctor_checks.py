@@ -22,8 +22,7 @@ FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl
 """PyTorch's CPU build, a tenth of the size of the CUDA build on PyPI."""
 _SLOW = "decoding takes several times as long"
 _COSTS = dict.fromkeys(
-    ("avx512-vnni", "avx512", "avx2-vnni", "avx2"),
-    "without bfloat16 products, reading takes about twice as long",
+    ("avx512-vnni", "avx512", "avx2-vnni", "avx2"), "without bfloat16 products, reading takes about twice as long"
 )
 _OFFLINE, _NO = ("SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"), ("", "0", "false", "no", "off")
 _NVIDIA, _DISPLAY = "0x10de", "0x03"

@@ -14,8 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100
-FIRST = "Options"
-"""The panel of options that name none."""
+FIRST = "Options"  # the panel of options that name none
 _ALL = "specextend.help-all"
 
 

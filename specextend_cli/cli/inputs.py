@@ -15,8 +15,7 @@ from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
 from specextend_cli.errors import InputError, UsageError
 
-MAX_LIST = 64 << 20
-"""Bytes of a list of files."""
+MAX_LIST = 64 << 20  # bytes of a list of files
 _SHOWN = 3
 
 

@@ -162,8 +162,7 @@ Compile: TypeAlias = Annotated[
     ),
 ]
 AttentionOption: TypeAlias = Annotated[
-    Attention,
-    option("--attention", f"Attention kernels: {format_or(get_args(Attention))}.", "NAME", Rare(SPEED)),
+    Attention, option("--attention", f"Attention kernels: {format_or(get_args(Attention))}.", "NAME", Rare(SPEED))
 ]
 Timeout: TypeAlias = Annotated[
     float | None,

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
 LOCAL = "local"
-TRIES = 3
-"""Workers that may die over one document, or fail to start in a row."""
-CORES = 4
-"""Default cores of a worker without a GPU."""
+TRIES = 3  # workers that may die over one document, or fail to start in a row
+CORES = 4  # default cores of a worker without a GPU
 CONNECT_TIMEOUT = 10.0  # seconds
 WORKER_TIMEOUT = 30.0  # seconds without any worker before a note says so
 

@@ -99,10 +99,7 @@ class Source:
 
 
 def read_settings(
-    options: ReadOptions,
-    password: str | None,
-    progress: Progress | None = None,
-    recognizing: Progress | None = None,
+    options: ReadOptions, password: str | None, progress: Progress | None = None, recognizing: Progress | None = None
 ) -> dict[str, Any]:
     """Arguments for the library's `read` and `read_bytes`."""
     from specextend_cli.documents.ocr import Ocr

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
     from specextend_cli.models.tokens import TextEncoder
 
-_START = 60
-"""Characters of a chunk that the table shows."""
+_START = 60  # characters of a chunk that the table shows
 
 
 @options.grouped
@@ -44,8 +43,7 @@ def chunks(
     file: options.File = None,
     model: options.Model = None,
     size: Annotated[
-        int | None,
-        options.option("--size", "Tokens of a chunk, at most. Default: the preset's.", "TOKENS", min=16),
+        int | None, options.option("--size", "Tokens of a chunk, at most. Default: the preset's.", "TOKENS", min=16)
     ] = None,
     jsonl: Annotated[bool, options.option("--jsonl", "Print a JSON line for each chunk, with its text.")] = False,
     reading: options.ReadOptions,

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 TRAINING = "Training"
 _LEADS = (" ", "\n", "\n\n", " The report says: ", ' It states that "', "\nAccording to the text, ", "; ", " ... ")
 """Beginnings of the quotations that the head learns to copy."""
-_ANSWER = 192
-"""Minimum tokens of an answer: chunk summaries may be shorter than the summaries that are drafted for."""
+_ANSWER = 192  # minimum tokens of an answer: chunk summaries may be shorter than the summaries that are drafted for
 
 
 def train_draft(
@@ -48,12 +47,7 @@ def train_draft(
     unroll: Annotated[int, option("--unroll", "Draft steps per position.", "N", TRAINING, min=1, max=16)] = 5,
     architecture: Annotated[
         Architecture | None,
-        option(
-            "--architecture",
-            "eagle3 or eagle3.1 (default: eagle3, or that of --init).",
-            "NAME",
-            TRAINING,
-        ),
+        option("--architecture", "eagle3 or eagle3.1 (default: eagle3, or that of --init).", "NAME", TRAINING),
     ] = None,
     init: Annotated[
         Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
 
-WINDOW = 1024
-"""Tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048."""
+WINDOW = 1024  # tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048
 
 _WARM_UP = """\
 The river has been gauged at the old bridge since 1904. In most years the water is highest in April, when the snow of \

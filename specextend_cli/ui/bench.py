@@ -23,9 +23,7 @@ from specextend_cli.humanize import format_bytes, format_percent, format_seconds
 from specextend_cli.ui import tables
 from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 
-WIDE = 120
-NARROW = 64
-"""Columns of a terminal from which more is shown."""
+WIDE, NARROW = 120, 64  # columns of a terminal from which more is shown
 _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 
 
@@ -40,8 +38,7 @@ def _notes(benchmark: Benchmark, rows: Sequence[Row]) -> Text:
     found = caveats(benchmark, rows)
     facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
     legend = Text(
-        "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.",
-        QUIET,
+        "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.", QUIET
     )
     return Text("\n").join([legend, *(Text(sanitize(sentence), AMBER) for sentence in found), *facts])
 

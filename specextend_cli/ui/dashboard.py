@@ -60,8 +60,7 @@ class Dashboard:
         self.tail = tail
         self.used = used
         self.lock = lock
-        self.plain = False
-        """Whether there are no colours, so that characters must tell the difference."""
+        self.plain = False  # whether there are no colours, so that characters must tell the difference
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         # The margin keeps the frame from being folded while the terminal gets narrower: folded rows cannot be erased.

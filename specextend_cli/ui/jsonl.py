@@ -22,8 +22,7 @@ _OLD: dict[str | None, str] = {
     "lead": "lead",
     "verbatim": "whole",
 }
-_KEYS = {"batch_size": "together"}
-"""Fields whose JSON keys keep the name of version 0.1."""
+_KEYS = {"batch_size": "together"}  # fields whose JSON keys keep the name of version 0.1
 
 
 _PROPERTIES = {Retrieved: ("hit", "spans", "length", "changed", "seconds")}

@@ -141,8 +141,7 @@ class Lines:
 class _Live(Live):
     """Rich's Live for terminals that fold the frame when they become narrower."""
 
-    _drawn: Sequence[int] = ()
-    """Widths of the lines of the last frame."""
+    _drawn: Sequence[int] = ()  # widths of the lines of the last frame
 
     @property
     def still(self) -> AbstractContextManager[object]:

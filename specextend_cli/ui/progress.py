@@ -65,15 +65,12 @@ class Progress:
     retrieved: Retrieved | None = None
     summary: Summary | None = None
     read: tuple[int, int] | None = None
-    saved: int = 0
-    """Chunks whose summaries or scores are stored, including those of earlier runs."""
-    finished: int = 0
-    """Finished answers of the current level."""
+    saved: int = 0  # chunks whose summaries or scores are stored, including those of earlier runs
+    finished: int = 0  # finished answers of the current level
     part_tokens: int = 0
     batch_size: int = 1
     tail: str = ""
-    preview: str = ""
-    """What a guided run shows until its summary begins."""
+    preview: str = ""  # what a guided run shows until its summary begins
 
     def __post_init__(self) -> None:
         self.started = self.clock()

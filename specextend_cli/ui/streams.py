@@ -24,10 +24,8 @@ from specextend_cli.ui.standard_streams import are_one, is_writable
 # Colours only repeat what words and figures say.
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
-WIDE = 200
-"""Columns of tables in a pipe or file."""
-_unfinished: WeakSet[TextIO] = WeakSet()
-"""Streams whose last line is unfinished, for every `Output` of the process."""
+WIDE = 200  # columns of tables in a pipe or file
+_unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
 # every other escape sequence. Both the seven-bit forms and the C1 ones.

@@ -22,10 +22,8 @@ from specextend_cli.ui.standard_streams import STDERR, forgiving
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
-MAX_BYTES = 500
-"""Bytes of a line that are kept."""
-MAX_LINES = 40
-"""Lines that are shown: a library may log one for every token."""
+MAX_BYTES = 500  # bytes of a line that are kept
+MAX_LINES = 40  # lines that are shown: a library may log one for every token
 _END = b"\x00specextend: all of it\x00"
 _LOCAL_FLAGS = 3
 _before: dict[int, list[Any]] = {}

@@ -31,11 +31,7 @@ class TrainingView:
             self._stack.enter_context(captured_stderr(self.output, self.output.note))
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
             bar = Progress(
-                *columns,
-                console=self.output.console,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
+                *columns, console=self.output.console, transient=True, redirect_stdout=False, redirect_stderr=False
             )
             self._bar = self._stack.enter_context(bar)
             self._task = self._bar.add_task("starting", total=1.0, figures="")

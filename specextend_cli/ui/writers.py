@@ -16,8 +16,7 @@ from specextend_cli.ui.progress import format_coverage
 from specextend_cli.ui.streams import Sanitizer, sanitize
 
 Write: TypeAlias = Callable[[str], object]
-NO_MARKS = Annotations()
-"""JSON always contains citations and unsupported facts."""
+NO_MARKS = Annotations()  # JSON always contains citations and unsupported facts
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
 _MADE: dict[Method, str] = {
