@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from specextend_cli.ui.progress import View
 
 
-@options.grouped
 def compare(
     *,
     file: options.File = None,
@@ -26,7 +25,6 @@ def compare(
     max_tokens: options.MaxTokens = None,
     engine: options.ModelOptions,
     timeout: options.Timeout = None,
-    debug: options.Debug = False,
 ) -> None:
     """Compare plain and accelerated decoding of one document: speed and tokens.
 

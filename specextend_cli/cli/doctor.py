@@ -6,7 +6,7 @@ from specextend_cli.cli import options
 from specextend_cli.errors import Exit
 
 
-def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
+def doctor(json: options.Json = False) -> None:
     """Check this machine and print a report to paste into an issue.
 
     Each finding says what a missing part costs; the last line is the first command to run. Exit code 4 means that no

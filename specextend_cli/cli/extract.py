@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
 
 
-@options.grouped
 def extract(
     *,
     file: options.File = None,
@@ -23,7 +22,6 @@ def extract(
     force: options.Force = False,
     quiet: options.Quiet = False,
     reading: options.ReadOptions,
-    debug: options.Debug = False,
 ) -> None:
     """Print a document's text as the model reads it; repairs are counted on stderr.
 

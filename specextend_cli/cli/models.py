@@ -5,22 +5,20 @@ from __future__ import annotations
 import typer
 
 from specextend_cli.cli import options, presets
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import Group
 from specextend_cli.errors import ModelError
 
 app = typer.Typer(help="Download, list and remove model weights.", cls=Group, rich_markup_mode=None)
 
 
-@app.command("list", cls=Command)
-def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "list")
+def list_(json: options.Json = False) -> None:
     """List the models of the presets: size, memory, licence, and whether they are on disk."""
     presets.list_(json=json)
 
 
-@app.command(cls=Command)
-def pull(
-    preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False, debug: options.Debug = False
-) -> None:
+@options.command(app)
+def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False) -> None:
     """Download the models of a preset and verify those on disk."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
@@ -37,8 +35,8 @@ def pull(
         output.note(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
-@app.command(cls=Command)
-def show(preset: presets.Name, json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app)
+def show(preset: presets.Name, json: options.Json = False) -> None:
     """Show the source, path and size of the models of a preset."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
@@ -64,8 +62,8 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
     output.show(made)
 
 
-@app.command(cls=Command)
-def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug = False) -> None:
+@options.command(app)
+def rm(preset: presets.Name, quiet: options.Quiet = False) -> None:
     """Delete the models of a preset from this machine."""
     from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset

@@ -7,14 +7,13 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from enum import Enum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 import typer
 
-from specextend_cli.cli.help import Rare
+from specextend_cli.cli.help import Command, Rare
 from specextend_cli.engine.config import Attention, Policy
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
@@ -34,6 +33,8 @@ RENAMED = {
 """Names of options and values up to version 0.1, which are still understood but not shown."""
 MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
+
+Run = TypeVar("Run", bound=Callable[..., None])
 
 if TYPE_CHECKING:
     Draft: TypeAlias = str
@@ -248,32 +249,35 @@ class ModelOptions:
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer: a parameter that is a dataclass of options becomes one parameter per field."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters = []
-    for name, parameter in signature(command).parameters.items():
-        if name not in groups:
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
-            continue
-        kinds = get_type_hints(groups[name], include_extras=True)
-        parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
-            for field in fields(groups[name])
-        ]
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
+    """Add a function to `app` as a command, with --debug, which `main.run` finds; returns the function itself.
 
-    def call(**values: Any) -> None:
-        made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**values, **made)
+    A parameter that is a dataclass of options becomes one option per field.
+    """
 
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    call.__dict__["__signature__"] = Signature(parameters)
-    return call
+    def add(function: Run) -> Run:
+        hints = {**get_type_hints(function, include_extras=True), "debug": Debug}
+        groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+        found: list[Parameter] = []
+        for one in signature(function).parameters.values():
+            found += signature(groups[one.name]).parameters.values() if one.name in groups else [one]
+        for group in groups.values():
+            hints |= get_type_hints(group, include_extras=True)
+        found.append(Parameter("debug", Parameter.KEYWORD_ONLY, default=False))
+        parameters = [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in found]
+
+        def call(debug: bool, **values: Any) -> None:
+            for name, group in groups.items():
+                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            function(**values)
+
+        call.__name__, call.__doc__ = function.__name__, function.__doc__
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        call.__dict__["__signature__"] = Signature(parameters)
+        app.command(name, cls=Command)(call)
+        return function
+
+    return add
 
 
 def go_offline(offline: bool) -> None:
@@ -292,9 +296,7 @@ def usable(device: str) -> None:
 
 def given(**values: Any) -> dict[str, Any]:
     """The options that were set; the others keep the library's defaults."""
-    return {
-        name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None
-    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def drafter(draft: Draft | None, no_spec: bool) -> Draft | None:
@@ -306,10 +308,9 @@ def drafter(draft: Draft | None, no_spec: bool) -> Draft | None:
 
 def format_name(format: str | None, json: bool) -> str | None:
     """`--json` means `--format json`."""
-    name = format.value if isinstance(format, Enum) else format
-    if json and name not in (None, "json"):
-        raise UsageError(f"--json and --format {name} contradict each other", fix="leave one of them out")
-    return "json" if json else name
+    if json and format not in (None, "json"):
+        raise UsageError(f"--json and --format {format} contradict each other", fix="leave one of them out")
+    return "json" if json else format
 
 
 def length(text: str | None) -> int | str | None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
 
-@options.grouped
 def plan(
     *,
     files: options.Files = None,
@@ -30,7 +29,6 @@ def plan(
     reading: options.ReadOptions,
     files_from: options.FilesFrom = None,
     offline: options.Offline = False,
-    debug: options.Debug = False,
 ) -> None:
     """Show size, prompts, time and memory of a summary without loading a model.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import Group
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ Name = Annotated[
 ]
 
 
-@app.command("list", cls=Command)
-def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "list")
+def list_(json: options.Json = False) -> None:
     """List the presets with their memory, licence, and whether they are on disk and were tested."""
     from dataclasses import asdict
 
@@ -42,8 +42,8 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
         output.show(preset_table(rows, folded=output.stdout_is_terminal))
 
 
-@app.command(cls=Command)
-def show(preset: Name, json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app)
+def show(preset: Name, json: options.Json = False) -> None:
     """Show every setting of a preset as a .toml file, which can be edited and used as a preset.
 
     Examples:

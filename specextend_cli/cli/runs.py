@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import Group
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ Number = Annotated[
 ]
 
 
-@app.command("list", cls=Command)
-def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "list")
+def list_(json: options.Json = False) -> None:
     """List recorded runs, newest first."""
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.runs import run_table, short_record
@@ -40,8 +40,8 @@ def list_(json: options.Json = False, debug: options.Debug = False) -> None:
         Output().note("no run is recorded yet")
 
 
-@app.command("show", cls=Command)
-def show(run: Name, sentence: Number = None, json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "show")
+def show(run: Name, sentence: Number = None, json: options.Json = False) -> None:
     """Show a recorded summary with its source pages, or the passages behind a sentence.
 
     Example:
@@ -68,14 +68,13 @@ def show(run: Name, sentence: Number = None, json: options.Json = False, debug: 
         output.show(format_sentence(found, chosen))
 
 
-@app.command(cls=Command)
+@options.command(app)
 def rm(
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="RUNS…", help="Ids of runs, or: last.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove every run.")] = False,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Remove recorded runs. Stored chunk summaries stay."""
     from specextend_cli.humanize import format_many

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 EXAMPLE = "specextend summarize FILES…"
 
 
-@options.grouped
 def summarize(
     *,
     files: options.Files = None,
@@ -98,7 +97,6 @@ def summarize(
     no_cache: Annotated[
         bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
     ] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Summarize documents.
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 _START = 60  # characters of a chunk that the table shows
 
 
-@options.grouped
 def tokens(
     *,
     file: options.File = None,
@@ -23,7 +22,6 @@ def tokens(
     ids: Annotated[bool, options.option("--ids", "Print the token ids, one a line.")] = False,
     reading: options.ReadOptions,
     offline: options.Offline = False,
-    debug: options.Debug = False,
 ) -> None:
     """Count a document's tokens in the vocabulary of a preset's target.
 
@@ -37,7 +35,6 @@ def tokens(
     Output().write("\n".join(map(str, encoded if ids else [len(encoded)])) + "\n")
 
 
-@options.grouped
 def chunks(
     *,
     file: options.File = None,
@@ -48,7 +45,6 @@ def chunks(
     jsonl: Annotated[bool, options.option("--jsonl", "Print a JSON line for each chunk, with its text.")] = False,
     reading: options.ReadOptions,
     offline: options.Offline = False,
-    debug: options.Debug = False,
 ) -> None:
     """Show how a document is split for a model: tokens, pages and first words of every chunk.
 

@@ -62,7 +62,6 @@ def train_draft(
     offline: options.Offline = False,
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Train an EAGLE-3 or EAGLE-3.1 draft head for a preset's target on your documents.
 

@@ -35,7 +35,6 @@ def train_ranker(
     force: options.Force = False,
     offline: options.Offline = False,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Fit the sentence ranker to documents with human summaries.
 
