@@ -147,7 +147,7 @@ def bench(
     from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
-    terminal = Output()
+    terminal = Output(quiet=quiet)
     if list_methods:
         _list(terminal)
         return
@@ -161,7 +161,7 @@ def bench(
     )
     if words is not None and not is_quality:
         raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
-    out = BenchOutput(terminal, kind, output, report, timeout, quiet=quiet, one_line=json, force=force)
+    out = BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
     engine = options.given(
         preset=model,
         temperature=temperature,

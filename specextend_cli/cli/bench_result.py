@@ -35,7 +35,7 @@ class RegressionError(SpecextendError):
 
 def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
     """Run to the end and return the result; if interrupted, say what is saved."""
-    view = open_bench(out.terminal, quiet=out.quiet)
+    view = open_bench(out.terminal)
     try:
         with signals.deadline(out.timeout), view:
             for event in events:
@@ -62,13 +62,13 @@ def show(out: BenchOutput, result: Finished, tune: Path | None, old: Benchmark |
             page = report.write_report(out.report, experiments=result.experiments, facts=facts)
         else:
             page = report.write_report(out.report, benchmark)
-        out.note(f"report: {page}")
+        terminal.status(f"report: {page}")
     if tune is not None and result.preset is not None:
         with atomic(tune, force=out.force) as file:
             file(to_toml(result.preset, tune.stem))
-        out.note(f"written: {tune}")
+        terminal.status(f"written: {tune}")
     elif tune is not None:
-        out.note(f"the preset's own settings stand; {tune} was not written")
+        terminal.status(f"the preset's own settings stand; {tune} was not written")
     result.forget()
     _judge(result, old)
 

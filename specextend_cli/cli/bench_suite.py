@@ -27,14 +27,8 @@ class BenchOutput:
     path: Path | None
     report: Path | None
     timeout: float | None
-    quiet: bool
     one_line: bool
     force: bool
-
-    def note(self, line: str) -> None:
-        """A line on stderr, unless `quiet`."""
-        if not self.quiet:
-            self.terminal.note(line)
 
     def write(self, text: str, path: Path | None) -> None:
         """A result's text, on stdout or in a file."""
@@ -63,14 +57,14 @@ def run(out: BenchOutput, device: str) -> None:
     if where.type != "cuda":
         terminal.warn(gpu.REHEARSAL)
     with signals.deadline(out.timeout):
-        suite = gpu.run(where, out.note)
+        suite = gpu.run(where, terminal.status)
     if out.kind is None:
         terminal.show(experiments_report([suite.experiment], suite.facts, suite.skipped, terminal.width))
     else:
         out.write(suite.render(cast("Format", out.kind)), out.path)
     if out.report is not None:
         page = write_report(out.report, experiments=[suite.experiment], facts=suite.facts | suite.left_out)
-        out.note(f"report: {page}")
+        terminal.status(f"report: {page}")
     suite.judge()
 
 
@@ -92,7 +86,7 @@ def run_quality(out: BenchOutput, dataset: str | None, wanted: dict[str, Any], *
     rows = quality.Rows(directory / "summaries.jsonl", fresh=fresh)
     try:
         with signals.deadline(out.timeout):
-            result = quality.run(items, words, settings, rows, out.note)
+            result = quality.run(items, words, settings, rows, out.terminal.status)
     except (KeyboardInterrupt, signals.DeadlineError):
         out.terminal.note(f"{len(rows.known)} summaries saved in {directory}; run again to continue")
         raise

@@ -55,11 +55,11 @@ def compare(
     )
     Summarizer(settings).close()  # refuse impossible options before the document is read
     options.usable(engine.device)
-    output = Output()
+    output = Output(quiet=quiet)
     output.require_stdout()
     with signals.deadline(timeout):
-        document = source.read_shown(output, quiet=quiet)
-        with open_view(output, source.name, quiet=quiet) as view:
+        document = source.read_shown(output)
+        with open_view(output, source.name) as view:
             compared = _compared(document, settings, view)
     if json:
         output.write(format_json(comparison_record(compared)) + "\n")

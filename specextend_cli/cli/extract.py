@@ -40,10 +40,10 @@ def extract(
     source = one_source(file, reading, example="specextend extract FILE")
     place = destination(output, "json" if json else "text", many=False, force=force)
     place.check([source.name], options.files(source.file, reading.password_file))
-    terminal = Output()
+    terminal = Output(quiet=quiet)
     if place.is_stdout:
         terminal.require_stdout()
-    document = source.read_shown(terminal, quiet=quiet)
+    document = source.read_shown(terminal)
     path = place.path(source.name)
     if path is None and diff:
         for page in pages_of_diff(document):

@@ -27,12 +27,11 @@ def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.
     from specextend_cli.ui.views import fetching
 
     options.go_offline(offline)
-    output = Output()
+    output = Output(quiet=quiet)
     chosen = load_preset(preset)
-    with fetching(output, chosen.name, quiet=quiet) as progress:
+    with fetching(output, chosen.name) as progress:
         fetch_pair(chosen, offline=offline, progress=progress, verify=True)
-    if not quiet:
-        output.note(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
+    output.status(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
 @options.command(app)
@@ -74,5 +73,4 @@ def rm(preset: presets.Name, quiet: options.Quiet = False) -> None:
     freed = sum(map(remove, chosen.sources))
     if not freed:
         raise ModelError(f"nothing of {chosen.name} is on disk", fix="specextend models list")
-    if not quiet:
-        Output().note(f"{chosen.name}: {format_bytes(freed)} freed")
+    Output(quiet=quiet).status(f"{chosen.name}: {format_bytes(freed)} freed")

@@ -88,7 +88,6 @@ class WorkerPool:
     output: Output
     destination: Destination
     options: Options
-    quiet: bool
     size: PoolSize
     waiting: deque[Input]
     cache: Any
@@ -198,8 +197,7 @@ class WorkerPool:
 
     def _count(self, line: str) -> None:
         self.finished += 1
-        if not self.quiet:
-            self.output.note(f"{self.finished}/{self.total} {line}")
+        self.output.status(f"{self.finished}/{self.total} {line}")
 
 
 @contextmanager
@@ -248,7 +246,6 @@ def run(
     options: Options,
     cache: Path | None,
     workers: int | None,
-    quiet: bool,
 ) -> list[tuple[Source, SpecextendError]]:
     """Summarize every input over the cluster at `address`; returns the failures."""
     if options.preset.endswith((".toml", ".gguf")):  # workers, too, can open its absolute path
@@ -256,10 +253,9 @@ def run(
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
-        if not quiet:
-            output.note(str(size))
+        output.status(str(size))
         waiting = deque(map(Input, inputs))
-        pool = WorkerPool(ray, output, destination, options, quiet, size, waiting, _cache(ray, cache))
+        pool = WorkerPool(ray, output, destination, options, size, waiting, _cache(ray, cache))
         try:
             pool.run()
         except (KeyboardInterrupt, SpecextendError):

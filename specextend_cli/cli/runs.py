@@ -83,8 +83,7 @@ def rm(
     if bool(runs) == everything:
         raise UsageError("name the runs to remove, or give --all", fix="specextend runs list")
     count = _store().clear() if everything else _store().remove(runs or ())
-    if not quiet:
-        Output().note(f"{format_many(count, 'run')} removed")
+    Output(quiet=quiet).status(f"{format_many(count, 'run')} removed")
 
 
 def _store() -> RunStore:

@@ -133,7 +133,7 @@ def summarize(
         preset=model,
         **engine.settings,
     )
-    terminal = Output()
+    terminal = Output(quiet=quiet)
     with closing(Summarizer(Options(**wanted))) as summarizer:
         if not dry_run and ray is None:
             options.usable(engine.device)
@@ -160,7 +160,7 @@ def summarize(
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
-        job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
+        job = Job(terminal, summarizer, place, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
             if ray is None:
@@ -176,7 +176,6 @@ class Job:
     output: Output
     summarizer: Summarizer
     destination: Destination
-    quiet: bool
     verbose: bool
     many: bool
 
@@ -207,7 +206,6 @@ class Job:
                 options=self.summarizer.options,
                 cache=self.summarizer.cache_path,
                 workers=workers,
-                quiet=self.quiet,
             )
         if failures and not self.many:
             raise failures[0][1]
@@ -231,20 +229,19 @@ class Job:
 
         path = self.destination.path(source.name)
         if path is not None and self.destination.keeps(path):
-            if not self.quiet:
-                self.output.note(f"{path} exists already; --force writes it again")
+            self.output.status(f"{path} exists already; --force writes it again")
             return
-        view = open_view(self.output, title, quiet=self.quiet, raw=self.destination.format in ("json", "jsonl"))
+        view = open_view(self.output, title, raw=self.destination.format in ("json", "jsonl"))
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
                 summary = self._events(source, view, writer)
         except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
             self.output.note(self._stopped(view))
             raise
-        if self.verbose and not self.quiet:
+        if self.verbose:
             from specextend_cli.ui.tables import format_statistics
 
-            self.output.note(format_statistics(summary.meter, summary.drafter))
+            self.output.status(format_statistics(summary.meter, summary.drafter))
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

@@ -104,18 +104,17 @@ def train_draft(
 
     sizes = parse_lengths(lengths)
     preset = load_preset(model or DEFAULT)
-    console = Output()
+    console = Output(quiet=quiet)
     with signals.deadline(timeout):
-        with fetching(console, preset.name, quiet=quiet) as progress:
+        with fetching(console, preset.name) as progress:
             directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
         encoder = TextEncoder.of(directory)
-        if not quiet:
-            console.note(f"reading {corpus}")
+        console.status(f"reading {corpus}")
         documents = [encoder.encode(text) for text in read_corpus(corpus, apart=output)]
         place = device_of(device)
         fit_threads()
         if compile:
-            _show_stages(console, load_library(directory, place), quiet=quiet)
+            _show_stages(console, load_library(directory, place))
         wanted = preset.target.dtype if dtype == "auto" else dtype
         lm = LanguageModel(
             load_model(
@@ -127,7 +126,7 @@ def train_draft(
             )
         )
         if compile:
-            _show_stages(console, run_natively(lm, all_threads=True), quiet=quiet)
+            _show_stages(console, run_natively(lm, all_threads=True))
         before, after = PromptBuilder(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
         frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)
@@ -162,7 +161,7 @@ def train_draft(
             corpus_licences=licences,
             machine=machine.device if on_gpu else f"{machine.processor}, {machine.threads} threads",
         )
-        with TrainingView(console, quiet=quiet) as view:
+        with TrainingView(console) as view:
             for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
                 view.add(event)
     console.write(f"{output}\n")
@@ -180,7 +179,7 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
             raise UsageError(str(exists_already(path)), why="it is not from an earlier training run", fix="-o DIR")
 
 
-def _show_stages(console: Output, stages: Iterable[Stage], *, quiet: bool) -> None:
+def _show_stages(console: Output, stages: Iterable[Stage]) -> None:
     for stage in stages:
-        if not (quiet or stage.done):
-            console.note(stage.name)
+        if not stage.done:
+            console.status(stage.name)

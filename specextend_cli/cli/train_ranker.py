@@ -63,7 +63,7 @@ def train_ranker(
     from specextend_cli.ui.overwriting import refuse_existing
     from specextend_cli.ui.streams import Output
 
-    trees, states, terminal = output / TREES, output / STATES, Output()
+    trees, states, terminal = output / TREES, output / STATES, Output(quiet=quiet)
     refuse_existing((trees, states) if layer else (trees,), force=force)
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is not a directory", fix="--output DIR")
@@ -81,20 +81,17 @@ def train_ranker(
         chosen += range(len(examples), len(examples) + min(len(found), most))
         examples += found
         sizes.append(len(found))
-        if not quiet:
-            terminal.note(f"{path}: {len(found)} documents")
+        terminal.status(f"{path}: {len(found)} documents")
     output.mkdir(parents=True, exist_ok=True)
     save_trees(fit_trees(examples), trees)
-    if not quiet:
-        terminal.note(f"{trees} is written")
+    terminal.status(f"{trees} is written")
     if layer == 0:
         return
     scores = held_out_scores(examples)
     read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]
-    _read(terminal, read, model, layer, quiet=quiet)
+    _read(terminal, read, model, layer)
     save_states(fit_states(read, known, layer), states)
-    if not quiet:
-        terminal.note(f"{states} is written")
+    terminal.status(f"{states} is written")
     guided, start, peers = held_out_guided(read, known, layer), 0, _peers()
     for path, size in zip(pairs, sizes, strict=True):
         part = slice(start, start + min(size, most))
@@ -142,7 +139,7 @@ def _check_libraries() -> None:
         )
 
 
-def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int, *, quiet: bool) -> None:
+def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int) -> None:
     """Have the target read the examples, which keep its states."""
     import numpy as np
 
@@ -155,5 +152,5 @@ def _read(output: Output, examples: Sequence[Example], model: str | None, layer:
         for number, one in enumerate(examples, 1):
             plan = ReadingPlan(one.document.text, one.sentences, encoder, size)
             one.states = np.concatenate([result_of(read_states(reader, plan, chunk, prefix)) for chunk in plan.chunks])
-            if not quiet and number % 10 == 0:
-                output.note(f"{number} of {len(examples)} documents are read")
+            if number % 10 == 0:
+                output.status(f"{number} of {len(examples)} documents are read")

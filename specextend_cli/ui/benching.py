@@ -139,9 +139,9 @@ class _Bar(BenchView):
         self._held.close()
 
 
-def open_bench(output: Output, *, quiet: bool = False) -> BenchView:
+def open_bench(output: Output) -> BenchView:
     """The view that fits."""
-    if quiet:
+    if output.quiet:
         return BenchView(output)
     return _Bar(output) if output.animated else _Lines(output)
 

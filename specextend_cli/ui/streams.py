@@ -66,9 +66,10 @@ class Sanitizer:
 
 
 class Output:
-    """stdout and stderr of this process; everything is written through it."""
+    """stdout and stderr of this process; everything is written through it. `quiet`: no progress, no statistics."""
 
-    def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
+    def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None, *, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.stdout = fit(stdout or sys.stdout, drawn=False)
         self.stderr = fit(stderr or sys.stderr, drawn=True)
         self.console = _console(self.stderr)
@@ -115,6 +116,11 @@ class Output:
         """Write one line to stderr; strings are sanitized and not read as markup."""
         self._begin_line()
         self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, soft_wrap=True)
+
+    def status(self, text: str | Text) -> None:
+        """Write one line to stderr, unless `quiet`."""
+        if not self.quiet:
+            self.note(text)
 
     def note_table(self, renderable: RenderableType) -> None:
         """Print a table on stderr."""

@@ -18,16 +18,15 @@ _EVERY = 10.0  # seconds between two plain lines
 class TrainingView:
     """Shows the events of a training run; a context manager."""
 
-    def __init__(self, output: Output, *, quiet: bool) -> None:
+    def __init__(self, output: Output) -> None:
         self.output = output
-        self.quiet = quiet
         self._last = -_EVERY
         self._stack = ExitStack()
         self._bar: Progress | None = None
         self._task = TaskID(0)
 
     def __enter__(self) -> TrainingView:
-        if self.output.animated and not self.quiet:
+        if self.output.animated and not self.output.quiet:
             self._stack.enter_context(captured_stderr(self.output, self.output.note))
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
             bar = Progress(
@@ -47,12 +46,12 @@ class TrainingView:
                 figures = f"{format_count(event.done)} answers, {format_count(event.tokens)} tokens"
                 self._progress("the target answers", None, f"{figures}, {format_clock(event.seconds)}")
             case VocabularyChosen():
-                self._line(
+                self.output.status(
                     f"vocabulary: {format_count(event.size)} tokens, {format_percent(event.answers)} of the target's "
                     f"answers, {format_percent(event.documents)} of the documents"
                 )
             case Resumed():
-                self._line(f"going on from step {format_count(event.step)}, {format_seconds(event.seconds)} in")
+                self.output.status(f"going on from step {format_count(event.step)}, {format_seconds(event.seconds)} in")
             case Trained():
                 figures = f"step {format_count(event.step)}, loss {event.loss:.3f}, {format_count(event.tokens)} tokens"
                 self._progress("training", event.share, f"{figures}, {format_clock(event.seconds)}")
@@ -61,18 +60,16 @@ class TrainingView:
                 best = ", the best so far" if event.best else ""
                 step = f"step {format_count(event.step)}"
                 quoted = "" if event.quoted is None else f" ({event.quoted:.2f} in quotes)"
-                self._line(f"{step}: accepted length {event.accepted:.2f}{quoted}, agreement by depth {depths}{best}")
+                self.output.status(
+                    f"{step}: accepted length {event.accepted:.2f}{quoted}, agreement by depth {depths}{best}"
+                )
             case Done():
                 step = f"step {format_count(event.step)}"
-                self._line(f"{event.reason} after {step}: accepted length {event.accepted:.2f}")
-
-    def _line(self, text: str) -> None:
-        if not self.quiet:
-            self.output.note(text)
+                self.output.status(f"{event.reason} after {step}: accepted length {event.accepted:.2f}")
 
     def _progress(self, what: str, share: float | None, figures: str) -> None:
         if self._bar is not None:
             self._bar.update(self._task, description=what, completed=share, total=share and 1.0, figures=figures)
-        elif not self.quiet and time.monotonic() - self._last >= _EVERY:
+        elif time.monotonic() - self._last >= _EVERY:
             self._last = time.monotonic()
-            self.output.note(f"{what}: {figures}" + ("" if share is None else f", {format_percent(share)}"))
+            self.output.status(f"{what}: {figures}" + ("" if share is None else f", {format_percent(share)}"))

@@ -85,22 +85,22 @@ class Plain(View):
         self.output.note(line)
 
 
-def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool = False) -> View:
+def open_view(output: Output, document: str, *, raw: bool = False) -> View:
     """The view for this output. `raw` results are for programs and are not wrapped."""
-    if quiet:
+    if output.quiet:
         return View(output, document)
     return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
 
 
 @contextmanager
-def fetching(output: Output, name: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+def fetching(output: Output, name: str) -> Iterator[Callable[[str, int, int], None]]:
     """A callback `progress(step, done, total)` in bytes for downloads. Nothing is shown before its first call."""
     shown: list[View] = []
     with ExitStack() as stack:
 
         def progress(step: str, done: int, total: int) -> None:
             if not shown:
-                shown.append(stack.enter_context(open_view(output, name, quiet=quiet)))
+                shown.append(stack.enter_context(open_view(output, name)))
             shown[0].add(Stage(step, done, total, "bytes"))
 
         yield progress

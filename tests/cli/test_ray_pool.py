@@ -64,13 +64,12 @@ def pool(tmp_path):
             inputs.append(Source(str(path)))
         said, echo = [], Echo()
         ray = FakeRay(echo, dies)
-        output = SimpleNamespace(note=said.append, warn=said.append, write=None)
+        output = SimpleNamespace(note=said.append, status=said.append, warn=said.append, write=None)
         made = WorkerPool(
             ray,
             output,
             Destination("text", directory=tmp_path / "out"),
             Options(),
-            False,
             PoolSize(2, 1, 0),
             deque(map(Input, inputs)),
             None,
