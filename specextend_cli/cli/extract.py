@@ -99,12 +99,13 @@ def _counts(document: Document) -> str:
     extraction = document.extraction
     pieces = [format_many(extraction.pages, document.unit), format_many(len(document.text), "character")]
     pieces += account(extraction.changes)
-    if extraction.empty:
-        pieces.append(f"without text: {format_numbers(extraction.empty)}")
-    if extraction.ocr:
-        pieces.append(f"by OCR: {format_numbers(extraction.ocr)}")
-    if extraction.failed:
-        pieces.append(f"unreadable: {format_numbers(extraction.failed)}")
+    for label, pages in (
+        ("without text", extraction.empty),
+        ("by OCR", extraction.ocr),
+        ("unreadable", extraction.failed),
+    ):
+        if pages:
+            pieces.append(f"{label}: {format_numbers(pages)}")
     return " · ".join(pieces)
 
 

@@ -25,7 +25,7 @@ from specextend_cli.humanize import format_many
 from specextend_cli.summarize.generation_cache import GenerationCache
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.destination import Destination
     from specextend_cli.ui.streams import Output
 
@@ -240,22 +240,20 @@ def connected(address: str) -> Iterator[Any]:
 def run(
     address: str,
     inputs: Sequence[Source],
-    *,
     output: Output,
     destination: Destination,
-    options: Options,
-    cache: Path | None,
+    summarizer: Summarizer,
     workers: int | None,
 ) -> list[tuple[Source, SpecextendError]]:
     """Summarize every input over the cluster at `address`; returns the failures."""
+    options, cache = summarizer.options, summarizer.cache_path
     if options.preset.endswith((".toml", ".gguf")):  # workers, too, can open its absolute path
         options = replace(options, preset=str(Path(options.preset).expanduser().absolute()))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
         output.status(str(size))
-        waiting = deque(map(Input, inputs))
-        pool = WorkerPool(ray, output, destination, options, size, waiting, _cache(ray, cache))
+        pool = WorkerPool(ray, output, destination, options, size, deque(map(Input, inputs)), _cache(ray, cache))
         try:
             pool.run()
         except (KeyboardInterrupt, SpecextendError):

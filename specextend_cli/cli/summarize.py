@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -140,14 +141,8 @@ def summarize(
         mode, generating = summarizer.settings.mode, [*engine.generating, *(["--batch"] if batch else [])]
         if mode != "abstractive" and generating and not quiet:
             terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
-        inputs = sources(
-            files,
-            reading,
-            example=EXAMPLE,
-            listed=files_from,
-            offline=engine.offline,
-            results=None if output is None else Path(output),
-        )
+        results = None if output is None else Path(output)
+        inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=engine.offline, results=results)
         if dry_run:
             from specextend_cli.cli.plan import print_plans
 
@@ -163,10 +158,7 @@ def summarize(
         job = Job(terminal, summarizer, place, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
-            if ray is None:
-                job.run(inputs)
-            else:
-                job.run_over(ray, inputs, workers)
+            job.run(inputs) if ray is None else job.run_over(ray, inputs, workers)
 
 
 @dataclass(frozen=True)
@@ -198,15 +190,7 @@ class Job:
         if not inputs:
             return
         with self.destination.all(self.output.write):
-            failures = ray_pool.run(
-                address,
-                inputs,
-                output=self.output,
-                destination=self.destination,
-                options=self.summarizer.options,
-                cache=self.summarizer.cache_path,
-                workers=workers,
-            )
+            failures = ray_pool.run(address, inputs, self.output, self.destination, self.summarizer, workers)
         if failures and not self.many:
             raise failures[0][1]
         self._report(failures, len(inputs))
@@ -218,7 +202,8 @@ class Job:
         except (signals.DeadlineError, ModelError, OSError):
             raise
         except SpecextendError as error:
-            return _without_frames(error)
+            error.__cause__ = error.__context__ = None  # they and the traceback would keep the document in memory
+            return error.with_traceback(None)
         except Exception as error:
             return SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}")
         return None
@@ -252,13 +237,10 @@ class Job:
             lambda done, total: view.add(Stage("reading", done, total, "pages")),
             lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
         )
-        both: Sequence[Callable[..., None]] = (view.add, writer.add)
-        for message in document.extraction.warnings:
-            for add in both:
-                add(Warned(message))
-        for event in self.summarizer.run(document):
-            for add in both:
-                add(event)
+        warnings = map(Warned, document.extraction.warnings)
+        for event in chain(warnings, self.summarizer.run(document)):
+            view.add(event)
+            writer.add(event)
             if isinstance(event, Summarized):
                 return event.summary
         raise AssertionError("the summarizer ended without a summary")
@@ -281,9 +263,3 @@ class Job:
             f"{len(failures)} of {total} documents failed",
             fix=f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}",
         )
-
-
-def _without_frames(error: SpecextendError) -> SpecextendError:
-    """An error without traceback and context, which would keep its document in memory until the end."""
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
