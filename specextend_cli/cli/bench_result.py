@@ -17,7 +17,7 @@ from specextend_cli.cli.bench_suite import BenchOutput
 from specextend_cli.errors import Exit, InputError, SpecextendError
 from specextend_cli.models.presets import to_toml
 from specextend_cli.ui import bench
-from specextend_cli.ui.benching import open_bench
+from specextend_cli.ui.bars import BenchView
 from specextend_cli.ui.destination import atomic
 
 
@@ -35,7 +35,7 @@ class RegressionError(SpecextendError):
 
 def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
     """Run to the end and return the result; if interrupted, say what is saved."""
-    view = open_bench(out.terminal)
+    view = BenchView(out.terminal)
     try:
         with signals.deadline(out.timeout), view:
             for event in events:

@@ -98,8 +98,8 @@ def train_draft(
     from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
     from specextend_cli.train.distill import distill
     from specextend_cli.train.samples import Frame, read_corpus
+    from specextend_cli.ui.bars import TrainingView
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.training import TrainingView
     from specextend_cli.ui.views import fetching
 
     sizes = parse_lengths(lengths)

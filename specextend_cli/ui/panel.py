@@ -29,7 +29,7 @@ from specextend_cli.summarize.events import Event, Preview, Warned
 from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, memory
 from specextend_cli.ui.progress import View
 from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
-from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
+from specextend_cli.ui.terminal import clean_terminal
 
 PROSE = 96  # cells; longer lines are hard to read
 
@@ -78,8 +78,7 @@ class Panel(View):
         self._print(lines)
 
     def __enter__(self) -> Panel:
-        self._held.enter_context(captured_stderr(self.output, self._foreign))
-        disable_echo(self.output.stderr)
+        self._held.enter_context(clean_terminal(self.output, self._foreign))
         self._live.start(refresh=True)
         return self
 
@@ -87,7 +86,6 @@ class Panel(View):
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
-        restore_echo()
         self._held.close()
         self._print(lines)
         if self._wrote:

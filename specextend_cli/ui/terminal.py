@@ -58,6 +58,17 @@ def restore_echo() -> None:
 
 
 @contextmanager
+def clean_terminal(output: Output, show: Callable[[str], None]) -> Iterator[None]:
+    """While the body draws on stderr, echo no keys, and hand each line that others write there to `show`."""
+    with captured_stderr(output, show):
+        disable_echo(output.stderr)
+        try:
+            yield
+        finally:
+            restore_echo()
+
+
+@contextmanager
 def captured_stderr(output: Output, show: Callable[[str], None]) -> Iterator[None]:
     """Hand each line that others write to stderr to `show`, in another thread, while the body runs.
 
