@@ -153,17 +153,15 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception, debug: bool) -> int:
     """Print an error as this program's, or as a defect; returns the exit code."""
-    from specextend_cli.ui.streams import Output, format_defect, format_error
+    from specextend_cli.ui.streams import Output, defect, format_error
 
     known = _known(error)
     if debug:
         traceback.print_exception(known or error)
-    if known is not None:
-        Output().note(format_error(known))
-        return known.exit
-    if not debug:
-        Output().note(format_defect(error))
-    return Exit.INTERNAL
+    shown = known or defect(error)
+    if known is not None or not debug:
+        Output().note(format_error(shown))
+    return shown.exit
 
 
 def _known(error: Exception) -> SpecextendError | None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-from dataclasses import dataclass
 
 import psutil
 from rich import box
@@ -29,36 +27,22 @@ _BELOW = 2  # terminal rows that the first extract leaves free below the panel: 
 _LABELS = {"chunks": "chunks", "chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Bytes of main memory and, where a GPU is in use, of its memory."""
-
-    resident: int
-    gpu: int = 0
-
-    def __str__(self) -> str:
-        """ "1.3 GB", or "1.3 GB + 4.0 GB gpu"."""
-        main = format_bytes(self.resident)
-        return f"{main} + {format_bytes(self.gpu)} gpu" if self.gpu else main
-
-
-def memory() -> Memory:
-    """The memory of this process. Asks torch only if it is imported already."""
-    resident = psutil.Process(os.getpid()).memory_info().rss
+def format_memory() -> str:
+    """The memory of this process, "1.3 GB + 4.0 GB gpu". Asks torch only if it is imported already."""
+    main = format_bytes(psutil.Process().memory_info().rss)
     # Called from the panel's thread, perhaps during `import torch`, which defines `cuda` late.
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_initialized():
-        return Memory(resident)
-    return Memory(resident, cuda.memory_reserved())
+    used = cuda.memory_reserved() if cuda is not None and cuda.is_initialized() else 0
+    return f"{main} + {format_bytes(used)} gpu" if used else main
 
 
 class Dashboard:
     """One frame of the panel."""
 
-    def __init__(self, progress: Progress, tail: str, used: Memory, lock: threading.Lock) -> None:
+    def __init__(self, progress: Progress, tail: str, memory: str, lock: threading.Lock) -> None:
         self.progress = progress
         self.tail = tail
-        self.used = used
+        self.memory = memory
         self.lock = lock
         self.plain = False  # whether there are no colours, so that characters must tell the difference
 
@@ -88,7 +72,7 @@ class Dashboard:
             border_style=QUIET,
             title=_clip(Text(sanitize(self.progress.document), style="bold default"), width - 4),
             title_align="left",
-            subtitle=Text(f"memory {self.used} · {clock}" if width >= 32 else clock, style=QUIET),
+            subtitle=Text(f"memory {self.memory} · {clock}" if width >= 32 else clock, style=QUIET),
             subtitle_align="right",
         )
 

@@ -26,7 +26,7 @@ from rich.segment import ControlType, Segment
 from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Preview, Warned
-from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, memory
+from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, format_memory
 from specextend_cli.ui.progress import View
 from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
 from specextend_cli.ui.terminal import clean_terminal
@@ -47,7 +47,7 @@ class Panel(View):
         self._held = ExitStack()
         self._live = _Live(
             console=output.console,
-            get_renderable=lambda: Dashboard(self.progress, self._lines.tail, memory(), self._lock),
+            get_renderable=lambda: Dashboard(self.progress, self._lines.tail, format_memory(), self._lock),
             redirect_stdout=False,
             redirect_stderr=False,
             transient=True,

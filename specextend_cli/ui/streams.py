@@ -159,15 +159,14 @@ def format_error(error: SpecextendError) -> Text:
     return text
 
 
-def format_defect(error: BaseException) -> Text:
+def defect(error: BaseException) -> SpecextendError:
     """An unexpected exception, with what to do about it."""
-    detail = sanitize(f"{type(error).__name__}: {error}").splitlines()
-    text = Text.assemble(("error: ", "bold red"), f"something unexpected went wrong ({detail[0][:300]})")
-    text.append("\nwhy:   ", style="bold").append("this is a defect in specextend, not in your document")
-    text.append("\ntry:   ", style="bold").append(
-        "run again with --debug, and report the traceback with the output of: specextend doctor"
+    detail = f"{type(error).__name__}: {error}".splitlines()[0]
+    return SpecextendError(
+        f"something unexpected went wrong ({sanitize(detail)[:300]})",
+        why="this is a defect in specextend, not in your document",
+        fix="run again with --debug, and report the traceback with the output of: specextend doctor",
     )
-    return text
 
 
 def warning(message: str) -> Text:
