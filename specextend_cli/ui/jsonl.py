@@ -71,20 +71,35 @@ def summary_record(summary: Summary) -> dict[str, Any]:
     }
 
 
-_STATISTICS = ["prompt_tokens", "prefill_seconds", "tokens", "tokens_per_second", "speedup", "batched_tokens", "batched_seconds", "steps", "nodes", "accepted_length", "accepted_lengths", "hit", "retrievals", "draft_seconds", "verify_seconds", "retrieve_seconds"]
-
-
 def statistics(meter: Meter) -> dict[str, Any]:
     """Statistics of a run; null: not measured. Accepted length counts the bonus token: plain decoding has 1.0."""
-    found: dict[str, Any] = {name: getattr(meter, name) for name in _STATISTICS}
-    lengths = {str(length): count for length, count in sorted(meter.accepted_lengths.items())}
-    rounded = {name: round(value, 3) for name, value in found.items() if isinstance(value, float)}
-    return found | rounded | {"accepted_lengths": lengths, "tokens_per_second": round(meter.tokens_per_second, 2)}
+    return {
+        "prompt_tokens": meter.prompt_tokens,
+        "prefill_seconds": round(meter.prefill_seconds, 3),
+        "tokens": meter.tokens,
+        "tokens_per_second": round(meter.tokens_per_second, 2),
+        "speedup": _rounded(meter.speedup),
+        "batched_tokens": meter.batched_tokens,
+        "batched_seconds": round(meter.batched_seconds, 3),
+        "steps": meter.steps,
+        "nodes": meter.nodes,
+        "accepted_length": round(meter.accepted_length, 3),
+        "accepted_lengths": {str(length): count for length, count in sorted(meter.accepted_lengths.items())},
+        "hit": _rounded(meter.hit),
+        "retrievals": meter.retrievals,
+        "draft_seconds": round(meter.draft_seconds, 3),
+        "verify_seconds": round(meter.verify_seconds, 3),
+        "retrieve_seconds": round(meter.retrieve_seconds, 3),
+    }
 
 
 def _escape_controls(text: str) -> str:
     """Escape C1 control characters, which terminals interpret and `json` does not escape."""
     return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def record(value: Any) -> dict[str, Any]:
