@@ -46,7 +46,8 @@ def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
             library = Library.within(_directory(), shipped=False)
         if not library.is_made:
             yield Stage(_COMPILING)
-            with _locked():
+            make_private(_directory())
+            with FileLock(_directory() / ".lock"):  # a second process waits, and finds everything made
                 if not library.is_made:
                     library.make()
         library.load()
@@ -112,9 +113,3 @@ def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
 
 def _directory() -> Path:
     return cache_root() / "programs"
-
-
-def _locked() -> FileLock:
-    """A second process waits, and finds everything made."""
-    make_private(_directory())
-    return FileLock(_directory() / ".lock")
