@@ -30,17 +30,10 @@ _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
     """The table, with the notes below it."""
     rows = summarize(benchmark)
-    return Group(table(rows, width), Text(), _notes(benchmark, rows))
-
-
-def _notes(benchmark: Benchmark, rows: Sequence[Row]) -> Text:
-    """What must be known to believe the table, and what it belongs to."""
-    found = caveats(benchmark, rows)
+    legend = "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included."
+    notes = [Text(sanitize(sentence), AMBER) for sentence in caveats(benchmark, rows)]
     facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
-    legend = Text(
-        "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.", QUIET
-    )
-    return Text("\n").join([legend, *(Text(sanitize(sentence), AMBER) for sentence in found), *facts])
+    return Group(table(rows, width), Text(), Text("\n").join([Text(legend, QUIET), *notes, *facts]))
 
 
 def table(rows: Sequence[Row], width: int = WIDE) -> Table:
@@ -77,20 +70,16 @@ def _equal(row: Row) -> Text:
     return Text(f"{row.equal} of {row.compared}", "" if row.equal == row.compared else AMBER)
 
 
-def _accepted(row: Row) -> Text:
-    return Text(MISSING if row.accepted is None else f"{row.accepted.value:.2f}")
-
-
 def _or_missing(value: float | None, show: Callable[[float], str]) -> Text:
     return Text(MISSING if value is None else show(value))
 
 
 _COLUMNS: tuple[tuple[str, int, Callable[[Row], Text]], ...] = (
     ("prefill", WIDE, lambda row: Text(format_seconds(row.prefill_seconds))),
-    ("tokens/s", 0, lambda row: _or_missing(row.tokens_per_second, lambda speed: f"{speed:.1f}")),
+    ("tokens/s", 0, lambda row: _or_missing(row.tokens_per_second, "{:.1f}".format)),
     ("decoding", 0, lambda row: _speedup(row.decode_speedup, row, ranges=True)),
     ("end to end", NARROW, lambda row: _speedup(row.total_speedup, row, ranges=True)),
-    ("accepted", NARROW, _accepted),
+    ("accepted", NARROW, lambda row: Text(MISSING if row.accepted is None else f"{row.accepted.value:.2f}")),
     ("hit", WIDE, lambda row: _or_missing(row.hit, format_percent)),
     ("memory", WIDE, lambda row: _or_missing(row.peak_bytes or None, format_bytes)),
     ("repeated", WIDE, lambda row: Text(format_percent(row.repeated))),

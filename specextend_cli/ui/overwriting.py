@@ -18,11 +18,9 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None
 
     This is an error even with `--force`, which is meant for results of earlier runs.
     """
-    reading = {identity: one for one in inputs if (identity := _identity(one)) is not None}
+    reading = {identity: _name(one) for one in inputs if (identity := _identity(one)) is not None}
     for output in outputs:
-        if (identity := _identity(output)) in reading and identity is not None:
-            source = reading[identity]
-            name = "stdin" if isinstance(source, int) else str(source)
+        if (identity := _identity(output)) and (name := reading.get(identity)):
             also = "" if name == str(output) else f" as {name}"
             raise UsageError(
                 f"the output {output} is read by this command{also}",
@@ -34,14 +32,11 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None
 def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
     """UsageError if the descriptor `stdout` is redirected into a file that is read, as by `>> report.txt`."""
     found = _identity(stdout)
-    if found is None:
-        return
-    for source in inputs:
+    for source in inputs if found is not None else ():
         if _identity(source) == found:
-            name = "stdin" if isinstance(source, int) else str(source)
             empty = "; the shell has emptied it already" if not os.fstat(stdout).st_size else ""
             raise UsageError(
-                f"stdout is redirected into the input, {name}",
+                f"stdout is redirected into the input, {_name(source)}",
                 why=f"the result would be written into what is read{empty}",
                 fix="redirect it into another file",
             )
@@ -61,6 +56,10 @@ def exists_already(path: Path) -> UsageError:
         why="existing files are not overwritten",
         fix="--force writes it again; or name another",
     )
+
+
+def _name(one: Path | int) -> str:
+    return "stdin" if isinstance(one, int) else str(one)
 
 
 def _identity(one: Path | int) -> tuple[int, int] | None:

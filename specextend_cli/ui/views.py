@@ -30,7 +30,6 @@ class Plain(View):
 
     def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(output, document, clock=clock)
-        self._clock = clock
         self._last_line = clock()
         self._stage = ""
         self._text_shown = False
@@ -54,7 +53,7 @@ class Plain(View):
                 why = {"no answer": "there was no answer in it", "in circles": "it went in circles"}[event.flaw]
                 self._write_line(f"part {event.number}/{event.parts} is written again: {why}")
             case Stage() | Prefilling() | Step() | ChunkRead() if (
-                self._clock() - self._last_line >= EVERY and not self._text_shown
+                self.progress.clock() - self._last_line >= EVERY and not self._text_shown
             ):
                 self._write_line(self._status())
             case _:
@@ -81,7 +80,7 @@ class Plain(View):
         return " · ".join(filter(None, pieces))
 
     def _write_line(self, line: str) -> None:
-        self._last_line = self._clock()
+        self._last_line = self.progress.clock()
         self.output.note(line)
 
 
