@@ -1,7 +1,4 @@
-"""`specextend bench --suite gpu` and `--suite quality`.
-
-The former imports nothing of the other benchmarks: it runs where little is installed.
-"""
+"""`specextend bench --suite`. That for gpu imports nothing of the other benchmarks: little may be installed."""
 
 from __future__ import annotations
 
@@ -69,10 +66,7 @@ def run(out: BenchOutput, device: str) -> None:
 
 
 def run_quality(out: BenchOutput, dataset: str | None, wanted: dict[str, Any], *, fresh: bool) -> None:
-    """Summarize, score, show on stdout; `wanted` are fields of the suite's `Settings`.
-
-    The directory `out.path` (default: by the data set, in the cache) keeps everything.
-    """
+    """Summarize, score, show on stdout, keep everything in `out.path`; `wanted`: fields of the suite's `Settings`."""
     from specextend_cli.bench.suite import quality
     from specextend_cli.bench.texts import sources
     from specextend_cli.models.store import cache_root

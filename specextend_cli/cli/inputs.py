@@ -58,9 +58,8 @@ def sources(
 ) -> list[Source]:
     """What to read: `files` and those in the list `listed` (`-`: stdin), with the documents in directories.
 
-    What is left out of a directory is said on stderr. stdin is read only with `-`, or with no file at all and
-    something piped into it. `results` is where results go: those of earlier runs are left out. UsageError if stdout is
-    redirected into an input, or an option cannot be met.
+    stdin is read only with `-`, or with no file at all and something piped into it. Results of earlier runs in
+    `results` are left out. UsageError if stdout is redirected into an input, or an option cannot be met.
     """
     from specextend_cli.documents.request import parse_pages
     from specextend_cli.ui.overwriting import refuse_redirection
@@ -138,8 +137,7 @@ def _lines(listed: str) -> list[str]:
 def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
     """Those of `paths`, except the `named` ones, whose name is that of a result for another: a.pdf.txt for a.pdf.
 
-    Summaries of an earlier run may lie in the directory of their documents. In the directory `results` below another,
-    the document itself need not exist any more. What is left out is listed on stderr.
+    In the directory `results` below another, the document itself need not exist any more.
     """
     from specextend_cli.documents.formats import kind_by_suffix
     from specextend_cli.documents.names import printable
@@ -205,10 +203,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _paths(file: str) -> Iterator[tuple[str, str]]:
-    """The documents of an argument: a file, those in a directory, or the matches of a quoted pattern.
-
-    Each comes with its path below the directory that was named, else "".
-    """
+    """The documents of a file, directory or quoted pattern, each with its path below a directory that was named, or ""."""
     path = Path(file)
     if file == STDIN or is_url(file):
         yield file, ""

@@ -1,8 +1,4 @@
-"""`specextend`: entry point of the command line.
-
-`run` turns every error into a message and an exit code; nothing else does. Commands import what they need when they
-run, so that `--help` is fast.
-"""
+"""`specextend`, the command line. Commands import what they need when they run, so that `--help` is fast."""
 
 from __future__ import annotations
 

@@ -202,10 +202,7 @@ class WorkerPool:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """The ray module, connected to the cluster at `address`, or to one that is started here and ends with the body.
-
-    UsageError: Ray is not installed, or there is no cluster.
-    """
+    """The ray module, connected to the cluster at `address`, or to one that ends with the body. UsageError: neither."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine
     try:
         import ray

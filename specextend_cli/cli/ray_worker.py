@@ -1,7 +1,4 @@
-"""What runs on the workers of `--ray`: summaries of one document after another, with the cache that they share.
-
-The module does not import ray on the driver; `ray_pool` turns `Worker` into an actor.
-"""
+"""What runs on the workers of `--ray`; `ray_pool` turns `Worker` into an actor."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a task: the formatted text, one line about it, warnings, and an error.
-
-    A document that could not be read completely has both a text and an error.
-    """
+    """The formatted text, a line about it, warnings, and an error: beside a text if some pages were unreadable."""
 
     text: str = ""
     line: str = ""

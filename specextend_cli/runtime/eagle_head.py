@@ -55,8 +55,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
     Where its configuration leaves open which states it reads, both readings continue a short text, and the better one
-    is kept: the head's configuration says which. (Not where processes share the target: only the whole drafting loop
-    is shared.) On processors a head drafts with four bits a weight.
+    is kept. (Not where processes share the target: only the whole drafting loop is shared.)
     """
     import torch
 

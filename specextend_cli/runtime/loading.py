@@ -83,10 +83,7 @@ def load_language_model(
     dtype: torch.dtype,
     attention: str = "auto",
 ) -> LanguageModel:
-    """A model from a directory, wrapped for the engine. ModelError, FitError: as `load_model` and `LanguageModel`.
-
-    UsageError for an `attention` that does not run on the device.
-    """
+    """A model from a directory, wrapped for the engine. Errors as `load_model`, `LanguageModel`, `check_attention`."""
     import torch
 
     from specextend_cli.engine.lm import LanguageModel
@@ -125,11 +122,9 @@ def drafter_of(
     load: Callable[[Path, torch.dtype], LanguageModel],
     load_head: Callable[[Path], EagleHead] | None = None,
 ) -> Drafter:
-    """The drafter that `options` or the preset names; `load` loads its model.
+    """The drafter that `options` or the preset names; `load` loads its model, `load_head` its head.
 
     UsageError: there is no such model. ModelError: its token ids mean other texts than the target's.
-
-    `load_head` stands in for loading an EAGLE head: whoever makes many drafters needs it once.
     """
     from specextend_cli.engine.registry import DrafterSetup, make_drafter
 

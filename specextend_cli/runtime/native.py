@@ -28,11 +28,7 @@ _COMPILING = "compiling native code, once for this machine"
 
 
 def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
-    """Load the native library, for models that are loaded from now on; `model` is the target's directory.
-
-    Only on processors; what takes long, and what went wrong, comes as stages. Once loaded, it serves every model of the
-    process.
-    """
+    """Load the native library on processors, for models loaded from now on; yields what takes long or went wrong."""
     from specextend_cli.engine.native import CannotCompileError, Library, is_loaded
 
     if device.type != "cpu" or is_loaded() or sum(file.stat().st_size for file in weight_files(model)) < 2 * _WORTH:

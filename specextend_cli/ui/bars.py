@@ -1,9 +1,4 @@
-"""Benchmarks and training while they run, on stderr: a bar on a terminal, lines elsewhere, or silence.
-
-with BenchView(output) as view:
-    for event in run(options):
-        view.add(event)
-"""
+"""Benchmarks and training while they run, on stderr: a bar on a terminal, lines elsewhere, or silence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments.
-
-Plots are for the HTML report.
-"""
+"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
 
 
 def table(rows: Sequence[Row], width: int = WIDE) -> Table:
-    """A row a method, grouped by length; fewer columns where `width` is small.
-
-    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
-    """
+    """A row a method, grouped by length; fewer columns where `width` is small. Colour only repeats figures."""
     columns = [column for column in _COLUMNS if width >= column[1]]
     names = [name for name, _, _ in columns]
     made = tables.table("method", *names, numbers=names)

@@ -1,8 +1,4 @@
-"""Where results go: stdout, one file, or a directory with one file per document.
-
-Files are written under a temporary name and renamed when complete, so an existing file is a whole result. Existing
-files are kept unless `force` is given.
-"""
+"""Where results go: stdout, one file, or a directory with one file per document; whole files or none."""
 
 from __future__ import annotations
 
@@ -51,10 +47,7 @@ class Destination:
         return self.directory is not None and not self.force and path.exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
-        """UsageError if a result would overwrite an input, an existing file, or another result.
-
-        `names` are the names of the documents, `inputs` the files that the command reads, or open descriptors.
-        """
+        """UsageError if the result of a document in `names` would overwrite an input, a file, or another result."""
         twice = [name for name, count in Counter(names).items() if count > 1]
         if self.directory is not None and twice:
             raise UsageError(
@@ -68,10 +61,7 @@ class Destination:
 
     @contextmanager
     def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:
-        """A writer for the document `name`: through `write` to stdout, or to `path`.
-
-        `heading` separates several documents on stdout, as `head` and `tail` do.
-        """
+        """A writer for the document `name`: to `path`, or through `write` to stdout, below a `heading`."""
         with self._target(write, path, heading) as put:
             yield WRITERS[self.format](put, self.marks, name)
 
@@ -138,8 +128,7 @@ def with_heading(heading: str, write: Write) -> Write:
 def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
     """Write a file completely or not at all: the body gets a function that writes, and leaving it renames the file.
 
-    Links are followed; pipes and devices are written to directly. UsageError: the file cannot be written, or exists by
-    now and `force` is False.
+    Links are followed; pipes and devices are written to directly. UsageError if it cannot be written, or exists by now.
     """
     temporary, descriptor = _beside(path)
     try:

@@ -1,7 +1,4 @@
-"""Events and results as JSON: one line per event, or one object per document.
-
-Keys are stable: new ones may be added, none changes its meaning.
-"""
+"""Events and results as JSON. Keys are stable: new ones may be added, none changes its meaning."""
 
 from __future__ import annotations
 

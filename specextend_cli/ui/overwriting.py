@@ -1,7 +1,4 @@
-"""Overwrite protection: never overwrite an input, and an existing file only with `--force`.
-
-Both are checked before anything is read or loaded.
-"""
+"""Overwrite protection: never overwrite an input, and an existing file only with `--force`; checked before any work."""
 
 from __future__ import annotations
 
@@ -14,10 +11,7 @@ from specextend_cli.errors import UsageError
 
 
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None:
-    """UsageError if one of `outputs` is one of `inputs`, by whatever name or link; an int is an open descriptor.
-
-    This is an error even with `--force`, which is meant for results of earlier runs.
-    """
+    """UsageError, even with `--force`, if one of `outputs` is one of `inputs`; an int is an open descriptor."""
     reading = {identity: _name(one) for one in inputs if (identity := _identity(one)) is not None}
     for output in outputs:
         if (identity := _identity(output)) and (name := reading.get(identity)):

@@ -1,12 +1,5 @@
 """The live panel on stderr: at most eight rows about the run, and one line when it is done.
 
-Below those rows the first extract of a guided summary is shown, as much of it as the terminal has room for, until the
-summary begins.
-
-    with Panel(output, "paper.pdf") as panel:
-        for event in summarizer.run(document):
-            panel.add(event)
-
 If stdout is the same terminal, text passed to `write` appears above the panel line by line, and the unfinished line
 inside it. Complete lines leave the live area, so the summary may have any length.
 """
@@ -65,10 +58,7 @@ class Panel(View):
             self._live.refresh()  # now: what follows imports torch, which may leave other threads no time
 
     def write(self, text: str) -> None:
-        """Write text to stdout; on a shared terminal complete lines go above the panel, the rest inside it.
-
-        Prose is wrapped; `raw` text, which a program may read, is not.
-        """
+        """Write text to stdout; on a shared terminal above and in the panel, where prose is wrapped, `raw` text not."""
         if not self.output.shared:
             super().write(text)
             return

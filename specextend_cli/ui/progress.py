@@ -184,9 +184,7 @@ def format_left(progress: Progress) -> str:
 
 
 def format_task(progress: Progress) -> tuple[str, str]:
-    """The current task and its count: ("chunk summaries", "3/12"), ("chunks", "3/12") of those that are only read, or
-    ("summary", "") of one part.
-    """
+    """The current task and its count: ("chunk summaries", "3/12"), or ("summary", "") of one part."""
     part = progress.part
     if part is None:
         return "", ""
@@ -228,11 +226,7 @@ def format_level(level: events.Level) -> str:
 
 
 def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
-    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped".
-
-    `span` is the first and last page read; without it, or if it has gaps, pages are counted. `counted` is that of the
-    plan.
-    """
+    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known."""
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span, coverage.unit)} read"]
     else:
@@ -258,9 +252,7 @@ def format_speed(meter: Meter) -> Iterable[str]:
 
 
 def format_reused(summary: events.Summary) -> str:
-    """ "9 of 22 chunk summaries reused", "summary reused" for a single pass, "2 of 7 chunks known" where they are only
-    read, or "".
-    """
+    """ "9 of 22 chunk summaries reused", "summary reused", "2 of 7 chunks known" where they are only read, or ""."""
     if not summary.reused:
         return ""
     chunks = len(summary.plan.chunks)

@@ -1,8 +1,4 @@
-"""stdout and stderr, and sanitized text for them.
-
-stdout carries only the result; stderr carries progress, warnings and errors. Each stream has its own console, with its
-own size and colours.
-"""
+"""stdout, which carries only the result, and stderr, each with a console of its own; sanitized text for them."""
 
 from __future__ import annotations
 

@@ -30,10 +30,7 @@ _before: dict[int, list[Any]] = {}
 
 
 def disable_echo(stream: TextIO) -> None:
-    """Stop the terminal from printing the keys that are pressed, until `restore_echo`.
-
-    Does nothing in a background process, which the system would stop for it.
-    """
+    """Stop the terminal from printing pressed keys, until `restore_echo`; not in the background: it would stop us."""
     with contextlib.suppress(OSError, termios.error):
         descriptor = stream.fileno()
         attributes = termios.tcgetattr(descriptor)
@@ -70,10 +67,7 @@ def clean_terminal(output: Output, show: Callable[[str], None]) -> Iterator[None
 
 @contextmanager
 def captured_stderr(output: Output, show: Callable[[str], None]) -> Iterator[None]:
-    """Hand each line that others write to stderr to `show`, in another thread, while the body runs.
-
-    Nothing happens where `output` does not draw on this process's stderr.
-    """
+    """Hand each line that others write to our stderr to `show`, in another thread, while the body runs."""
     if not _is_ours(output):
         yield
         return

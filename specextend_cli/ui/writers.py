@@ -43,10 +43,7 @@ class Writer:
 
 
 class TextWriter(Writer):
-    """The summary as it is generated, then a newline. Terminal sequences in it are removed.
-
-    With `marks`, a sentence is written when it is complete, because its citations are known then.
-    """
+    """The summary as it is generated, sanitized; with `marks` by sentences, whose citations are known at their end."""
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         super().__init__(write, marks, document)
