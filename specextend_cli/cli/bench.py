@@ -175,7 +175,6 @@ def bench(
         draft_head=None if head is None else str(head.absolute()),
     )
     if is_quality:
-        options.go_offline(offline)
         options.usable(device)
         sources = {name: context.get_parameter_source(name) for name in ("length", "docs")}
         chosen = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
@@ -203,7 +202,6 @@ def bench(
     if suite is not None:
         bench_suite.run(out, device)
         return
-    options.go_offline(offline)
     options.usable(device)
 
     from specextend_cli.bench import experiments, session

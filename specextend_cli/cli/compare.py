@@ -27,7 +27,6 @@ def compare(
       specextend compare report.pdf --max-tokens 200
     """
     source = one_source(file, reading, example="specextend compare FILE", offline=engine.offline)
-    options.go_offline(engine.offline)
 
     from specextend_cli.bench import comparison as bench_comparison
     from specextend_cli.engine.events import Prefilling, Step

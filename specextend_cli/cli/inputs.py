@@ -203,7 +203,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _paths(file: str) -> Iterator[tuple[str, str]]:
-    """The documents of a file, directory or quoted pattern, each with its path below a directory that was named, or ""."""
+    """The documents of a file, directory or quoted pattern, each with its path below a named directory, or ""."""
     path = Path(file)
     if file == STDIN or is_url(file):
         yield file, ""

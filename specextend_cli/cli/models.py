@@ -26,7 +26,6 @@ def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.views import fetching
 
-    options.go_offline(offline)
     output = Output(quiet=quiet)
     chosen = load_preset(preset)
     with fetching(output, chosen.name) as progress:

@@ -74,6 +74,13 @@ def _device(value: str) -> str:
     return value
 
 
+def go_offline(offline: bool) -> bool:
+    """Set HF_HUB_OFFLINE before transformers or huggingface_hub is imported: both read it once."""
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    return offline
+
+
 def preset_names(incomplete: str) -> list[str]:
     """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
@@ -147,6 +154,7 @@ Offline: TypeAlias = Annotated[
         panel=MODEL,
         envvar=["SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"],
         show_envvar=False,
+        callback=go_offline,
     ),
 ]
 DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {format_or(DRAFTERS)}.", "NAME", SPEED)]
@@ -278,12 +286,6 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
         return function
 
     return add
-
-
-def go_offline(offline: bool) -> None:
-    """Set HF_HUB_OFFLINE before transformers or huggingface_hub is imported: both read it once."""
-    if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def usable(device: str) -> None:

@@ -37,7 +37,6 @@ def plan(
     Example:
       specextend plan *.pdf
     """
-    options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output

@@ -42,28 +42,24 @@ class RemoteCache(GenerationCache):
     """A worker's client of the `GenerationCache` on the command's machine, an actor whose handle this takes."""
 
     def __init__(self, cache: Any) -> None:
+        import ray
+
         super().__init__(None)
-        self._cache = cache
+        self._ray, self._cache = ray, cache
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
-        import ray
-
-        found: str | None = ray.get(self._cache.get.remote(key))
+        found: str | None = self._ray.get(self._cache.get.remote(key))
         return found
 
     def attention(self, key: str) -> str:
         """The attention that was stored with the text, packed, or ""."""
-        import ray
-
-        found: str = ray.get(self._cache.attention.remote(key))
+        found: str = self._ray.get(self._cache.attention.remote(key))
         return found
 
     def put(self, key: str, text: str, attention: str = "") -> str:
         """Keep a text and its attention. They are on the disk of the command's machine when this returns."""
-        import ray
-
-        self.problem = ray.get(self._cache.put.remote(key, text, attention))
+        self.problem = self._ray.get(self._cache.put.remote(key, text, attention))
         return self.problem
 
 

@@ -113,7 +113,6 @@ def summarize(
     by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
     kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
-    options.go_offline(engine.offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.annotations import Annotations

@@ -86,7 +86,6 @@ def _read(
     from specextend_cli.ui.views import fetching
 
     source = one_source(file, reading, example=example, offline=offline)
-    options.go_offline(offline)
     preset = load_preset(model or DEFAULT)
     document = source.read_shown(Output())
     with fetching(Output(), preset.name) as progress:

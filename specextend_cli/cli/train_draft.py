@@ -77,7 +77,6 @@ def train_draft(
     if init is not None and not init.is_dir():
         raise UsageError(f"there is no directory {init}", why="--init names a directory with an EAGLE-3 head")
     _check_output(output, [corpus, *([] if init is None else [init])])
-    options.go_offline(offline)
     options.usable(device)
 
     from specextend_cli.bench.machine import describe

@@ -47,18 +47,9 @@ def train_ranker(
         if not path.is_file():
             raise UsageError(f"there is no file {path}", fix="--pairs FILE.jsonl")
     _check_libraries()
-    options.go_offline(offline)
 
     from specextend_cli.summarize.ranking.ranker import STATES, TREES
-    from specextend_cli.train.ranker import (
-        example,
-        fit_states,
-        fit_trees,
-        held_out_scores,
-        read_pairs,
-        save_states,
-        save_trees,
-    )
+    from specextend_cli.train import ranker
     from specextend_cli.train.ranker_evaluation import evaluate, held_out_guided
     from specextend_cli.ui.overwriting import refuse_existing
     from specextend_cli.ui.streams import Output
@@ -72,7 +63,7 @@ def train_ranker(
     sizes: list[int] = []
     for path in pairs:
         with ProcessPoolExecutor() as pool:
-            found = list(pool.map(example, *zip(*read_pairs(path), strict=True), chunksize=8))
+            found = list(pool.map(ranker.example, *zip(*ranker.read_pairs(path), strict=True), chunksize=8))
         if len(found) < _LEAST:
             why = f"{len(found)} documents are too few for five folds"
             raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
@@ -83,14 +74,14 @@ def train_ranker(
         sizes.append(len(found))
         terminal.status(f"{path}: {len(found)} documents")
     output.mkdir(parents=True, exist_ok=True)
-    save_trees(fit_trees(examples), trees)
+    ranker.save_trees(ranker.fit_trees(examples), trees)
     terminal.status(f"{trees} is written")
     if layer == 0:
         return
-    scores = held_out_scores(examples)
+    scores = ranker.held_out_scores(examples)
     read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]
     _read(terminal, read, model, layer)
-    save_states(fit_states(read, known, layer), states)
+    ranker.save_states(ranker.fit_states(read, known, layer), states)
     terminal.status(f"{states} is written")
     guided, start, peers = held_out_guided(read, known, layer), 0, _peers()
     for path, size in zip(pairs, sizes, strict=True):
