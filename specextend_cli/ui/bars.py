@@ -104,8 +104,6 @@ class BenchView(_BarView):
                 self.say(event.name)
             case Working() | Stage() if self.is_silent:
                 self.say(format_status(event))
-            case _:
-                pass
 
     def stopped(self) -> str:
         """What a run that ends early leaves behind."""

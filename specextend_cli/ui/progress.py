@@ -115,8 +115,6 @@ class Progress:
                     self.recent.append(event.accepted)
             case Retrieved():
                 self.retrieved = event
-            case _:
-                pass
 
     @property
     def generates(self) -> bool:

@@ -56,8 +56,6 @@ class Plain(View):
                 self.progress.clock() - self._last_line >= EVERY and not self._text_shown
             ):
                 self._write_line(self._status())
-            case _:
-                pass
 
     def write(self, text: str) -> None:
         """Write text of the result to stdout. On a shared terminal no status follows, which would interrupt it."""

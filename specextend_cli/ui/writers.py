@@ -71,8 +71,6 @@ class TextWriter(Writer):
                 self._emit(self._clean.feed(self._waiting) + self._clean.close())
                 if self._last != "\n":
                     self.write("\n")
-            case _:
-                pass
 
     def _emit(self, text: str) -> None:
         if not self._started:
@@ -96,8 +94,6 @@ class MarkdownWriter(TextWriter):
                 self._span = (min(first, event.pages[0]), max(last, event.pages[1]))
             case Summarized():
                 self.write(format_footer(event.summary, self._span))
-            case _:
-                pass
 
 
 def format_footer(summary: Summary, span: tuple[int, int] | None = None) -> str:
