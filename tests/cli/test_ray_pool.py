@@ -24,7 +24,7 @@ from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.destination import Destination
 from tests.cli.fake_ray import FakeRay, RayError, RayTaskError
-from tests.cli.shell import REAL, environment, run
+from tests.cli.shell import REAL, environment
 from tests.summarize.tiny_preset import text
 
 # ------------------------------------------------------------------------------------------------------- the driver
@@ -171,8 +171,8 @@ def test_workers_that_do_not_fit(nodes, wanted):
         pool_size(nodes, wanted, 9)
 
 
-def test_workers_belong_to_ray(tmp_path):
-    assert run("summarize", "a.txt", "--workers", 2).returncode == 2
+def test_workers_belong_to_ray(cli):
+    assert cli("summarize", "a.txt", "--workers", 2).returncode == 2
 
 
 def test_without_ray_its_absence_is_said(monkeypatch, cli, tmp_path):
