@@ -93,11 +93,9 @@ def _judge(result: Finished, old: Benchmark | None) -> None:
     """DivergedError for wrong tokens, RegressionError for a worse result."""
     if result.wrong:
         exact = result.benchmark.settings.get("dtype") == "float32"
-        raise DivergedError(
-            f"{', '.join(result.wrong)} wrote other tokens than plain decoding",
-            why="in float32 none may differ" if exact else "the two best logits were too far apart for rounding",
-            fix="please report this with the result: specextend bench … --json",
-        )
+        why = "in float32 none may differ" if exact else "the two best logits were too far apart for rounding"
+        fix = "please report this with the result: specextend bench … --json"
+        raise DivergedError(f"{', '.join(result.wrong)} wrote other tokens than plain decoding", why=why, fix=fix)
     if old is None or result.experiments:
         return
     if worse := regressions(old, result.benchmark):

@@ -89,11 +89,8 @@ def one_source(file: str | None, options: ReadOptions, *, example: str, offline:
     """The same for a command that takes one document."""
     found = sources(None if file is None else [file], options, example=example, offline=offline)
     if len(found) > 1:
-        raise UsageError(
-            f"{file} are {len(found):,} documents",
-            why=_some([source.path for source in found]),
-            fix=f"name one: {example}",
-        )
+        fix = f"name one: {example}"
+        raise UsageError(f"{file} are {len(found):,} documents", why=_some([source.path for source in found]), fix=fix)
     return found[0]
 
 
@@ -107,11 +104,8 @@ def _named(files: Sequence[str] | None, listed: str | None, example: str) -> Seq
             raise InputError(f"{'the list' if listed == STDIN else listed} names no file")
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
-            raise UsageError(
-                "no document is named",
-                why="nothing is piped into stdin, either",
-                fix=f"{example}, or: {_command(example)} -h",
-            )
+            fix = f"{example}, or: {_command(example)} -h"
+            raise UsageError("no document is named", why="nothing is piped into stdin, either", fix=fix)
         return [STDIN]
     if "" in files:
         raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
@@ -228,11 +222,8 @@ def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
 
     found = find(folder)
     if not found.documents:
-        raise InputError(
-            f"there is no document in {folder}",
-            why=f"skipped: {found.account}" if found.account else "it is empty",
-            fix="name a file, or a directory with documents",
-        )
+        why = f"skipped: {found.account}" if found.account else "it is empty"
+        raise InputError(f"there is no document in {folder}", why=why, fix="name a file, or a directory with documents")
     if found.account:
         Output().note(f"{folder}: {found}")
     for path in found.documents:

@@ -221,11 +221,8 @@ def connected(address: str) -> Iterator[Any]:
             logging_level=logging.ERROR,
         )
     except (ValueError, RuntimeError, OSError) as error:
-        raise UsageError(
-            f"there is no Ray cluster at {address}",
-            why=_last_line(error),
-            fix="--ray local starts one here; ray start --head starts one for several machines",
-        ) from error
+        fix = "--ray local starts one here; ray start --head starts one for several machines"
+        raise UsageError(f"there is no Ray cluster at {address}", why=_last_line(error), fix=fix) from error
     finally:
         signal.signal(signal.SIGTERM, terminate)  # Ray puts its own in place
     try:

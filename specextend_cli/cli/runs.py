@@ -56,11 +56,8 @@ def show(run: Name, sentence: Number = None, json: options.Json = False) -> None
         output.write(format_json(run_record(found)) + "\n") if json else output.show(format_run(found))
         return
     if sentence > len(found.sentences):
-        raise UsageError(
-            f"run {found.id} has no sentence {sentence}",
-            why=f"its summary has {len(found.sentences)}",
-            fix=f"specextend show {found.id}",
-        )
+        why = f"its summary has {len(found.sentences)}"
+        raise UsageError(f"run {found.id} has no sentence {sentence}", why=why, fix=f"specextend show {found.id}")
     chosen = found.sentences[sentence - 1]
     if json:
         output.write(format_json(sentence_record(found, chosen)) + "\n")

@@ -258,7 +258,5 @@ class Job:
         from specextend_cli.ui.tables import failure_table
 
         self.output.note_table(failure_table([(source.name, error) for source, error in failures]))
-        raise PartialError(
-            f"{len(failures)} of {total} documents failed",
-            fix=f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}",
-        )
+        fix = f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}"
+        raise PartialError(f"{len(failures)} of {total} documents failed", fix=fix)

@@ -123,11 +123,8 @@ def _check_libraries() -> None:
     """ModelError where what fits the trees, or what measures the labels, is not installed."""
     absent = [package for module, package in _LIBRARIES.items() if find_spec(module) is None]
     if absent:
-        raise ModelError(
-            "the sentence ranker cannot be fitted",
-            why=f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed",
-            fix="pip install 'specextend-cli[train]'",
-        )
+        why = f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed"
+        raise ModelError("the sentence ranker cannot be fitted", why=why, fix="pip install 'specextend-cli[train]'")
 
 
 def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int) -> None:

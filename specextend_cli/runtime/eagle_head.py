@@ -34,11 +34,8 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
     """
     path = Path(directory).expanduser().absolute()
     if not path.is_dir():
-        raise UsageError(
-            f"there is no directory {directory}",
-            why="--draft-head names a directory with an EAGLE head: config.json beside its weights",
-            fix="specextend train-draft makes one",
-        )
+        why = "--draft-head names a directory with an EAGLE head: config.json beside its weights"
+        raise UsageError(f"there is no directory {directory}", why=why, fix="specextend train-draft makes one")
     HeadSettings.read(path)
     weights = weight_files(path)
     if not weights:

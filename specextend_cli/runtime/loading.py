@@ -233,9 +233,7 @@ def end_tokens(lm: LanguageModel) -> frozenset[int]:
     ends = getattr(lm.model.generation_config, "eos_token_id", None)
     ends = lm.config.eos_token_id if ends is None else ends
     if ends is None:
-        raise ModelError(
-            f"{type(lm.model).__name__} names no token that ends an answer",
-            why="neither generation_config.json nor config.json has eos_token_id",
-            fix="add it to generation_config.json in the model's directory",
-        )
+        why = "neither generation_config.json nor config.json has eos_token_id"
+        fix = "add it to generation_config.json in the model's directory"
+        raise ModelError(f"{type(lm.model).__name__} names no token that ends an answer", why=why, fix=fix)
     return frozenset([ends] if isinstance(ends, int) else ends)

@@ -50,11 +50,8 @@ class Destination:
         """UsageError if the result of a document in `names` would overwrite an input, a file, or another result."""
         twice = [name for name, count in Counter(names).items() if count > 1]
         if self.directory is not None and twice:
-            raise UsageError(
-                f"two of the inputs are named {twice[0]}",
-                why=f"both would be written to {self.path(twice[0])}",
-                fix="summarize them into different directories",
-            )
+            why, fix = f"both would be written to {self.path(twice[0])}", "summarize them into different directories"
+            raise UsageError(f"two of the inputs are named {twice[0]}", why=why, fix=fix)
         refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
         if self.file is not None:
             refuse_existing([self.file], force=self.force)
@@ -105,11 +102,8 @@ def destination(
     path = Path(output)
     if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
-            raise UsageError(
-                f"--output {output} is a file, and a directory is needed",
-                why="every input gets a file of its own",
-                fix="name a directory",
-            )
+            why = "every input gets a file of its own"
+            raise UsageError(f"--output {output} is a file, and a directory is needed", why=why, fix="name a directory")
         return Destination(kind, directory=path, force=force, marks=marks)
     return Destination(kind, file=path, force=force, marks=marks)
 

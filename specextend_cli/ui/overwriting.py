@@ -16,11 +16,8 @@ def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None
     for output in outputs:
         if (identity := _identity(output)) and (name := reading.get(identity)):
             also = "" if name == str(output) else f" as {name}"
-            raise UsageError(
-                f"the output {output} is read by this command{also}",
-                why="the result would replace its own input",
-                fix="name another output",
-            )
+            why = "the result would replace its own input"
+            raise UsageError(f"the output {output} is read by this command{also}", why=why, fix="name another output")
 
 
 def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
@@ -29,11 +26,8 @@ def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
     for source in inputs if found is not None else ():
         if _identity(source) == found:
             empty = "; the shell has emptied it already" if not os.fstat(stdout).st_size else ""
-            raise UsageError(
-                f"stdout is redirected into the input, {_name(source)}",
-                why=f"the result would be written into what is read{empty}",
-                fix="redirect it into another file",
-            )
+            why, fix = f"the result would be written into what is read{empty}", "redirect it into another file"
+            raise UsageError(f"stdout is redirected into the input, {_name(source)}", why=why, fix=fix)
 
 
 def refuse_existing(outputs: Iterable[Path], *, force: bool) -> None:
@@ -45,11 +39,8 @@ def refuse_existing(outputs: Iterable[Path], *, force: bool) -> None:
 
 def exists_already(path: Path) -> UsageError:
     """The error for a result that would overwrite a file."""
-    return UsageError(
-        f"{path} exists already",
-        why="existing files are not overwritten",
-        fix="--force writes it again; or name another",
-    )
+    fix = "--force writes it again; or name another"
+    return UsageError(f"{path} exists already", why="existing files are not overwritten", fix=fix)
 
 
 def _name(one: Path | int) -> str:

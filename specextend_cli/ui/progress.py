@@ -276,8 +276,6 @@ def incomplete(name: str, summary: events.Summary) -> PartialError | None:
     """The error for a summary that does not cover its whole document; None for one that does."""
     if summary.coverage.complete:
         return None
-    return PartialError(
-        f"{name} was not read completely",
-        why=format_coverage(summary.coverage, counted=summary.plan.counted),
-        fix="the summary covers the rest; --strict fails instead",
-    )
+    why = format_coverage(summary.coverage, counted=summary.plan.counted)
+    fix = "the summary covers the rest; --strict fails instead"
+    return PartialError(f"{name} was not read completely", why=why, fix=fix)

@@ -158,11 +158,9 @@ def format_error(error: SpecextendError) -> Text:
 def defect(error: BaseException) -> SpecextendError:
     """An unexpected exception, with what to do about it."""
     detail = f"{type(error).__name__}: {error}".splitlines()[0]
-    return SpecextendError(
-        f"something unexpected went wrong ({sanitize(detail)[:300]})",
-        why="this is a defect in specextend, not in your document",
-        fix="run again with --debug, and report the traceback with the output of: specextend doctor",
-    )
+    why = "this is a defect in specextend, not in your document"
+    fix = "run again with --debug, and report the traceback with the output of: specextend doctor"
+    return SpecextendError(f"something unexpected went wrong ({sanitize(detail)[:300]})", why=why, fix=fix)
 
 
 def warning(message: str) -> Text:
