@@ -13,6 +13,7 @@ from specextend_cli.cli.bench_suite import BenchOutput
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
+from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
@@ -144,7 +145,6 @@ def bench(
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
     from specextend_cli.ui.destination import check_writable
-    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
     terminal = Output(quiet=quiet)

@@ -33,7 +33,6 @@ def compare(
     from specextend_cli.summarize.events import Plan, Stage, Warned
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.compared import comparison, comparison_record
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.views import open_view
 
@@ -67,6 +66,6 @@ def compare(
             else:
                 raise AssertionError("the comparison ended without a result")
     if json:
-        output.write(format_json(comparison_record(event)) + "\n")
+        output.write_json(comparison_record(event))
     else:
         output.show(comparison(event))

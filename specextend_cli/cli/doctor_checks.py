@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from specextend_cli.errors import SpecextendError
+from specextend_cli.humanize import format_bytes
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import Check
 
@@ -176,8 +177,6 @@ def _why_not(compiler: Sequence[str]) -> str | None:
 def _hardware() -> Iterator[Check]:
     import psutil
 
-    from specextend_cli.humanize import format_bytes
-
     physical = psutil.cpu_count(logical=False)
     yield Check("cores", f"{os.cpu_count()}" + (f" ({physical} physical)" if physical else ""))
     memory = psutil.virtual_memory()
@@ -211,7 +210,6 @@ def _models() -> Iterator[Check]:
 
 def _cache(present: bool) -> Check:
     """The cache directory. If the default model is not `present`, there must be room for it."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.store import cache_root
 
     cache = cache_root()
@@ -230,7 +228,6 @@ def _cache(present: bool) -> Check:
 
 def _presets() -> Check:
     """Whether all presets can be read, and how many fit into memory."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, fits
     from specextend_cli.models.presets import list_presets
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from specextend_cli.ui.characters import encodable
+
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100
 FIRST = "Options"  # the panel of options that name none
@@ -52,7 +54,6 @@ class Group(TyperGroup):
 
 
 def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None:
-    from specextend_cli.ui.characters import encodable
 
     params: list[Any] = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
     arguments = [param for param in params if param.param_type_name == "argument"]

@@ -30,6 +30,8 @@ from specextend_cli.cli import (
 )
 from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
+from specextend_cli.runtime.process_group import is_shared, process_group
+from specextend_cli.ui.standard_streams import is_writable, prepare
 
 EXAMPLES = """
 Summaries of long documents on your own machine.
@@ -95,8 +97,6 @@ app.add_typer(models.app, name="models")
 def main() -> None:
     """Entry point of the console script."""
     from specextend_cli.models import fast_import
-    from specextend_cli.runtime.process_group import is_shared
-    from specextend_cli.ui.standard_streams import prepare
 
     prepare()
 
@@ -112,7 +112,6 @@ def main() -> None:
 def _in_process_group(arguments: Sequence[str]) -> int:
     """Run one command line in rank 0 of torchrun; the other ranks compute parts of its target."""
     from specextend_cli.runtime.loading import follow
-    from specextend_cli.runtime.process_group import process_group
 
     group = process_group()
     assert group is not None
@@ -162,7 +161,6 @@ def _report(error: Exception, debug: bool) -> int:
 
 def _known(error: Exception) -> SpecextendError | None:
     """An error in this program's format; None for a defect."""
-    from specextend_cli.ui.standard_streams import is_writable
     from specextend_cli.ui.streams import closed, silence
 
     match error:

@@ -7,6 +7,7 @@ import typer
 from specextend_cli.cli import options, presets
 from specextend_cli.cli.help import Group
 from specextend_cli.errors import ModelError
+from specextend_cli.humanize import format_bytes
 
 app = typer.Typer(help="Download, list and remove model weights.", cls=Group, rich_markup_mode=None)
 
@@ -20,7 +21,6 @@ def list_(json: options.Json = False) -> None:
 @options.command(app)
 def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False) -> None:
     """Download the models of a preset and verify those on disk."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair, size_on_disk
     from specextend_cli.ui.streams import Output
@@ -36,10 +36,8 @@ def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.
 @options.command(app)
 def show(preset: presets.Name, json: options.Json = False) -> None:
     """Show the source, path and size of the models of a preset."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import locate, size_on_disk
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 
@@ -51,7 +49,7 @@ def show(preset: presets.Name, json: options.Json = False) -> None:
         for path in (locate(source, tokenizer=role == "target"),)
     ]
     if json:
-        output.write(format_json(rows) + "\n")
+        output.write_json(rows)
         return
     made = table("model", "source", "on disk", "path")
     for row in rows:
@@ -63,7 +61,6 @@ def show(preset: presets.Name, json: options.Json = False) -> None:
 @options.command(app)
 def rm(preset: presets.Name, quiet: options.Quiet = False) -> None:
     """Delete the models of a preset from this machine."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove
     from specextend_cli.ui.streams import Output

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import sources
 from specextend_cli.cli.source import Source
+from specextend_cli.humanize import format_bytes
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Summarizer
@@ -51,9 +52,8 @@ def plan(
 
 def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool) -> None:
     """Plan every input and print the plans on stdout."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, estimate, fits
-    from specextend_cli.ui.jsonl import format_json, record
+    from specextend_cli.ui.jsonl import record
     from specextend_cli.ui.tables import plan_table
 
     plans = [replace(summarizer.plan(source.read_shown(output)), document=source.name) for source in inputs]
@@ -68,6 +68,6 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
     if as_json:
         known = zip(plans, seconds, strict=True)
         records = [record(plan) | {"seconds": expected, "memory": memory} for plan, expected in known]
-        output.write(format_json(records[0] if len(records) == 1 else records) + "\n")
+        output.write_json(records[0] if len(records) == 1 else records)
     else:
         output.show(plan_table(plans, seconds, memory))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import one_source
+from specextend_cli.humanize import format_count, format_numbers
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -54,7 +55,6 @@ def chunks(
     import json
 
     from specextend_cli.documents.chunk import chunk
-    from specextend_cli.humanize import format_count, format_numbers
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 

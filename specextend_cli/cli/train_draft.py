@@ -10,6 +10,7 @@ from specextend_cli.cli import options, signals
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 from specextend_cli.train.config import Architecture
+from specextend_cli.ui.overwriting import exists_already, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Stage
@@ -168,7 +169,6 @@ def train_draft(
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
     """UsageError if the head would overwrite an input, or files that training did not write."""
-    from specextend_cli.ui.overwriting import exists_already, refuse_inputs
 
     refuse_inputs([output], inputs)
     if (output / "training").is_dir():

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 from weakref import WeakSet
 
 from rich.console import Console, ConsoleDimensions, Group, RenderableType
@@ -107,6 +107,12 @@ class Output:
         self.stdout.flush()
         if text:
             (_unfinished.discard if text.endswith("\n") else _unfinished.add)(self.stdout)
+
+    def write_json(self, value: Any) -> None:
+        """Write a record to stdout as indented JSON."""
+        from specextend_cli.ui.jsonl import format_json
+
+        self.write(format_json(value) + "\n")
 
     def note(self, text: str | Text) -> None:
         """Write one line to stderr; strings are sanitized and not read as markup."""
