@@ -82,14 +82,12 @@ def train_draft(
 
     from specextend_cli.bench.machine import describe
     from specextend_cli.bench.records import parse_lengths
-    from specextend_cli.engine.lm import LanguageModel
-    from specextend_cli.models.load import load_model
     from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
-    from specextend_cli.runtime.loading import end_tokens, sampling_of
+    from specextend_cli.runtime.loading import end_tokens, load_language_model, sampling_of
     from specextend_cli.runtime.native import load_library, run_natively
     from specextend_cli.runtime.options import EngineOptions
     from specextend_cli.runtime.threads import fit_threads
@@ -115,16 +113,8 @@ def train_draft(
         fit_threads()
         if compile:
             _show_stages(console, load_library(directory, place))
-        wanted = preset.target.dtype if dtype == "auto" else dtype
-        lm = LanguageModel(
-            load_model(
-                directory,
-                device=place,
-                dtype=dtype_of(wanted, place),
-                quantization=preset.target.quantization,
-                name=preset.name,
-            )
-        )
+        wanted = dtype_of(preset.target.dtype if dtype == "auto" else dtype, place)
+        lm = load_language_model(preset, preset.target.quantization, place, None, directory, wanted)
         if compile:
             _show_stages(console, run_natively(lm, all_threads=True))
         before, after = PromptBuilder(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
@@ -169,7 +159,6 @@ def train_draft(
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
     """UsageError if the head would overwrite an input, or files that training did not write."""
-
     refuse_inputs([output], inputs)
     if (output / "training").is_dir():
         return

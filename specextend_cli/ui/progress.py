@@ -42,7 +42,6 @@ class Progress:
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
     estimate: Estimate = field(default_factory=Estimate)
     plan: events.Plan | None = None
-    level: events.Level | None = None
     part: events.Part | None = None
     stage: events.Stage | None = None
     prefilling: Prefilling | None = None
@@ -73,7 +72,7 @@ class Progress:
             case events.Plan():
                 self.plan = event
             case events.Level():
-                self.level, self.finished, self.batch_size = event, 0, 1
+                self.finished, self.batch_size = 0, 1
             case events.Part():
                 if event.final:
                     self.finished = event.number - 1
