@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -73,14 +73,6 @@ def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: 
 
 
 @dataclass
-class Input:
-    """A document, and the number of workers that died over it."""
-
-    source: Source
-    died: int = 0
-
-
-@dataclass
 class WorkerPool:
     """One run: inputs waiting, workers starting, idle or busy. `ray` is the module, connected to a cluster."""
 
@@ -89,7 +81,7 @@ class WorkerPool:
     destination: Destination
     options: Options
     size: PoolSize
-    waiting: deque[Input]
+    waiting: deque[Source]
     cache: Any
     failures: list[tuple[Source, SpecextendError]] = field(default_factory=list)
     finished: int = 0
@@ -98,8 +90,9 @@ class WorkerPool:
         self.total = len(self.waiting)
         self._starting: dict[Any, Any] = {}
         self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, Input]] = {}
+        self._busy: dict[Any, tuple[Any, Source]] = {}
         self._failed_starts = 0
+        self._died: Counter[Source] = Counter()  # workers over a document
 
     def run(self) -> None:
         """Summarize every input and collect `failures`. Raises the errors that concern every document."""
@@ -144,8 +137,7 @@ class WorkerPool:
             self._idle.append(worker)
 
     def _submit(self) -> None:
-        item = self.waiting.popleft()
-        source = item.source
+        source = self.waiting.popleft()
         path = self.destination.path(source.name)
         if path is not None and self.destination.keeps(path):
             self._count(f"{path} exists already; --force writes it again")
@@ -157,11 +149,10 @@ class WorkerPool:
             self._fail(source, error)
             return
         worker = self._idle.pop()
-        self._busy[worker.work.remote(task)] = worker, item
+        self._busy[worker.work.remote(task)] = worker, source
 
     def _returned(self, reference: Any) -> None:
-        worker, item = self._busy.pop(reference)
-        source = item.source
+        worker, source = self._busy.pop(reference)
         try:
             result: Result = self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
@@ -169,12 +160,12 @@ class WorkerPool:
             self._fail(source, SpecextendError("something unexpected went wrong", why=_last_line(error)))
             return
         except self.ray.exceptions.RayError as error:
-            item.died += 1
+            self._died[source] += 1
             self.ray.kill(worker)
             self._start()
-            if item.died < TRIES:
+            if self._died[source] < TRIES:
                 self.output.note(f"a worker died over {source.name}: it is begun again")
-                self.waiting.appendleft(item)
+                self.waiting.appendleft(source)
             else:
                 self._fail(source, SpecextendError(f"{TRIES} workers died over it", why=_last_line(error)))
             return
@@ -247,7 +238,7 @@ def run(
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
         output.status(str(size))
-        pool = WorkerPool(ray, output, destination, options, size, deque(map(Input, inputs)), _cache(ray, cache))
+        pool = WorkerPool(ray, output, destination, options, size, deque(inputs), _cache(ray, cache))
         try:
             pool.run()
         except (KeyboardInterrupt, SpecextendError):

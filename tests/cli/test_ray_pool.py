@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from specextend_cli.cli.options import ReadOptions
-from specextend_cli.cli.ray_pool import TRIES, Input, PoolSize, WorkerPool, pool_size
+from specextend_cli.cli.ray_pool import TRIES, PoolSize, WorkerPool, pool_size
 from specextend_cli.cli.ray_worker import RemoteCache, Result, Worker
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
@@ -71,7 +71,7 @@ def pool(tmp_path):
             Destination("text", directory=tmp_path / "out"),
             Options(),
             PoolSize(2, 1, 0),
-            deque(map(Input, inputs)),
+            deque(inputs),
             None,
         )
         made.run()
