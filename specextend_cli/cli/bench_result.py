@@ -14,23 +14,11 @@ from specextend_cli.bench.regression import regressions
 from specextend_cli.bench.storage import from_json
 from specextend_cli.cli import signals
 from specextend_cli.cli.bench_suite import BenchOutput
-from specextend_cli.errors import Exit, InputError, SpecextendError
+from specextend_cli.errors import InputError, SpecextendError
 from specextend_cli.models.presets import to_toml
 from specextend_cli.ui import bench
 from specextend_cli.ui.bars import BenchView
 from specextend_cli.ui.destination import atomic
-
-
-class DivergedError(SpecextendError):
-    """A lossless method wrote other tokens than plain decoding."""
-
-    exit = Exit.INTERNAL
-
-
-class RegressionError(SpecextendError):
-    """A result is worse than an earlier one."""
-
-    exit = Exit.INTERNAL
 
 
 def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
@@ -49,7 +37,10 @@ def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
 
 
 def show(out: BenchOutput, result: Finished, tune: Path | None, old: Benchmark | None) -> None:
-    """Show and write the result, its page, and the preset that tuning found; then judge it by the `old` one."""
+    """Show and write the result, its page, and the preset that tuning found.
+
+    Then SpecextendError for other tokens than plain decoding's, or if it is worse than the `old` result.
+    """
     terminal, benchmark, facts = out.terminal, result.benchmark, provenance(result.benchmark)
     if out.kind is not None:
         out.write(_text(result, cast(tables.Format, out.kind)), out.path)
@@ -70,7 +61,13 @@ def show(out: BenchOutput, result: Finished, tune: Path | None, old: Benchmark |
     elif tune is not None:
         terminal.status(f"the preset's own settings stand; {tune} was not written")
     result.forget()
-    _judge(result, old)
+    if result.wrong:
+        exact = benchmark.settings.get("dtype") == "float32"
+        why = "in float32 none may differ" if exact else "the two best logits were too far apart for rounding"
+        fix = "please report this with the result: specextend bench … --json"
+        raise SpecextendError(f"{', '.join(result.wrong)} wrote other tokens than plain decoding", why=why, fix=fix)
+    if old is not None and not result.experiments and (worse := regressions(old, benchmark)):
+        raise SpecextendError("something is worse than it was", why="; ".join(worse))
 
 
 def _text(result: Finished, form: tables.Format) -> str:
@@ -87,16 +84,3 @@ def read(path: Path) -> Benchmark:
         return from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}", why=str(error)) from error
-
-
-def _judge(result: Finished, old: Benchmark | None) -> None:
-    """DivergedError for wrong tokens, RegressionError for a worse result."""
-    if result.wrong:
-        exact = result.benchmark.settings.get("dtype") == "float32"
-        why = "in float32 none may differ" if exact else "the two best logits were too far apart for rounding"
-        fix = "please report this with the result: specextend bench … --json"
-        raise DivergedError(f"{', '.join(result.wrong)} wrote other tokens than plain decoding", why=why, fix=fix)
-    if old is None or result.experiments:
-        return
-    if worse := regressions(old, result.benchmark):
-        raise RegressionError("something is worse than it was", why="; ".join(worse))

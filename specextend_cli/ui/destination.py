@@ -129,7 +129,9 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             yield file.write
         if temporary is not None:
-            temporary.chmod(0o666 & ~_umask())
+            mask = os.umask(0)  # it can be read only by setting it
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
             _put(temporary, path.resolve(), force=force)
     except BaseException:
         if temporary is not None:
@@ -173,9 +175,3 @@ def _put(temporary: Path, path: Path, *, force: bool) -> None:
         temporary.replace(path)
     else:
         temporary.unlink()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
