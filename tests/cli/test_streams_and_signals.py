@@ -136,6 +136,7 @@ def test_an_empty_pipe_is_an_input_error(fake):
     assert fake("summarize").returncode == 3
 
 
+@pytest.mark.full  # with the real command: tests/cli/test_bad_input.py
 def test_a_loop_over_a_list_keeps_its_list(document, tmp_path):
     listing = tmp_path / "list"
     listing.write_text(f"{document}\n" * 3)
