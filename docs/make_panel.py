@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from specextend_cli import Options, Summarizer, read
-from specextend_cli.ui.dashboard import Dashboard, memory
+from specextend_cli.ui.dashboard import Dashboard, format_memory
 from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent
@@ -27,7 +27,7 @@ def main() -> None:
             if progress.meter.steps == STEPS:
                 console = Console(record=True, width=100, height=30, file=io.StringIO(), force_terminal=True)
                 console.print(Text(f"$ specextend summarize {SAMPLE.name} --mode abstractive\n", style="bold"))
-                console.print(Dashboard(progress, "", memory(), threading.Lock()))
+                console.print(Dashboard(progress, "", format_memory(), threading.Lock()))
                 taken = console.export_svg(title="specextend")
                 break
     if not taken:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import typer
 
-from specextend_cli.cli import options
+from specextend_cli.cli import bench_suite, options
+from specextend_cli.cli.bench_suite import BenchOutput
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
+from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
@@ -63,13 +65,11 @@ def bench(
         Path | None, option("--report", "Write an HTML page and its plots into this directory.", "DIR")
     ] = None,
     compare: Annotated[
-        Path | None,
-        option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json"),
+        Path | None, option("--compare", "Exit with 1 if anything is worse than in this earlier result.", "OLD.json")
     ] = None,
     output: Annotated[Path | None, option("--output -o", "Write the result to this file.", "PATH")] = None,
     format: Annotated[
-        Format | None,
-        option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME"),
+        Format | None, option("--format -f", "md, csv, json, jsonl. Default: a table, or by the output's name.", "NAME")
     ] = None,
     json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
     experiment: Annotated[
@@ -103,13 +103,11 @@ def bench(
         ),
     ] = None,
     tune: Annotated[
-        Path | None,
-        option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD),
+        Path | None, option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD)
     ] = None,
     explain: Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))] = False,
     tokens: Annotated[
-        int | None,
-        option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2),
+        int | None, option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2)
     ] = None,
     repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)] = 1,
     decoding: Annotated[
@@ -136,7 +134,6 @@ def bench(
         bool, option("--fresh", "Do not continue an interrupted run.", panel=Rare(options.DIAGNOSTICS))
     ] = False,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Measure decoding methods on the same prompts, with the same models and kernels, and check every token.
 
@@ -148,10 +145,9 @@ def bench(
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
     from specextend_cli.ui.destination import check_writable
-    from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
-    terminal = Output()
+    terminal = Output(quiet=quiet)
     if list_methods:
         _list(terminal)
         return
@@ -165,62 +161,47 @@ def bench(
     )
     if words is not None and not is_quality:
         raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
+    out = BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
+    engine = options.given(
+        preset=model,
+        temperature=temperature,
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        compile=compile,
+        attention=attention,
+        offline=offline,
+        draft=draft,
+        draft_head=None if head is None else str(head.absolute()),
+    )
     if is_quality:
-        from specextend_cli.cli import bench_suite
-
-        options.go_offline(offline)
         options.usable(device)
         sources = {name: context.get_parameter_source(name) for name in ("length", "docs")}
         chosen = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-        bench_suite.run_quality(
-            terminal,
-            dataset,
-            kind or "md",
-            output,
-            options.given(
-                methods=methods and tuple(map(str.strip, methods.split(","))),
-                lengths=tuple(map(str.strip, length.lower().split(","))) if "length" in chosen else None,
-                docs=docs if "docs" in chosen else None,
-                words=words,
-                seed=seed,
-                options=options.given(
-                    preset=model,
-                    temperature=temperature,
-                    seed=seed,
-                    device=device,
-                    dtype=dtype,
-                    compile=compile,
-                    attention=attention,
-                    offline=offline,
-                    draft=options.drafter(draft, no_spec=False),
-                    draft_head=None if head is None else str(head.absolute()),
-                ),
-            ),
-            timeout=timeout,
-            quiet=quiet,
-            one_line=json,
-            fresh=fresh,
+        wanted = options.given(
+            methods=methods and tuple(map(str.strip, methods.split(","))),
+            lengths=tuple(map(str.strip, length.lower().split(","))) if "length" in chosen else None,
+            docs=docs if "docs" in chosen else None,
+            words=words,
+            seed=seed,
+            options=engine,
         )
+        bench_suite.run_quality(out, dataset, wanted, fresh=fresh)
         return
     if report is not None and suite is None:  # the suite has no plots
         from specextend_cli.bench import plots
 
         plots.require()
     # Before anything is measured: no result may replace an input or a file, and each can be written.
-    outputs = (output, tune, *(() if report is None else (report / name for name in _PAGE)))
-    wanted = [path for path in outputs if path is not None]
-    refuse_inputs(wanted, options.files(*(input or ()), dataset, compare, model))
-    refuse_existing(wanted, force=force)
-    for path in wanted:
+    pages = () if report is None else (report / name for name in _PAGE)
+    outputs = [path for path in (output, tune, *pages) if path is not None]
+    refuse_inputs(outputs, options.files(*(input or ()), dataset, compare, model))
+    refuse_existing(outputs, force=force)
+    for path in outputs:
         check_writable(path)
     if suite is not None:
-        from specextend_cli.cli import bench_suite
-
-        bench_suite.run(
-            terminal, device, kind, output, report, timeout=timeout, quiet=quiet, one_line=json, force=force
-        )
+        bench_suite.run(out, device)
         return
-    options.go_offline(offline)
     options.usable(device)
 
     from specextend_cli.bench import experiments, session
@@ -234,30 +215,18 @@ def bench(
         raise UsageError("--explain belongs to --tune", fix="add --tune NAME.toml")
     if tune is not None:
         check_name(tune)
-
     settings = session.Options(
-        **options.given(
-            preset=model,
-            lengths=parse_lengths(length),
-            tokens=tokens,
-            decoding=decoding,
-            docs=docs,
-            repeats=repeats,
-            methods=registry.parse(methods),
-            inputs=tuple(input or ()),
-            dataset=dataset,
-            workload=workload,
-            temperature=temperature,
-            seed=seed,
-            device=device,
-            dtype=dtype,
-            compile=compile,
-            attention=attention,
-            offline=offline,
-            draft=options.drafter(draft, no_spec=False),
-            head=None if head is None else str(head.absolute()),
-            fresh=fresh,
-        )
+        lengths=parse_lengths(length),
+        tokens=tokens,
+        decoding=decoding,
+        docs=docs,
+        repeats=repeats,
+        methods=registry.parse(methods),
+        inputs=tuple(input or ()),
+        dataset=dataset,
+        workload=workload,
+        fresh=fresh,
+        **engine,
     )
     old = None if compare is None else bench_result.read(compare)
     if draft == "none":
@@ -268,22 +237,10 @@ def bench(
         events = session.explore(settings, chosen_experiments, traces=report, explain=explain)
     else:
         events = session.run(settings)
-    result = bench_result.watch(terminal, events, timeout=timeout, quiet=quiet)
-    bench_result.show(terminal, result, kind, output, one_line=json, force=force)
-    if report is not None:
-        page = bench_result.write_page(result, report)
-        if not quiet:
-            terminal.note(f"report: {page}")
-    if tune is not None:
-        found = bench_result.write_preset(result, tune, force=force)
-        if not quiet:
-            terminal.note(f"written: {tune}" if found else f"the preset's own settings stand; {tune} was not written")
-    result.forget()
-    bench_result.judge(result, old)
+    bench_result.show(out, bench_result.watch(out, events), tune, old)
 
 
-_PAGE = ("index.html", "benchmark.json", "experiments.json")
-"""Files of a report, besides its plots."""
+_PAGE = ("index.html", "benchmark.json", "experiments.json")  # files of a report, besides its plots
 
 
 def _list(terminal: Output) -> None:

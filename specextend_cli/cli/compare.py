@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.inputs import one_source
 
-if TYPE_CHECKING:
-    from specextend_cli.bench.comparison import Comparison
-    from specextend_cli.documents.document import Document
-    from specextend_cli.summarize.summarizer import Options
-    from specextend_cli.ui.progress import View
 
-
-@options.grouped
 def compare(
     *,
     file: options.File = None,
@@ -26,7 +17,6 @@ def compare(
     max_tokens: options.MaxTokens = None,
     engine: options.ModelOptions,
     timeout: options.Timeout = None,
-    debug: options.Debug = False,
 ) -> None:
     """Compare plain and accelerated decoding of one document: speed and tokens.
 
@@ -37,11 +27,12 @@ def compare(
       specextend compare report.pdf --max-tokens 200
     """
     source = one_source(file, reading, example="specextend compare FILE", offline=engine.offline)
-    options.go_offline(engine.offline)
 
+    from specextend_cli.bench import comparison as bench_comparison
+    from specextend_cli.engine.events import Prefilling, Step
+    from specextend_cli.summarize.events import Plan, Stage, Warned
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.compared import comparison, comparison_record
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.views import open_view
 
@@ -57,32 +48,24 @@ def compare(
     )
     Summarizer(settings).close()  # refuse impossible options before the document is read
     options.usable(engine.device)
-    output = Output()
+    output = Output(quiet=quiet)
     output.require_stdout()
     with signals.deadline(timeout):
-        document = source.read_shown(output, quiet=quiet)
-        with open_view(output, source.name, quiet=quiet) as view:
-            compared = _compared(document, settings, view)
+        document = source.read_shown(output)
+        with open_view(output, source.name) as view:
+            stage = None
+            for event in bench_comparison.compare(document, settings):
+                if isinstance(event, bench_comparison.Comparison):
+                    break
+                if isinstance(event, Stage):
+                    stage = event
+                if isinstance(event, (Stage, Plan, Warned)):
+                    view.add(event)
+                elif stage is not None and isinstance(event, (Prefilling, Step)):
+                    view.add(stage)  # the clock moves on, of the comparison and not of its single runs
+            else:
+                raise AssertionError("the comparison ended without a result")
     if json:
-        output.write(format_json(comparison_record(compared)) + "\n")
-        return
-    output.show(comparison(compared))
-
-
-def _compared(document: Document, options: Options, view: View) -> Comparison:
-    """The result. The view shows the progress of the comparison, not of its single runs."""
-    from specextend_cli.bench.comparison import Comparison, compare
-    from specextend_cli.engine.events import Prefilling, Step
-    from specextend_cli.summarize.events import Plan, Stage, Warned
-
-    stage = None
-    for event in compare(document, options):
-        if isinstance(event, Comparison):
-            return event
-        if isinstance(event, Stage):
-            stage = event
-        if isinstance(event, (Stage, Plan, Warned)):
-            view.add(event)
-        elif stage is not None and isinstance(event, (Prefilling, Step)):
-            view.add(stage)  # the clock moves on
-    raise AssertionError("the comparison ended without a result")
+        output.write_json(comparison_record(event))
+    else:
+        output.show(comparison(event))

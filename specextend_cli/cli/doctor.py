@@ -6,7 +6,7 @@ from specextend_cli.cli import options
 from specextend_cli.errors import Exit
 
 
-def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
+def doctor(json: options.Json = False) -> None:
     """Check this machine and print a report to paste into an issue.
 
     Each finding says what a missing part costs; the last line is the first command to run. Exit code 4 means that no
@@ -20,14 +20,13 @@ def doctor(json: options.Json = False, debug: options.Debug = False) -> None:
     from rich.text import Text
 
     from specextend_cli.cli.doctor_checks import examine
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import GOOD, QUIET, Output
     from specextend_cli.ui.tables import format_checks, worst
 
     output = Output()
     checks = list(examine(output))
     if json:
-        output.write(format_json([asdict(check) for check in checks]) + "\n")
+        output.write_json([asdict(check) for check in checks])
     else:
         output.show(format_checks(checks))
         mend = worst(checks)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from specextend_cli.errors import SpecextendError
+from specextend_cli.humanize import format_bytes
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import Check
 
@@ -22,8 +23,7 @@ FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl
 """PyTorch's CPU build, a tenth of the size of the CUDA build on PyPI."""
 _SLOW = "decoding takes several times as long"
 _COSTS = dict.fromkeys(
-    ("avx512-vnni", "avx512", "avx2-vnni", "avx2"),
-    "without bfloat16 products, reading takes about twice as long",
+    ("avx512-vnni", "avx512", "avx2-vnni", "avx2"), "without bfloat16 products, reading takes about twice as long"
 )
 _OFFLINE, _NO = ("SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"), ("", "0", "false", "no", "off")
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
@@ -31,68 +31,68 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 def examine(output: Output) -> Iterator[Check]:
     """Every finding, in display order."""
-    gpu = _gpu()
-    yield from _software(gpu)
-    if not gpu:
-        yield from _processor()
-    yield from _hardware()
-    yield from _models()
-    yield _ocr()
-    yield _terminal(output)
-
-
-def _software(gpu: str | None) -> Iterator[Check]:
     from specextend_cli import __version__
+    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
 
+    gpu = _gpu()
     yield Check("specextend", __version__)
     yield Check("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _torch(gpu)
-    version = _version("transformers")
-    yield Check("transformers", version) if version else _missing("transformers", "pip install transformers")
-    yield _pip()
+    yield _required("transformers", "pip install transformers")
+    pip, lost = _version("pip"), "models are fetched without pip's mirrors and proxies"
+    yield Check("pip", pip) if pip else Check("pip", "not installed", cost=lost)
     yield _gpu_check(gpu)
     if gpu:
-        flash = _version("flash-attn")
-        fix = "pip install 'specextend-cli[flash]' --no-build-isolation"
-        cost = "PyTorch's own kernels read prompts, more slowly"
-        yield Check("flash-attn", flash) if flash else Check("flash-attn", "not installed", "poor", fix, cost)
-        if not gpu.startswith("Apple"):
-            yield from _attention("flash-attn" if flash else "torch")
+        yield from _attention(gpu)
+    else:
+        yield from _processor()
+    yield from _hardware()
+    yield from _models()
+    if has_engine():
+        yield Check("OCR", "--ocr reads scans and images")
+    else:
+        yield Check("OCR", "neither tesseract nor ocrmypdf", "poor", INSTALL, "scans and images cannot be read")
+    console, stderr = output.console, output.stderr
+    kind = f"{console.width} columns, {console.color_system or 'no'} colours" if stderr.isatty() else "none"
+    yield Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {stderr.encoding}")
 
 
-def _attention(otherwise: str) -> Iterator[Check]:
-    """What attends on a GPU, and whether forwards are replayed as CUDA graphs; `otherwise` attends without triton."""
+def _attention(gpu: str) -> Iterator[Check]:
+    """What attends on a GPU, and whether forwards are replayed as CUDA graphs."""
     from specextend_cli.runtime.graphs import VARIABLE, are_wanted
 
-    launches = "every forward launches its kernels one by one"
+    flash = _version("flash-attn")
+    fix, cost = (
+        "pip install 'specextend-cli[flash]' --no-build-isolation",
+        "PyTorch's own kernels read prompts, more slowly",
+    )
+    yield Check("flash-attn", flash) if flash else Check("flash-attn", "not installed", "poor", fix, cost)
+    if gpu.startswith("Apple"):
+        return
+    otherwise, launches = "flash-attn" if flash else "torch", "every forward launches its kernels one by one"
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     has_triton = _version("triton") is not None
-    if not (has_triton and compiler):
-        what, fix = ("a C compiler", "sudo apt install gcc") if has_triton else ("triton", "pip install triton")
-        yield Check(
-            "attention", f"{otherwise}, for want of {what}", "poor", fix, "slower over long texts, and no graphs"
-        )
-        yield Check("CUDA graphs", "off: they need triton", cost=launches)
+    if has_triton and compiler:
+        yield Check("attention", f"triton; prompts by {otherwise}")
+        yield Check("CUDA graphs", "on") if are_wanted() else Check("CUDA graphs", f"off by {VARIABLE}", cost=launches)
         return
-    yield Check("attention", f"triton; prompts by {otherwise}")
-    yield Check("CUDA graphs", "on") if are_wanted() else Check("CUDA graphs", f"off by {VARIABLE}", cost=launches)
+    what, fix = ("a C compiler", "sudo apt install gcc") if has_triton else ("triton", "pip install triton")
+    value = f"{otherwise}, for want of {what}"
+    yield Check("attention", value, "poor", fix, "slower over long texts, and no graphs")
+    yield Check("CUDA graphs", "off: they need triton", cost=launches)
 
 
-def _missing(package: str, fix: str) -> Check:
-    return Check(package, "not installed", "bad", fix, "no model can be run")
+def _required(package: str, fix: str) -> Check:
+    version = _version(package)
+    return Check(package, version) if version else Check(package, "not installed", "bad", fix, "no model can be run")
 
 
 def _torch(gpu: str | None) -> Check:
-    version = _version("torch")
-    if version is None:
-        return _missing("torch", "pip install torch" if gpu else FOR_PROCESSORS)
-    cuda = _built_for_cuda()
-    if cuda and gpu is None:
-        fix = f"{FOR_PROCESSORS} --force-reinstall"
-        return Check(
-            "torch", f"{version}, for CUDA {cuda}", "poor", fix, "it takes gigabytes that are useless without a GPU"
-        )
-    return Check("torch", version)
+    found, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), _built_for_cuda()
+    if found.state == "bad" or cuda is None or gpu is not None:
+        return found
+    fix, cost = f"{FOR_PROCESSORS} --force-reinstall", "it takes gigabytes that are useless without a GPU"
+    return Check("torch", f"{found.value}, for CUDA {cuda}", "poor", fix, cost)
 
 
 def _built_for_cuda() -> str | None:
@@ -103,13 +103,6 @@ def _built_for_cuda() -> str | None:
     except (metadata.PackageNotFoundError, OSError, UnicodeDecodeError):
         return None
     return found[1] if found else None
-
-
-def _pip() -> Check:
-    version = _version("pip")
-    if version:
-        return Check("pip", version)
-    return Check("pip", "not installed", cost="models are fetched without pip's mirrors and proxies")
 
 
 def _gpu_check(gpu: str | None) -> Check:
@@ -126,9 +119,12 @@ def _gpu_check(gpu: str | None) -> Check:
 
 
 def _processor() -> Iterator[Check]:
-    """What makes decoding fast without a GPU."""
+    """What makes decoding fast without a GPU: instructions, a C++ compiler, and compiled code that may be loaded."""
     from specextend_cli.engine.native import CannotCompileError
+    from specextend_cli.engine.native.compiler import compiler
     from specextend_cli.engine.native.library import VARIABLE, instructions
+    from specextend_cli.engine.private_files import UntrustedError, make_private
+    from specextend_cli.models.store import cache_root
 
     try:
         name = instructions()
@@ -139,43 +135,26 @@ def _processor() -> Iterator[Check]:
             yield Check("instructions", "no AVX2, no NEON with dot products", "poor", "", _SLOW)
         else:
             yield Check("instructions", name, cost=_COSTS.get(name, ""))
-    yield _compiler()
-    if (check := _compiled_code()) is not None:
-        yield check
-
-
-def _compiled_code() -> Check | None:
-    """The directory of compiled code, if it is not trusted to load from."""
-    from specextend_cli.engine.private_files import UntrustedError, make_private
-    from specextend_cli.models.store import cache_root
-
+    cost = f"native code is not compiled for this machine; {_SLOW}"
+    try:
+        command = compiler()
+    except CannotCompileError as error:
+        yield Check("compiler", str(error), "poor", "sudo apt install g++ (macOS: xcode-select --install)", cost)
+    else:
+        name = " ".join(command)
+        if (why := _why_not(command)) is not None:
+            yield Check("compiler", f"{name} fails ({why})", "poor", "sudo apt install g++", cost)
+        else:
+            yield Check("compiler", name)
     programs = cache_root() / "programs"
     try:
         if programs.exists():
             make_private(programs)
     except UntrustedError as error:
         why, _, fix = str(error).rpartition("; ")
-        return Check("compiled code", why, "poor", fix, _SLOW)
+        yield Check("compiled code", why, "poor", fix, _SLOW)
     except OSError:  # the check of the cache reports it
-        return None
-    return None
-
-
-def _compiler() -> Check:
-    """The C++ compiler of the native code, tried on a small program."""
-    from specextend_cli.engine.native import CannotCompileError
-    from specextend_cli.engine.native.compiler import compiler
-
-    cost = f"native code is not compiled for this machine; {_SLOW}"
-    try:
-        command = compiler()
-    except CannotCompileError as error:
-        fix = "sudo apt install g++ (macOS: xcode-select --install)"
-        return Check("compiler", str(error), "poor", fix, cost)
-    name = " ".join(command)
-    if (why := _why_not(command)) is not None:
-        return Check("compiler", f"{name} fails ({why})", "poor", "sudo apt install g++", cost)
-    return Check("compiler", name)
+        pass
 
 
 def _why_not(compiler: Sequence[str]) -> str | None:
@@ -198,25 +177,13 @@ def _why_not(compiler: Sequence[str]) -> str | None:
 def _hardware() -> Iterator[Check]:
     import psutil
 
-    from specextend_cli.humanize import format_bytes
-
     physical = psutil.cpu_count(logical=False)
     yield Check("cores", f"{os.cpu_count()}" + (f" ({physical} physical)" if physical else ""))
     memory = psutil.virtual_memory()
     value = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}"
-    if memory.available >= NEED_MEMORY:
-        yield Check("memory", value)
-    else:
-        cost = f"the default model wants {format_bytes(NEED_MEMORY)} and may not fit"
-        yield Check("memory", value, "poor", "close other programs", cost)
-
-
-def _ocr() -> Check:
-    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
-
-    if has_engine():
-        return Check("OCR", "--ocr reads scans and images")
-    return Check("OCR", "neither tesseract nor ocrmypdf", "poor", INSTALL, "scans and images cannot be read")
+    cost = f"the default model wants {format_bytes(NEED_MEMORY)} and may not fit"
+    enough = memory.available >= NEED_MEMORY
+    yield Check("memory", value) if enough else Check("memory", value, "poor", "close other programs", cost)
 
 
 def _models() -> Iterator[Check]:
@@ -243,7 +210,6 @@ def _models() -> Iterator[Check]:
 
 def _cache(present: bool) -> Check:
     """The cache directory. If the default model is not `present`, there must be room for it."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.store import cache_root
 
     cache = cache_root()
@@ -262,7 +228,6 @@ def _cache(present: bool) -> Check:
 
 def _presets() -> Check:
     """Whether all presets can be read, and how many fit into memory."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.memory import device_memory, fits
     from specextend_cli.models.presets import list_presets
 
@@ -273,12 +238,6 @@ def _presets() -> Check:
     memory = device_memory()
     fitting = sum(fits(preset, memory) is not False for preset in presets)
     return Check("presets", f"{fitting} of {len(presets)} fit into {format_bytes(memory)}: specextend presets list")
-
-
-def _terminal(output: Output) -> Check:
-    console = output.console
-    kind = f"{console.width} columns, {console.color_system or 'no'} colours" if output.stderr.isatty() else "none"
-    return Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {output.stderr.encoding}")
 
 
 def _version(package: str) -> str | None:

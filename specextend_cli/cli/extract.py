@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import one_source
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_many, format_numbers
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
 
 
-@options.grouped
 def extract(
     *,
     file: options.File = None,
@@ -23,7 +23,6 @@ def extract(
     force: options.Force = False,
     quiet: options.Quiet = False,
     reading: options.ReadOptions,
-    debug: options.Debug = False,
 ) -> None:
     """Print a document's text as the model reads it; repairs are counted on stderr.
 
@@ -34,7 +33,8 @@ def extract(
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.destination import destination
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.jsonl import format_json
+    from specextend_cli.ui.streams import Output, sanitize
 
     json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
@@ -42,10 +42,10 @@ def extract(
     source = one_source(file, reading, example="specextend extract FILE")
     place = destination(output, "json" if json else "text", many=False, force=force)
     place.check([source.name], options.files(source.file, reading.password_file))
-    terminal = Output()
+    terminal = Output(quiet=quiet)
     if place.is_stdout:
         terminal.require_stdout()
-    document = source.read_shown(terminal, quiet=quiet)
+    document = source.read_shown(terminal)
     path = place.path(source.name)
     if path is None and diff:
         for page in pages_of_diff(document):
@@ -53,26 +53,18 @@ def extract(
     elif path is not None and place.keeps(path):
         terminal.note(f"{path} exists already; --force writes it again")
     else:
-        place.put(terminal.write, _text(document, diff=diff, json=json), path)
+        text = sanitize(document.text).rstrip("\n") + "\n"
+        if json:
+            text = format_json(_record(document)) + "\n"
+        elif diff:
+            text = "".join(f"{page.plain}\n" for page in pages_of_diff(document))
+        place.put(terminal.write, text, path)
     if quiet:
         return
     if changes:
         for edit in document.extraction.edits:
             terminal.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
     terminal.note(_counts(document))
-
-
-def _text(document: Document, *, diff: bool, json: bool) -> str:
-    """The output: the text, a diff of what cleaning changed, or everything as JSON."""
-    from specextend_cli.ui.changes import diff as pages_of_diff
-    from specextend_cli.ui.jsonl import format_json
-    from specextend_cli.ui.streams import sanitize
-
-    if json:
-        return format_json(_record(document)) + "\n"
-    if diff:
-        return "".join(f"{page.plain}\n" for page in pages_of_diff(document))
-    return sanitize(document.text).rstrip("\n") + "\n"
 
 
 def _record(document: Document) -> dict[str, object]:
@@ -95,18 +87,18 @@ def _record(document: Document) -> dict[str, object]:
 
 def _counts(document: Document) -> str:
     """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
-    from specextend_cli.humanize import format_many, format_numbers
     from specextend_cli.ui.changes import account
 
     extraction = document.extraction
     pieces = [format_many(extraction.pages, document.unit), format_many(len(document.text), "character")]
     pieces += account(extraction.changes)
-    if extraction.empty:
-        pieces.append(f"without text: {format_numbers(extraction.empty)}")
-    if extraction.ocr:
-        pieces.append(f"by OCR: {format_numbers(extraction.ocr)}")
-    if extraction.failed:
-        pieces.append(f"unreadable: {format_numbers(extraction.failed)}")
+    for label, pages in (
+        ("without text", extraction.empty),
+        ("by OCR", extraction.ocr),
+        ("unreadable", extraction.failed),
+    ):
+        if pages:
+            pieces.append(f"{label}: {format_numbers(pages)}")
     return " · ".join(pieces)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from specextend_cli.ui.characters import encodable
+
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100
-FIRST = "Options"
-"""The panel of options that name none."""
+FIRST = "Options"  # the panel of options that name none
 _ALL = "specextend.help-all"
 
 
@@ -53,7 +54,6 @@ class Group(TyperGroup):
 
 
 def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None:
-    from specextend_cli.ui.characters import encodable
 
     params: list[Any] = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
     arguments = [param for param in params if param.param_type_name == "argument"]
@@ -61,14 +61,16 @@ def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None
     shown = [option for option in options if ctx.meta.get(_ALL) or not isinstance(_panel(option), Rare)]
     required = [f"{option.opts[0]} {option.metavar}" for option in options if option.required]
     commands = ["COMMAND"] if isinstance(command, TyperGroup) else []
-    usage = [*required, "[OPTIONS]", *map(_usage, arguments), *commands]
+    names = [one.metavar or one.name.upper() for one in arguments]
+    optional = [name if one.required else f"[{name}]" for name, one in zip(names, arguments, strict=True)]
+    usage = [*required, "[OPTIONS]", *optional, *commands]
     formatter.write_usage(ctx.command_path, " ".join(usage), prefix="usage: ")
     _describe(command.help or "", formatter)
     if isinstance(command, TyperGroup):
         found = [(name, command.get_command(ctx, name)) for name in command.list_commands(ctx)]
         _section("Commands", [(name, _first(one.help or "")) for name, one in found if one], formatter)
     if arguments:
-        _section("Arguments", [(one.metavar or one.name.upper(), one.help or "") for one in arguments], formatter)
+        _section("Arguments", [(name, one.help or "") for name, one in zip(names, arguments, strict=True)], formatter)
     for title in sorted(dict.fromkeys(map(_panel, shown)), key=lambda panel: panel != FIRST):
         _section(title, [(_names(one), _about(one)) for one in shown if _panel(one) == title], formatter)
     if hidden := len(options) - len(shown):
@@ -99,11 +101,6 @@ def _first(help: str) -> str:
 
 def _panel(option: Any) -> str:
     return getattr(option, "rich_help_panel", None) or FIRST
-
-
-def _usage(argument: Any) -> str:
-    name = argument.metavar or argument.name.upper()
-    return name if argument.required else f"[{name}]"
 
 
 def _names(option: Any) -> str:

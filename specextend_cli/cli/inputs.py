@@ -14,9 +14,9 @@ from typing import NamedTuple
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
 from specextend_cli.errors import InputError, UsageError
+from specextend_cli.ui.overwriting import refuse_redirection
 
-MAX_LIST = 64 << 20
-"""Bytes of a list of files."""
+MAX_LIST = 64 << 20  # bytes of a list of files
 _SHOWN = 3
 
 
@@ -59,12 +59,10 @@ def sources(
 ) -> list[Source]:
     """What to read: `files` and those in the list `listed` (`-`: stdin), with the documents in directories.
 
-    What is left out of a directory is said on stderr. stdin is read only with `-`, or with no file at all and
-    something piped into it. `results` is where results go: those of earlier runs are left out. UsageError if stdout is
-    redirected into an input, or an option cannot be met.
+    stdin is read only with `-`, or with no file at all and something piped into it. Results of earlier runs in
+    `results` are left out. UsageError if stdout is redirected into an input, or an option cannot be met.
     """
     from specextend_cli.documents.request import parse_pages
-    from specextend_cli.ui.overwriting import refuse_redirection
 
     files = _named(files, listed, example)
     if options.pages is not None:
@@ -91,11 +89,8 @@ def one_source(file: str | None, options: ReadOptions, *, example: str, offline:
     """The same for a command that takes one document."""
     found = sources(None if file is None else [file], options, example=example, offline=offline)
     if len(found) > 1:
-        raise UsageError(
-            f"{file} are {len(found):,} documents",
-            why=_some([source.path for source in found]),
-            fix=f"name one: {example}",
-        )
+        fix = f"name one: {example}"
+        raise UsageError(f"{file} are {len(found):,} documents", why=_some([source.path for source in found]), fix=fix)
     return found[0]
 
 
@@ -109,11 +104,8 @@ def _named(files: Sequence[str] | None, listed: str | None, example: str) -> Seq
             raise InputError(f"{'the list' if listed == STDIN else listed} names no file")
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
-            raise UsageError(
-                "no document is named",
-                why="nothing is piped into stdin, either",
-                fix=f"{example}, or: {_command(example)} -h",
-            )
+            fix = f"{example}, or: {_command(example)} -h"
+            raise UsageError("no document is named", why="nothing is piped into stdin, either", fix=fix)
         return [STDIN]
     if "" in files:
         raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
@@ -139,8 +131,7 @@ def _lines(listed: str) -> list[str]:
 def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
     """Those of `paths`, except the `named` ones, whose name is that of a result for another: a.pdf.txt for a.pdf.
 
-    Summaries of an earlier run may lie in the directory of their documents. In the directory `results` below another,
-    the document itself need not exist any more. What is left out is listed on stderr.
+    In the directory `results` below another, the document itself need not exist any more.
     """
     from specextend_cli.documents.formats import kind_by_suffix
     from specextend_cli.documents.names import printable
@@ -206,10 +197,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _paths(file: str) -> Iterator[tuple[str, str]]:
-    """The documents of an argument: a file, those in a directory, or the matches of a quoted pattern.
-
-    Each comes with its path below the directory that was named, else "".
-    """
+    """The documents of a file, directory or quoted pattern, each with its path below a named directory, or ""."""
     path = Path(file)
     if file == STDIN or is_url(file):
         yield file, ""
@@ -234,11 +222,8 @@ def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
 
     found = find(folder)
     if not found.documents:
-        raise InputError(
-            f"there is no document in {folder}",
-            why=f"skipped: {found.account}" if found.account else "it is empty",
-            fix="name a file, or a directory with documents",
-        )
+        why = f"skipped: {found.account}" if found.account else "it is empty"
+        raise InputError(f"there is no document in {folder}", why=why, fix="name a file, or a directory with documents")
     if found.account:
         Output().note(f"{folder}: {found}")
     for path in found.documents:

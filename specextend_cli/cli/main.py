@@ -1,8 +1,4 @@
-"""`specextend`: entry point of the command line.
-
-`run` turns every error into a message and an exit code; nothing else does. Commands import what they need when they
-run, so that `--help` is fast.
-"""
+"""`specextend`, the command line. Commands import what they need when they run, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -32,8 +28,10 @@ from specextend_cli.cli import (
     train_draft,
     train_ranker,
 )
-from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Command, Group
+from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
+from specextend_cli.runtime.process_group import is_shared, process_group
+from specextend_cli.ui.standard_streams import is_writable, prepare
 
 EXAMPLES = """
 Summaries of long documents on your own machine.
@@ -77,27 +75,28 @@ def _options(
     """Options of the program itself. `run` finds --debug in any position."""
 
 
-app.command("summarize", cls=Command)(summarize.summarize)
-app.command("compare", cls=Command)(compare.compare)
-app.command("bench", cls=Command)(bench.bench)
-app.command("plan", cls=Command)(plan.plan)
-app.command("extract", cls=Command)(extract.extract)
-app.command("chunks", cls=Command)(tokens.chunks)
-app.command("tokens", cls=Command)(tokens.tokens)
-app.command("train-draft", cls=Command)(train_draft.train_draft)
-app.command("train-ranker", cls=Command)(train_ranker.train_ranker)
-app.command("show", cls=Command)(runs.show)
+for _command in (
+    summarize.summarize,
+    compare.compare,
+    bench.bench,
+    plan.plan,
+    extract.extract,
+    tokens.chunks,
+    tokens.tokens,
+    train_draft.train_draft,
+    train_ranker.train_ranker,
+    runs.show,
+    doctor.doctor,
+):
+    options.command(app)(_command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(presets.app, name="presets")
 app.add_typer(models.app, name="models")
-app.command("doctor", cls=Command)(doctor.doctor)
 
 
 def main() -> None:
     """Entry point of the console script."""
     from specextend_cli.models import fast_import
-    from specextend_cli.runtime.process_group import is_shared
-    from specextend_cli.ui.standard_streams import prepare
 
     prepare()
 
@@ -113,7 +112,6 @@ def main() -> None:
 def _in_process_group(arguments: Sequence[str]) -> int:
     """Run one command line in rank 0 of torchrun; the other ranks compute parts of its target."""
     from specextend_cli.runtime.loading import follow
-    from specextend_cli.runtime.process_group import process_group
 
     group = process_group()
     assert group is not None
@@ -144,33 +142,44 @@ def run(arguments: Sequence[str]) -> int:
         return ended.code if isinstance(ended.code, int) else Exit.OK if ended.code is None else Exit.INTERNAL
     except BrokenPipeError:
         return _broken_pipe()
-    except SpecextendError as error:
-        return _failed(error, debug)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _disk_full(error, debug)
-        return _stdout_closed(error, debug) if error.errno == errno.EBADF else _defect(error, debug)
-    except ModuleNotFoundError as error:
-        return _failed(_missing(error), debug) if error.name in _NEEDED else _defect(error, debug)
     except Exception as error:
-        refused = _usage_error(error)
-        return _defect(error, debug) if refused is None else _failed(refused, debug)
+        return _report(error, debug)
 
 
-_NEEDED = ("torch", "transformers", "safetensors", "tokenizers", "numpy")
+def _report(error: Exception, debug: bool) -> int:
+    """Print an error as this program's, or as a defect; returns the exit code."""
+    from specextend_cli.ui.streams import Output, defect, format_error
+
+    known = _known(error)
+    if debug:
+        traceback.print_exception(known or error)
+    shown = known or defect(error)
+    if known is not None or not debug:
+        Output().note(format_error(shown))
+    return shown.exit
 
 
-def _missing(error: ModuleNotFoundError) -> ModelError:
-    return ModelError(
-        f"{error.name} is not installed", why="models cannot be run without it", fix="specextend doctor says what to do"
-    )
+def _known(error: Exception) -> SpecextendError | None:
+    """An error in this program's format; None for a defect."""
+    from specextend_cli.ui.streams import closed, silence
 
-
-def _usage_error(error: Exception) -> UsageError | None:
-    """An error of the parser in this program's format; None for any other error.
-
-    It is recognized by its method: the location of the parser's classes depends on the version of Typer.
-    """
+    match error:
+        case SpecextendError():
+            return error
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            try:
+                sys.stdout.flush()
+            except OSError:  # stdout is on the full disk and still holds unwritten text
+                silence(sys.stdout)
+            why = error.strerror or "no space left"
+            return FitError("the output could not be written", why=why, fix="free some space there")
+        case OSError(errno=errno.EBADF) if not is_writable(sys.stdout):
+            silence(sys.stdout)
+            return closed()
+        case ModuleNotFoundError(name="torch" | "transformers" | "safetensors" | "tokenizers" | "numpy"):
+            why, fix = "models cannot be run without it", "specextend doctor says what to do"
+            return ModelError(f"{error.name} is not installed", why=why, fix=fix)
+    # An error of the parser is recognized by its method: where its classes are depends on the version of Typer.
     words = getattr(error, "format_message", None)
     if words is None:
         return None
@@ -194,43 +203,3 @@ def _broken_pipe() -> int:
 
     silence(sys.stdout)
     return Exit.SIGPIPE
-
-
-def _stdout_closed(error: OSError, debug: bool) -> int:
-    from specextend_cli.ui.standard_streams import is_writable
-    from specextend_cli.ui.streams import closed, silence
-
-    if is_writable(sys.stdout):
-        return _defect(error, debug)
-    silence(sys.stdout)
-    return _failed(closed(), debug)
-
-
-def _disk_full(error: OSError, debug: bool) -> int:
-    from specextend_cli.ui.streams import silence
-
-    try:
-        sys.stdout.flush()
-    except OSError:  # stdout is on the full disk and still holds unwritten text
-        silence(sys.stdout)
-    why = error.strerror or "no space left"
-    return _failed(FitError("the output could not be written", why=why, fix="free some space there"), debug)
-
-
-def _failed(error: SpecextendError, debug: bool) -> int:
-    from specextend_cli.ui.streams import Output, format_error
-
-    if debug:
-        traceback.print_exception(error)
-    Output().note(format_error(error))
-    return error.exit
-
-
-def _defect(error: Exception, debug: bool) -> int:
-    from specextend_cli.ui.streams import Output, format_defect
-
-    if debug:
-        traceback.print_exception(error)
-    else:
-        Output().note(format_defect(error))
-    return Exit.INTERNAL

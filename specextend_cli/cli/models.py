@@ -5,45 +5,39 @@ from __future__ import annotations
 import typer
 
 from specextend_cli.cli import options, presets
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import Group
 from specextend_cli.errors import ModelError
+from specextend_cli.humanize import format_bytes
 
 app = typer.Typer(help="Download, list and remove model weights.", cls=Group, rich_markup_mode=None)
 
 
-@app.command("list", cls=Command)
-def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "list")
+def list_(json: options.Json = False) -> None:
     """List the models of the presets: size, memory, licence, and whether they are on disk."""
     presets.list_(json=json)
 
 
-@app.command(cls=Command)
-def pull(
-    preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False, debug: options.Debug = False
-) -> None:
+@options.command(app)
+def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False) -> None:
     """Download the models of a preset and verify those on disk."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair, size_on_disk
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.views import fetching
 
-    options.go_offline(offline)
-    output = Output()
+    output = Output(quiet=quiet)
     chosen = load_preset(preset)
-    with fetching(output, chosen.name, quiet=quiet) as progress:
+    with fetching(output, chosen.name) as progress:
         fetch_pair(chosen, offline=offline, progress=progress, verify=True)
-    if not quiet:
-        output.note(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
+    output.status(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
-@app.command(cls=Command)
-def show(preset: presets.Name, json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app)
+def show(preset: presets.Name, json: options.Json = False) -> None:
     """Show the source, path and size of the models of a preset."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import locate, size_on_disk
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 
@@ -55,7 +49,7 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
         for path in (locate(source, tokenizer=role == "target"),)
     ]
     if json:
-        output.write(format_json(rows) + "\n")
+        output.write_json(rows)
         return
     made = table("model", "source", "on disk", "path")
     for row in rows:
@@ -64,10 +58,9 @@ def show(preset: presets.Name, json: options.Json = False, debug: options.Debug 
     output.show(made)
 
 
-@app.command(cls=Command)
-def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug = False) -> None:
+@options.command(app)
+def rm(preset: presets.Name, quiet: options.Quiet = False) -> None:
     """Delete the models of a preset from this machine."""
-    from specextend_cli.humanize import format_bytes
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove
     from specextend_cli.ui.streams import Output
@@ -76,5 +69,4 @@ def rm(preset: presets.Name, quiet: options.Quiet = False, debug: options.Debug 
     freed = sum(map(remove, chosen.sources))
     if not freed:
         raise ModelError(f"nothing of {chosen.name} is on disk", fix="specextend models list")
-    if not quiet:
-        Output().note(f"{chosen.name}: {format_bytes(freed)} freed")
+    Output(quiet=quiet).status(f"{chosen.name}: {format_bytes(freed)} freed")

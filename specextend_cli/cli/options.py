@@ -7,14 +7,13 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from enum import Enum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 import typer
 
-from specextend_cli.cli.help import Rare
+from specextend_cli.cli.help import Command, Rare
 from specextend_cli.engine.config import Attention, Policy
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
@@ -34,6 +33,8 @@ RENAMED = {
 """Names of options and values up to version 0.1, which are still understood but not shown."""
 MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
+
+Run = TypeVar("Run", bound=Callable[..., None])
 
 if TYPE_CHECKING:
     Draft: TypeAlias = str
@@ -71,6 +72,13 @@ def _device(value: str) -> str:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,4})?", value):
         raise typer.BadParameter(f"there is no device {value!r}: it is auto, cpu, cuda, cuda:1 or mps")
     return value
+
+
+def go_offline(offline: bool) -> bool:
+    """Set HF_HUB_OFFLINE before transformers or huggingface_hub is imported: both read it once."""
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    return offline
 
 
 def preset_names(incomplete: str) -> list[str]:
@@ -146,6 +154,7 @@ Offline: TypeAlias = Annotated[
         panel=MODEL,
         envvar=["SPECEXTEND_OFFLINE", "HF_HUB_OFFLINE"],
         show_envvar=False,
+        callback=go_offline,
     ),
 ]
 DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {format_or(DRAFTERS)}.", "NAME", SPEED)]
@@ -162,8 +171,7 @@ Compile: TypeAlias = Annotated[
     ),
 ]
 AttentionOption: TypeAlias = Annotated[
-    Attention,
-    option("--attention", f"Attention kernels: {format_or(get_args(Attention))}.", "NAME", Rare(SPEED)),
+    Attention, option("--attention", f"Attention kernels: {format_or(get_args(Attention))}.", "NAME", Rare(SPEED))
 ]
 Timeout: TypeAlias = Annotated[
     float | None,
@@ -249,38 +257,35 @@ class ModelOptions:
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer: a parameter that is a dataclass of options becomes one parameter per field."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters = []
-    for name, parameter in signature(command).parameters.items():
-        if name not in groups:
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
-            continue
-        kinds = get_type_hints(groups[name], include_extras=True)
-        parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=kinds[field.name])
-            for field in fields(groups[name])
-        ]
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
+    """Add a function to `app` as a command, with --debug, which `main.run` finds; returns the function itself.
 
-    def call(**values: Any) -> None:
-        made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**values, **made)
+    A parameter that is a dataclass of options becomes one option per field.
+    """
 
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    call.__dict__["__signature__"] = Signature(parameters)
-    return call
+    def add(function: Run) -> Run:
+        hints = {**get_type_hints(function, include_extras=True), "debug": Debug}
+        groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+        found: list[Parameter] = []
+        for one in signature(function).parameters.values():
+            found += signature(groups[one.name]).parameters.values() if one.name in groups else [one]
+        for group in groups.values():
+            hints |= get_type_hints(group, include_extras=True)
+        found.append(Parameter("debug", Parameter.KEYWORD_ONLY, default=False))
+        parameters = [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in found]
 
+        def call(debug: bool, **values: Any) -> None:
+            for name, group in groups.items():
+                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            function(**values)
 
-def go_offline(offline: bool) -> None:
-    """Set HF_HUB_OFFLINE before transformers or huggingface_hub is imported: both read it once."""
-    if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
+        call.__name__, call.__doc__ = function.__name__, function.__doc__
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        call.__dict__["__signature__"] = Signature(parameters)
+        app.command(name, cls=Command)(call)
+        return function
+
+    return add
 
 
 def usable(device: str) -> None:
@@ -293,9 +298,7 @@ def usable(device: str) -> None:
 
 def given(**values: Any) -> dict[str, Any]:
     """The options that were set; the others keep the library's defaults."""
-    return {
-        name: value.value if isinstance(value, Enum) else value for name, value in values.items() if value is not None
-    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def drafter(draft: Draft | None, no_spec: bool) -> Draft | None:
@@ -307,10 +310,9 @@ def drafter(draft: Draft | None, no_spec: bool) -> Draft | None:
 
 def format_name(format: str | None, json: bool) -> str | None:
     """`--json` means `--format json`."""
-    name = format.value if isinstance(format, Enum) else format
-    if json and name not in (None, "json"):
-        raise UsageError(f"--json and --format {name} contradict each other", fix="leave one of them out")
-    return "json" if json else name
+    if json and format not in (None, "json"):
+        raise UsageError(f"--json and --format {format} contradict each other", fix="leave one of them out")
+    return "json" if json else format
 
 
 def length(text: str | None) -> int | str | None:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import sources
 from specextend_cli.cli.source import Source
+from specextend_cli.humanize import format_bytes
 
 if TYPE_CHECKING:
-    from specextend_cli.models.preset import Preset
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.streams import Output
 
 
-@options.grouped
 def plan(
     *,
     files: options.Files = None,
@@ -30,7 +29,6 @@ def plan(
     reading: options.ReadOptions,
     files_from: options.FilesFrom = None,
     offline: options.Offline = False,
-    debug: options.Debug = False,
 ) -> None:
     """Show size, prompts, time and memory of a summary without loading a model.
 
@@ -40,7 +38,6 @@ def plan(
     Example:
       specextend plan *.pdf
     """
-    options.go_offline(offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
@@ -55,30 +52,22 @@ def plan(
 
 def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool) -> None:
     """Plan every input and print the plans on stdout."""
-    from specextend_cli.ui.jsonl import format_json, record
+    from specextend_cli.models.memory import device_memory, estimate, fits
+    from specextend_cli.ui.jsonl import record
     from specextend_cli.ui.tables import plan_table
 
     plans = [replace(summarizer.plan(source.read_shown(output)), document=source.name) for source in inputs]
     seconds = [summarizer.expected_seconds(plan) for plan in plans]
-    memory = _needed_memory(output, summarizer.preset)
+    preset, room = summarizer.preset, device_memory()
+    need = estimate(preset)
+    if need is not None and fits(preset, room) is False:
+        output.warn(
+            f"{preset.name} needs about {format_bytes(need.total)} of memory; this machine has {format_bytes(room)}"
+        )
+    memory = None if need is None else need.total
     if as_json:
         known = zip(plans, seconds, strict=True)
         records = [record(plan) | {"seconds": expected, "memory": memory} for plan, expected in known]
-        output.write(format_json(records[0] if len(records) == 1 else records) + "\n")
+        output.write_json(records[0] if len(records) == 1 else records)
     else:
         output.show(plan_table(plans, seconds, memory))
-
-
-def _needed_memory(output: Output, preset: Preset) -> int | None:
-    """Bytes that the preset needs, None if unknown. Warns if this machine has less."""
-    from specextend_cli.humanize import format_bytes
-    from specextend_cli.models.memory import device_memory, estimate, fits
-
-    memory, need = device_memory(), estimate(preset)
-    if need is None:
-        return None
-    if fits(preset, memory) is False:
-        output.warn(
-            f"{preset.name} needs about {format_bytes(need.total)} of memory; this machine has {format_bytes(memory)}"
-        )
-    return need.total

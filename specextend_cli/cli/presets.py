@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import Group
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -24,26 +24,25 @@ Name = Annotated[
 ]
 
 
-@app.command("list", cls=Command)
-def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "list")
+def list_(json: options.Json = False) -> None:
     """List the presets with their memory, licence, and whether they are on disk and were tested."""
     from dataclasses import asdict
 
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import preset_table
 
     output = Output()
     rows = [row(preset) for preset in list_presets()]
     if json:
-        output.write(format_json([asdict(row) for row in rows]) + "\n")
+        output.write_json([asdict(row) for row in rows])
     else:
         output.show(preset_table(rows, folded=output.stdout_is_terminal))
 
 
-@app.command(cls=Command)
-def show(preset: Name, json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app)
+def show(preset: Name, json: options.Json = False) -> None:
     """Show every setting of a preset as a .toml file, which can be edited and used as a preset.
 
     Examples:
@@ -51,12 +50,10 @@ def show(preset: Name, json: options.Json = False, debug: options.Debug = False)
       specextend summarize report.pdf --model ./mine.toml
     """
     from specextend_cli.models.presets import load_preset, to_record, to_toml
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 
-    found = load_preset(preset)
-    text = format_json(to_record(found)) + "\n" if json else sanitize(to_toml(found, None))
-    Output().write(text)
+    found, output = load_preset(preset), Output()
+    output.write_json(to_record(found)) if json else output.write(sanitize(to_toml(found, None)))
 
 
 def row(preset: Preset) -> PresetRow:

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,15 +25,13 @@ from specextend_cli.humanize import format_many
 from specextend_cli.summarize.generation_cache import GenerationCache
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.summarizer import Options
+    from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.destination import Destination
     from specextend_cli.ui.streams import Output
 
 LOCAL = "local"
-TRIES = 3
-"""Workers that may die over one document, or fail to start in a row."""
-CORES = 4
-"""Default cores of a worker without a GPU."""
+TRIES = 3  # workers that may die over one document, or fail to start in a row
+CORES = 4  # default cores of a worker without a GPU
 CONNECT_TIMEOUT = 10.0  # seconds
 WORKER_TIMEOUT = 30.0  # seconds without any worker before a note says so
 
@@ -75,14 +73,6 @@ def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: 
 
 
 @dataclass
-class Input:
-    """A document, and the number of workers that died over it."""
-
-    source: Source
-    died: int = 0
-
-
-@dataclass
 class WorkerPool:
     """One run: inputs waiting, workers starting, idle or busy. `ray` is the module, connected to a cluster."""
 
@@ -90,9 +80,8 @@ class WorkerPool:
     output: Output
     destination: Destination
     options: Options
-    quiet: bool
     size: PoolSize
-    waiting: deque[Input]
+    waiting: deque[Source]
     cache: Any
     failures: list[tuple[Source, SpecextendError]] = field(default_factory=list)
     finished: int = 0
@@ -101,8 +90,9 @@ class WorkerPool:
         self.total = len(self.waiting)
         self._starting: dict[Any, Any] = {}
         self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, Input]] = {}
+        self._busy: dict[Any, tuple[Any, Source]] = {}
         self._failed_starts = 0
+        self._died: Counter[Source] = Counter()  # workers over a document
 
     def run(self) -> None:
         """Summarize every input and collect `failures`. Raises the errors that concern every document."""
@@ -147,8 +137,7 @@ class WorkerPool:
             self._idle.append(worker)
 
     def _submit(self) -> None:
-        item = self.waiting.popleft()
-        source = item.source
+        source = self.waiting.popleft()
         path = self.destination.path(source.name)
         if path is not None and self.destination.keeps(path):
             self._count(f"{path} exists already; --force writes it again")
@@ -160,11 +149,10 @@ class WorkerPool:
             self._fail(source, error)
             return
         worker = self._idle.pop()
-        self._busy[worker.work.remote(task)] = worker, item
+        self._busy[worker.work.remote(task)] = worker, source
 
     def _returned(self, reference: Any) -> None:
-        worker, item = self._busy.pop(reference)
-        source = item.source
+        worker, source = self._busy.pop(reference)
         try:
             result: Result = self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
@@ -172,12 +160,12 @@ class WorkerPool:
             self._fail(source, SpecextendError("something unexpected went wrong", why=_last_line(error)))
             return
         except self.ray.exceptions.RayError as error:
-            item.died += 1
+            self._died[source] += 1
             self.ray.kill(worker)
             self._start()
-            if item.died < TRIES:
+            if self._died[source] < TRIES:
                 self.output.note(f"a worker died over {source.name}: it is begun again")
-                self.waiting.appendleft(item)
+                self.waiting.appendleft(source)
             else:
                 self._fail(source, SpecextendError(f"{TRIES} workers died over it", why=_last_line(error)))
             return
@@ -200,16 +188,12 @@ class WorkerPool:
 
     def _count(self, line: str) -> None:
         self.finished += 1
-        if not self.quiet:
-            self.output.note(f"{self.finished}/{self.total} {line}")
+        self.output.status(f"{self.finished}/{self.total} {line}")
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """The ray module, connected to the cluster at `address`, or to one that is started here and ends with the body.
-
-    UsageError: Ray is not installed, or there is no cluster.
-    """
+    """The ray module, connected to the cluster at `address`, or to one that ends with the body. UsageError: neither."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine
     try:
         import ray
@@ -228,11 +212,8 @@ def connected(address: str) -> Iterator[Any]:
             logging_level=logging.ERROR,
         )
     except (ValueError, RuntimeError, OSError) as error:
-        raise UsageError(
-            f"there is no Ray cluster at {address}",
-            why=_last_line(error),
-            fix="--ray local starts one here; ray start --head starts one for several machines",
-        ) from error
+        fix = "--ray local starts one here; ray start --head starts one for several machines"
+        raise UsageError(f"there is no Ray cluster at {address}", why=_last_line(error), fix=fix) from error
     finally:
         signal.signal(signal.SIGTERM, terminate)  # Ray puts its own in place
     try:
@@ -244,24 +225,20 @@ def connected(address: str) -> Iterator[Any]:
 def run(
     address: str,
     inputs: Sequence[Source],
-    *,
     output: Output,
     destination: Destination,
-    options: Options,
-    cache: Path | None,
+    summarizer: Summarizer,
     workers: int | None,
-    quiet: bool,
 ) -> list[tuple[Source, SpecextendError]]:
     """Summarize every input over the cluster at `address`; returns the failures."""
+    options, cache = summarizer.options, summarizer.cache_path
     if options.preset.endswith((".toml", ".gguf")):  # workers, too, can open its absolute path
         options = replace(options, preset=str(Path(options.preset).expanduser().absolute()))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
-        if not quiet:
-            output.note(str(size))
-        waiting = deque(map(Input, inputs))
-        pool = WorkerPool(ray, output, destination, options, quiet, size, waiting, _cache(ray, cache))
+        output.status(str(size))
+        pool = WorkerPool(ray, output, destination, options, size, deque(inputs), _cache(ray, cache))
         try:
             pool.run()
         except (KeyboardInterrupt, SpecextendError):

@@ -1,7 +1,4 @@
-"""What runs on the workers of `--ray`: summaries of one document after another, with the cache that they share.
-
-The module does not import ray on the driver; `ray_pool` turns `Worker` into an actor.
-"""
+"""What runs on the workers of `--ray`; `ray_pool` turns `Worker` into an actor."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a task: the formatted text, one line about it, warnings, and an error.
-
-    A document that could not be read completely has both a text and an error.
-    """
+    """The formatted text, a line about it, warnings, and an error: beside a text if some pages were unreadable."""
 
     text: str = ""
     line: str = ""
@@ -48,28 +42,24 @@ class RemoteCache(GenerationCache):
     """A worker's client of the `GenerationCache` on the command's machine, an actor whose handle this takes."""
 
     def __init__(self, cache: Any) -> None:
+        import ray
+
         super().__init__(None)
-        self._cache = cache
+        self._ray, self._cache = ray, cache
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
-        import ray
-
-        found: str | None = ray.get(self._cache.get.remote(key))
+        found: str | None = self._ray.get(self._cache.get.remote(key))
         return found
 
     def attention(self, key: str) -> str:
         """The attention that was stored with the text, packed, or ""."""
-        import ray
-
-        found: str = ray.get(self._cache.attention.remote(key))
+        found: str = self._ray.get(self._cache.attention.remote(key))
         return found
 
     def put(self, key: str, text: str, attention: str = "") -> str:
         """Keep a text and its attention. They are on the disk of the command's machine when this returns."""
-        import ray
-
-        self.problem = ray.get(self._cache.put.remote(key, text, attention))
+        self.problem = self._ray.get(self._cache.put.remote(key, text, attention))
         return self.problem
 
 

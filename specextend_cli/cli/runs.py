@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.help import Command, Group
+from specextend_cli.cli.help import Group
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_many
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.runs import RunStore
@@ -24,68 +25,60 @@ Number = Annotated[
 ]
 
 
-@app.command("list", cls=Command)
-def list_(json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "list")
+def list_(json: options.Json = False) -> None:
     """List recorded runs, newest first."""
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.runs import run_table, short_record
     from specextend_cli.ui.streams import Output
 
     runs = _store().all()
     if json:
-        Output().write(format_json([short_record(run) for run in runs]) + "\n")
+        Output().write_json([short_record(run) for run in runs])
     elif runs:
         Output().show(run_table(runs))
     else:
         Output().note("no run is recorded yet")
 
 
-@app.command("show", cls=Command)
-def show(run: Name, sentence: Number = None, json: options.Json = False, debug: options.Debug = False) -> None:
+@options.command(app, "show")
+def show(run: Name, sentence: Number = None, json: options.Json = False) -> None:
     """Show a recorded summary with its source pages, or the passages behind a sentence.
 
     Example:
       specextend show last --sentence 4
     """
-    from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.runs import format_run, format_sentence, run_record, sentence_record
     from specextend_cli.ui.streams import Output
 
     found, output = _store().get(run), Output()
     if sentence is None:
-        output.write(format_json(run_record(found)) + "\n") if json else output.show(format_run(found))
+        output.write_json(run_record(found)) if json else output.show(format_run(found))
         return
     if sentence > len(found.sentences):
-        raise UsageError(
-            f"run {found.id} has no sentence {sentence}",
-            why=f"its summary has {len(found.sentences)}",
-            fix=f"specextend show {found.id}",
-        )
+        why = f"its summary has {len(found.sentences)}"
+        raise UsageError(f"run {found.id} has no sentence {sentence}", why=why, fix=f"specextend show {found.id}")
     chosen = found.sentences[sentence - 1]
     if json:
-        output.write(format_json(sentence_record(found, chosen)) + "\n")
+        output.write_json(sentence_record(found, chosen))
     else:
         output.show(format_sentence(found, chosen))
 
 
-@app.command(cls=Command)
+@options.command(app)
 def rm(
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="RUNS…", help="Ids of runs, or: last.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove every run.")] = False,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Remove recorded runs. Stored chunk summaries stay."""
-    from specextend_cli.humanize import format_many
     from specextend_cli.ui.streams import Output
 
     if bool(runs) == everything:
         raise UsageError("name the runs to remove, or give --all", fix="specextend runs list")
     count = _store().clear() if everything else _store().remove(runs or ())
-    if not quiet:
-        Output().note(f"{format_many(count, 'run')} removed")
+    Output(quiet=quiet).status(f"{format_many(count, 'run')} removed")
 
 
 def _store() -> RunStore:

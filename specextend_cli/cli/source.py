@@ -56,13 +56,9 @@ class Source:
             return read_bytes(self.name, self.data(), **settings)
         return read(STDIN if self.path == STDIN else Path(self.path), **settings)
 
-    def read_shown(self, output: Output, *, quiet: bool = False) -> Document:
+    def read_shown(self, output: Output) -> Document:
         """Read it, with the pages that go through OCR and the warnings as lines on stderr."""
-
-        def recognizing(done: int, total: int) -> None:
-            output.note(f"recognizing · page {done} of {total}")
-
-        document = self.read(recognizing=None if quiet else recognizing)
+        document = self.read(recognizing=lambda done, total: output.status(f"recognizing · page {done} of {total}"))
         for message in document.extraction.warnings:
             output.warn(message)
         return document
@@ -99,10 +95,7 @@ class Source:
 
 
 def read_settings(
-    options: ReadOptions,
-    password: str | None,
-    progress: Progress | None = None,
-    recognizing: Progress | None = None,
+    options: ReadOptions, password: str | None, progress: Progress | None = None, recognizing: Progress | None = None
 ) -> dict[str, Any]:
     """Arguments for the library's `read` and `read_bytes`."""
     from specextend_cli.documents.ocr import Ocr

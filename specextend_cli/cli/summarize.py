@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 EXAMPLE = "specextend summarize FILES…"
 
 
-@options.grouped
 def summarize(
     *,
     files: options.Files = None,
@@ -98,7 +98,6 @@ def summarize(
     no_cache: Annotated[
         bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
     ] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Summarize documents.
 
@@ -114,7 +113,6 @@ def summarize(
     by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
     kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
-    options.go_offline(engine.offline)
 
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.annotations import Annotations
@@ -135,21 +133,15 @@ def summarize(
         preset=model,
         **engine.settings,
     )
-    terminal = Output()
+    terminal = Output(quiet=quiet)
     with closing(Summarizer(Options(**wanted))) as summarizer:
         if not dry_run and ray is None:
             options.usable(engine.device)
         mode, generating = summarizer.settings.mode, [*engine.generating, *(["--batch"] if batch else [])]
         if mode != "abstractive" and generating and not quiet:
             terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
-        inputs = sources(
-            files,
-            reading,
-            example=EXAMPLE,
-            listed=files_from,
-            offline=engine.offline,
-            results=None if output is None else Path(output),
-        )
+        results = None if output is None else Path(output)
+        inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=engine.offline, results=results)
         if dry_run:
             from specextend_cli.cli.plan import print_plans
 
@@ -162,13 +154,10 @@ def summarize(
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
-        job = Job(terminal, summarizer, place, quiet=quiet, verbose=verbose, many=many)
+        job = Job(terminal, summarizer, place, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
-            if ray is None:
-                job.run(inputs)
-            else:
-                job.run_over(ray, inputs, workers)
+            job.run(inputs) if ray is None else job.run_over(ray, inputs, workers)
 
 
 @dataclass(frozen=True)
@@ -178,7 +167,6 @@ class Job:
     output: Output
     summarizer: Summarizer
     destination: Destination
-    quiet: bool
     verbose: bool
     many: bool
 
@@ -201,16 +189,7 @@ class Job:
         if not inputs:
             return
         with self.destination.all(self.output.write):
-            failures = ray_pool.run(
-                address,
-                inputs,
-                output=self.output,
-                destination=self.destination,
-                options=self.summarizer.options,
-                cache=self.summarizer.cache_path,
-                workers=workers,
-                quiet=self.quiet,
-            )
+            failures = ray_pool.run(address, inputs, self.output, self.destination, self.summarizer, workers)
         if failures and not self.many:
             raise failures[0][1]
         self._report(failures, len(inputs))
@@ -222,7 +201,8 @@ class Job:
         except (signals.DeadlineError, ModelError, OSError):
             raise
         except SpecextendError as error:
-            return _without_frames(error)
+            error.__cause__ = error.__context__ = None  # they and the traceback would keep the document in memory
+            return error.with_traceback(None)
         except Exception as error:
             return SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}")
         return None
@@ -233,20 +213,19 @@ class Job:
 
         path = self.destination.path(source.name)
         if path is not None and self.destination.keeps(path):
-            if not self.quiet:
-                self.output.note(f"{path} exists already; --force writes it again")
+            self.output.status(f"{path} exists already; --force writes it again")
             return
-        view = open_view(self.output, title, quiet=self.quiet, raw=self.destination.format in ("json", "jsonl"))
+        view = open_view(self.output, title, raw=self.destination.format in ("json", "jsonl"))
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
                 summary = self._events(source, view, writer)
         except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
             self.output.note(self._stopped(view))
             raise
-        if self.verbose and not self.quiet:
+        if self.verbose:
             from specextend_cli.ui.tables import format_statistics
 
-            self.output.note(format_statistics(summary.meter, summary.drafter))
+            self.output.status(format_statistics(summary.meter, summary.drafter))
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 
@@ -257,13 +236,10 @@ class Job:
             lambda done, total: view.add(Stage("reading", done, total, "pages")),
             lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
         )
-        both: Sequence[Callable[..., None]] = (view.add, writer.add)
-        for message in document.extraction.warnings:
-            for add in both:
-                add(Warned(message))
-        for event in self.summarizer.run(document):
-            for add in both:
-                add(event)
+        warnings = map(Warned, document.extraction.warnings)
+        for event in chain(warnings, self.summarizer.run(document)):
+            view.add(event)
+            writer.add(event)
             if isinstance(event, Summarized):
                 return event.summary
         raise AssertionError("the summarizer ended without a summary")
@@ -282,13 +258,5 @@ class Job:
         from specextend_cli.ui.tables import failure_table
 
         self.output.note_table(failure_table([(source.name, error) for source, error in failures]))
-        raise PartialError(
-            f"{len(failures)} of {total} documents failed",
-            fix=f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}",
-        )
-
-
-def _without_frames(error: SpecextendError) -> SpecextendError:
-    """An error without traceback and context, which would keep its document in memory until the end."""
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
+        fix = f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}"
+        raise PartialError(f"{len(failures)} of {total} documents failed", fix=fix)

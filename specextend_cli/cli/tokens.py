@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import one_source
+from specextend_cli.humanize import format_count, format_numbers
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
     from specextend_cli.models.preset import Preset
     from specextend_cli.models.tokens import TextEncoder
 
-_START = 60
-"""Characters of a chunk that the table shows."""
+_START = 60  # characters of a chunk that the table shows
 
 
-@options.grouped
 def tokens(
     *,
     file: options.File = None,
@@ -24,7 +23,6 @@ def tokens(
     ids: Annotated[bool, options.option("--ids", "Print the token ids, one a line.")] = False,
     reading: options.ReadOptions,
     offline: options.Offline = False,
-    debug: options.Debug = False,
 ) -> None:
     """Count a document's tokens in the vocabulary of a preset's target.
 
@@ -38,19 +36,16 @@ def tokens(
     Output().write("\n".join(map(str, encoded if ids else [len(encoded)])) + "\n")
 
 
-@options.grouped
 def chunks(
     *,
     file: options.File = None,
     model: options.Model = None,
     size: Annotated[
-        int | None,
-        options.option("--size", "Tokens of a chunk, at most. Default: the preset's.", "TOKENS", min=16),
+        int | None, options.option("--size", "Tokens of a chunk, at most. Default: the preset's.", "TOKENS", min=16)
     ] = None,
     jsonl: Annotated[bool, options.option("--jsonl", "Print a JSON line for each chunk, with its text.")] = False,
     reading: options.ReadOptions,
     offline: options.Offline = False,
-    debug: options.Debug = False,
 ) -> None:
     """Show how a document is split for a model: tokens, pages and first words of every chunk.
 
@@ -60,7 +55,6 @@ def chunks(
     import json
 
     from specextend_cli.documents.chunk import chunk
-    from specextend_cli.humanize import format_count, format_numbers
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import cell, table
 
@@ -92,7 +86,6 @@ def _read(
     from specextend_cli.ui.views import fetching
 
     source = one_source(file, reading, example=example, offline=offline)
-    options.go_offline(offline)
     preset = load_preset(model or DEFAULT)
     document = source.read_shown(Output())
     with fetching(Output(), preset.name) as progress:

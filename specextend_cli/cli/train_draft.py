@@ -10,6 +10,7 @@ from specextend_cli.cli import options, signals
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
 from specextend_cli.train.config import Architecture
+from specextend_cli.ui.overwriting import exists_already, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Stage
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 TRAINING = "Training"
 _LEADS = (" ", "\n", "\n\n", " The report says: ", ' It states that "', "\nAccording to the text, ", "; ", " ... ")
 """Beginnings of the quotations that the head learns to copy."""
-_ANSWER = 192
-"""Minimum tokens of an answer: chunk summaries may be shorter than the summaries that are drafted for."""
+_ANSWER = 192  # minimum tokens of an answer: chunk summaries may be shorter than the summaries that are drafted for
 
 
 def train_draft(
@@ -48,12 +48,7 @@ def train_draft(
     unroll: Annotated[int, option("--unroll", "Draft steps per position.", "N", TRAINING, min=1, max=16)] = 5,
     architecture: Annotated[
         Architecture | None,
-        option(
-            "--architecture",
-            "eagle3 or eagle3.1 (default: eagle3, or that of --init).",
-            "NAME",
-            TRAINING,
-        ),
+        option("--architecture", "eagle3 or eagle3.1 (default: eagle3, or that of --init).", "NAME", TRAINING),
     ] = None,
     init: Annotated[
         Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)
@@ -68,7 +63,6 @@ def train_draft(
     offline: options.Offline = False,
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Train an EAGLE-3 or EAGLE-3.1 draft head for a preset's target on your documents.
 
@@ -84,19 +78,16 @@ def train_draft(
     if init is not None and not init.is_dir():
         raise UsageError(f"there is no directory {init}", why="--init names a directory with an EAGLE-3 head")
     _check_output(output, [corpus, *([] if init is None else [init])])
-    options.go_offline(offline)
     options.usable(device)
 
     from specextend_cli.bench.machine import describe
     from specextend_cli.bench.records import parse_lengths
-    from specextend_cli.engine.lm import LanguageModel
-    from specextend_cli.models.load import load_model
     from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.runtime.devices import device_of, dtype_of, free_memory
-    from specextend_cli.runtime.loading import end_tokens, sampling_of
+    from specextend_cli.runtime.loading import end_tokens, load_language_model, sampling_of
     from specextend_cli.runtime.native import load_library, run_natively
     from specextend_cli.runtime.options import EngineOptions
     from specextend_cli.runtime.threads import fit_threads
@@ -105,36 +96,27 @@ def train_draft(
     from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
     from specextend_cli.train.distill import distill
     from specextend_cli.train.samples import Frame, read_corpus
+    from specextend_cli.ui.bars import TrainingView
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.training import TrainingView
     from specextend_cli.ui.views import fetching
 
     sizes = parse_lengths(lengths)
     preset = load_preset(model or DEFAULT)
-    console = Output()
+    console = Output(quiet=quiet)
     with signals.deadline(timeout):
-        with fetching(console, preset.name, quiet=quiet) as progress:
+        with fetching(console, preset.name) as progress:
             directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
         encoder = TextEncoder.of(directory)
-        if not quiet:
-            console.note(f"reading {corpus}")
+        console.status(f"reading {corpus}")
         documents = [encoder.encode(text) for text in read_corpus(corpus, apart=output)]
         place = device_of(device)
         fit_threads()
         if compile:
-            _show_stages(console, load_library(directory, place), quiet=quiet)
-        wanted = preset.target.dtype if dtype == "auto" else dtype
-        lm = LanguageModel(
-            load_model(
-                directory,
-                device=place,
-                dtype=dtype_of(wanted, place),
-                quantization=preset.target.quantization,
-                name=preset.name,
-            )
-        )
+            _show_stages(console, load_library(directory, place))
+        wanted = dtype_of(preset.target.dtype if dtype == "auto" else dtype, place)
+        lm = load_language_model(preset, preset.target.quantization, place, None, directory, wanted)
         if compile:
-            _show_stages(console, run_natively(lm, all_threads=True), quiet=quiet)
+            _show_stages(console, run_natively(lm, all_threads=True))
         before, after = PromptBuilder(preset, encoder, directory).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
         frame = Frame(before, after, tuple(map(encoder.encode, _LEADS)))
         machine = describe(place)
@@ -169,7 +151,7 @@ def train_draft(
             corpus_licences=licences,
             machine=machine.device if on_gpu else f"{machine.processor}, {machine.threads} threads",
         )
-        with TrainingView(console, quiet=quiet) as view:
+        with TrainingView(console) as view:
             for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
                 view.add(event)
     console.write(f"{output}\n")
@@ -177,8 +159,6 @@ def train_draft(
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
     """UsageError if the head would overwrite an input, or files that training did not write."""
-    from specextend_cli.ui.overwriting import exists_already, refuse_inputs
-
     refuse_inputs([output], inputs)
     if (output / "training").is_dir():
         return
@@ -187,7 +167,7 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
             raise UsageError(str(exists_already(path)), why="it is not from an earlier training run", fix="-o DIR")
 
 
-def _show_stages(console: Output, stages: Iterable[Stage], *, quiet: bool) -> None:
+def _show_stages(console: Output, stages: Iterable[Stage]) -> None:
     for stage in stages:
-        if not (quiet or stage.done):
-            console.note(stage.name)
+        if not stage.done:
+            console.status(stage.name)

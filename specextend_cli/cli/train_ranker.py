@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from specextend_cli.cli import options
 from specextend_cli.cli.options import option
 from specextend_cli.errors import InputError, ModelError, UsageError
+from specextend_cli.ui.overwriting import refuse_existing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +36,6 @@ def train_ranker(
     force: options.Force = False,
     offline: options.Offline = False,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Fit the sentence ranker to documents with human summaries.
 
@@ -48,23 +48,13 @@ def train_ranker(
         if not path.is_file():
             raise UsageError(f"there is no file {path}", fix="--pairs FILE.jsonl")
     _check_libraries()
-    options.go_offline(offline)
 
     from specextend_cli.summarize.ranking.ranker import STATES, TREES
-    from specextend_cli.train.ranker import (
-        example,
-        fit_states,
-        fit_trees,
-        held_out_scores,
-        read_pairs,
-        save_states,
-        save_trees,
-    )
+    from specextend_cli.train import ranker
     from specextend_cli.train.ranker_evaluation import evaluate, held_out_guided
-    from specextend_cli.ui.overwriting import refuse_existing
     from specextend_cli.ui.streams import Output
 
-    trees, states, terminal = output / TREES, output / STATES, Output()
+    trees, states, terminal = output / TREES, output / STATES, Output(quiet=quiet)
     refuse_existing((trees, states) if layer else (trees,), force=force)
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is not a directory", fix="--output DIR")
@@ -73,7 +63,7 @@ def train_ranker(
     sizes: list[int] = []
     for path in pairs:
         with ProcessPoolExecutor() as pool:
-            found = list(pool.map(example, *zip(*read_pairs(path), strict=True), chunksize=8))
+            found = list(pool.map(ranker.example, *zip(*ranker.read_pairs(path), strict=True), chunksize=8))
         if len(found) < _LEAST:
             why = f"{len(found)} documents are too few for five folds"
             raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
@@ -82,20 +72,17 @@ def train_ranker(
         chosen += range(len(examples), len(examples) + min(len(found), most))
         examples += found
         sizes.append(len(found))
-        if not quiet:
-            terminal.note(f"{path}: {len(found)} documents")
+        terminal.status(f"{path}: {len(found)} documents")
     output.mkdir(parents=True, exist_ok=True)
-    save_trees(fit_trees(examples), trees)
-    if not quiet:
-        terminal.note(f"{trees} is written")
+    ranker.save_trees(ranker.fit_trees(examples), trees)
+    terminal.status(f"{trees} is written")
     if layer == 0:
         return
-    scores = held_out_scores(examples)
+    scores = ranker.held_out_scores(examples)
     read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]
-    _read(terminal, read, model, layer, quiet=quiet)
-    save_states(fit_states(read, known, layer), states)
-    if not quiet:
-        terminal.note(f"{states} is written")
+    _read(terminal, read, model, layer)
+    ranker.save_states(ranker.fit_states(read, known, layer), states)
+    terminal.status(f"{states} is written")
     guided, start, peers = held_out_guided(read, known, layer), 0, _peers()
     for path, size in zip(pairs, sizes, strict=True):
         part = slice(start, start + min(size, most))
@@ -136,14 +123,11 @@ def _check_libraries() -> None:
     """ModelError where what fits the trees, or what measures the labels, is not installed."""
     absent = [package for module, package in _LIBRARIES.items() if find_spec(module) is None]
     if absent:
-        raise ModelError(
-            "the sentence ranker cannot be fitted",
-            why=f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed",
-            fix="pip install 'specextend-cli[train]'",
-        )
+        why = f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed"
+        raise ModelError("the sentence ranker cannot be fitted", why=why, fix="pip install 'specextend-cli[train]'")
 
 
-def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int, *, quiet: bool) -> None:
+def _read(output: Output, examples: Sequence[Example], model: str | None, layer: int) -> None:
     """Have the target read the examples, which keep its states."""
     import numpy as np
 
@@ -156,5 +140,5 @@ def _read(output: Output, examples: Sequence[Example], model: str | None, layer:
         for number, one in enumerate(examples, 1):
             plan = ReadingPlan(one.document.text, one.sentences, encoder, size)
             one.states = np.concatenate([result_of(read_states(reader, plan, chunk, prefix)) for chunk in plan.chunks])
-            if not quiet and number % 10 == 0:
-                output.note(f"{number} of {len(examples)} documents are read")
+            if number % 10 == 0:
+                output.status(f"{number} of {len(examples)} documents are read")

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
 
-WINDOW = 1024
-"""Tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048."""
+WINDOW = 1024  # tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048
 
 _WARM_UP = """\
 The river has been gauged at the old bridge since 1904. In most years the water is highest in April, when the snow of \
@@ -35,11 +34,8 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
     """
     path = Path(directory).expanduser().absolute()
     if not path.is_dir():
-        raise UsageError(
-            f"there is no directory {directory}",
-            why="--draft-head names a directory with an EAGLE head: config.json beside its weights",
-            fix="specextend train-draft makes one",
-        )
+        why = "--draft-head names a directory with an EAGLE head: config.json beside its weights"
+        raise UsageError(f"there is no directory {directory}", why=why, fix="specextend train-draft makes one")
     HeadSettings.read(path)
     weights = weight_files(path)
     if not weights:
@@ -56,8 +52,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
     Where its configuration leaves open which states it reads, both readings continue a short text, and the better one
-    is kept: the head's configuration says which. (Not where processes share the target: only the whole drafting loop
-    is shared.) On processors a head drafts with four bits a weight.
+    is kept. (Not where processes share the target: only the whole drafting loop is shared.)
     """
     import torch
 

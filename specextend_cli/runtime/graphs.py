@@ -21,10 +21,7 @@ def are_wanted() -> bool:
 
 
 def run_by_graphs(lm: LanguageModel, heads: Sequence[EagleHead] = ()) -> Iterator[Stage]:
-    """Let `lm` and the heads that draft for it replay CUDA graphs, if they compute the same by them.
-
-    Only on CUDA and with the attention that graphs need. What speaks against either comes as stages.
-    """
+    """Let `lm` and its heads replay CUDA graphs, if they compute the same by them; yields what speaks against it."""
     for name, why in lm.refused.items():
         yield Stage(f"attention by {lm.attention} instead of {name}: {_first_line(why)}")
     if lm.device.type != "cuda" or lm.parts > 1 or lm.attention != "triton" or not are_wanted():

@@ -33,12 +33,7 @@ def load_reader(preset: Preset, directories: Directories, options: EngineOptions
     """The first layers of the preset's target, whole in this process; errors as `load_target`."""
     from specextend_cli.engine.reader import Reader
 
-    device = device_of(options.device)
-    dtype = dtype_of(options.dtype if options.dtype != "auto" else preset.target.dtype, device)
-    check_memory(preset, device, options)
-    lm = load_language_model(
-        preset, preset.target.quantization, device, None, directories.target, dtype, options.attention
-    )
+    lm = _load(preset, directories, options, None)
     try:
         return Reader(lm, layers)
     except ValueError as error:
@@ -51,12 +46,7 @@ def load_target(preset: Preset, directories: Directories, options: EngineOptions
     from specextend_cli.engine.target import Target
 
     group = process_group()
-    device = device_of(options.device)
-    dtype = dtype_of(options.dtype if options.dtype != "auto" else preset.target.dtype, device)
-    check_memory(preset, device, options, parts=group.size if group else 1)
-    lm = load_language_model(
-        preset, preset.target.quantization, device, group, directories.target, dtype, options.attention
-    )
+    lm = _load(preset, directories, options, group)
     scored, attributed = preset.retrieval.layers, attribution_layers(lm.layers)
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -71,6 +61,19 @@ def load_target(preset: Preset, directories: Directories, options: EngineOptions
     return Target(lm, score_layers=scored, attribution_layers=attributed)
 
 
+def _load(
+    preset: Preset, directories: Directories, options: EngineOptions, group: ProcessGroup | None
+) -> LanguageModel:
+    device, quantization = device_of(options.device), preset.target.quantization
+    dtype = dtype_of(_target_dtype(preset, options), device)
+    check_memory(preset, device, options, parts=group.size if group else 1)
+    return load_language_model(preset, quantization, device, group, directories.target, dtype, options.attention)
+
+
+def _target_dtype(preset: Preset, options: EngineOptions) -> str:
+    return preset.target.dtype if options.dtype == "auto" else options.dtype
+
+
 def load_language_model(
     preset: Preset,
     quantization: Quantization,
@@ -80,10 +83,7 @@ def load_language_model(
     dtype: torch.dtype,
     attention: str = "auto",
 ) -> LanguageModel:
-    """A model from a directory, wrapped for the engine. ModelError, FitError: as `load_model` and `LanguageModel`.
-
-    UsageError for an `attention` that does not run on the device.
-    """
+    """A model from a directory, wrapped for the engine. Errors as `load_model`, `LanguageModel`, `check_attention`."""
     import torch
 
     from specextend_cli.engine.lm import LanguageModel
@@ -122,11 +122,9 @@ def drafter_of(
     load: Callable[[Path, torch.dtype], LanguageModel],
     load_head: Callable[[Path], EagleHead] | None = None,
 ) -> Drafter:
-    """The drafter that `options` or the preset names; `load` loads its model.
+    """The drafter that `options` or the preset names; `load` loads its model, `load_head` its head.
 
     UsageError: there is no such model. ModelError: its token ids mean other texts than the target's.
-
-    `load_head` stands in for loading an EAGLE head: whoever makes many drafters needs it once.
     """
     from specextend_cli.engine.registry import DrafterSetup, make_drafter
 
@@ -206,7 +204,7 @@ def sampling_of(preset: Preset, options: EngineOptions) -> Sampling:
 
 def is_exact(preset: Preset, options: EngineOptions) -> bool:
     """Whether the target is in float32 because somebody wants it, not because the machine has nothing faster."""
-    return (options.dtype if options.dtype != "auto" else preset.target.dtype) == "float32"
+    return _target_dtype(preset, options) == "float32"
 
 
 def check_memory(
@@ -232,14 +230,10 @@ def _too_large(preset: Preset, why: str) -> FitError:
 
 def end_tokens(lm: LanguageModel) -> frozenset[int]:
     """Tokens that end an answer, as the model's own generation settings say."""
-    generation = lm.model.generation_config
-    ends = getattr(generation, "eos_token_id", None)
+    ends = getattr(lm.model.generation_config, "eos_token_id", None)
+    ends = lm.config.eos_token_id if ends is None else ends
     if ends is None:
-        ends = lm.config.eos_token_id
-    if ends is None:
-        raise ModelError(
-            f"{type(lm.model).__name__} names no token that ends an answer",
-            why="neither generation_config.json nor config.json has eos_token_id",
-            fix="add it to generation_config.json in the model's directory",
-        )
+        why = "neither generation_config.json nor config.json has eos_token_id"
+        fix = "add it to generation_config.json in the model's directory"
+        raise ModelError(f"{type(lm.model).__name__} names no token that ends an answer", why=why, fix=fix)
     return frozenset([ends] if isinstance(ends, int) else ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Queue
 from typing import TypeVar
@@ -26,32 +27,27 @@ class Stage:
 def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
     """Yield a Stage for each report of `work(progress)`; returns its result, or raises what it raised."""
     queue: Queue[Stage | None] = Queue()
-    result: list[T] = []
-    failure: list[BaseException] = []
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            result.append(work(lambda step, done, total: queue.put(Stage(step, done, total, "bytes"))))
+            future.set_result(work(lambda step, done, total: queue.put(Stage(step, done, total, "bytes"))))
         except BaseException as error:  # handed to the caller's thread, which raises it
-            failure.append(error)
+            future.set_exception(error)
         finally:
             queue.put(None)
 
     threading.Thread(target=run, daemon=True).start()
     while (stage := queue.get()) is not None:
         yield stage
-    if failure:
-        raise failure[0]
-    return result[0]
+    return future.result()
 
 
 def result_of(events: Generator[object, None, T]) -> T:
     """What the generator returns, its events ignored."""
-
-    def last() -> Generator[object, None, None]:
-        result.append((yield from events))
-
-    result: list[T] = []
-    for _ in last():
-        pass
-    return result[0]
+    try:
+        while True:
+            next(events)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result

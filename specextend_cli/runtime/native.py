@@ -28,11 +28,7 @@ _COMPILING = "compiling native code, once for this machine"
 
 
 def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
-    """Load the native library, for models that are loaded from now on; `model` is the target's directory.
-
-    Only on processors; what takes long, and what went wrong, comes as stages. Once loaded, it serves every model of the
-    process.
-    """
+    """Load the native library on processors, for models loaded from now on; yields what takes long or went wrong."""
     from specextend_cli.engine.native import CannotCompileError, Library, is_loaded
 
     if device.type != "cpu" or is_loaded() or sum(file.stat().st_size for file in weight_files(model)) < 2 * _WORTH:
@@ -46,7 +42,8 @@ def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
             library = Library.within(_directory(), shipped=False)
         if not library.is_made:
             yield Stage(_COMPILING)
-            with _locked():
+            make_private(_directory())
+            with FileLock(_directory() / ".lock"):  # a second process waits, and finds everything made
                 if not library.is_made:
                     library.make()
         library.load()
@@ -112,9 +109,3 @@ def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
 
 def _directory() -> Path:
     return cache_root() / "programs"
-
-
-def _locked() -> FileLock:
-    """A second process waits, and finds everything made."""
-    make_private(_directory())
-    return FileLock(_directory() / ".lock")

@@ -2,5 +2,4 @@
 
 from typing import Literal, TypeAlias
 
-Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
-"""Formats of a result."""
+Format: TypeAlias = Literal["text", "md", "json", "jsonl"]  # formats of a result

@@ -1,7 +1,4 @@
-"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments.
-
-Plots are for the HTML report.
-"""
+"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments."""
 
 from __future__ import annotations
 
@@ -23,34 +20,21 @@ from specextend_cli.humanize import format_bytes, format_percent, format_seconds
 from specextend_cli.ui import tables
 from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 
-WIDE = 120
-NARROW = 64
-"""Columns of a terminal from which more is shown."""
+WIDE, NARROW = 120, 64  # columns of a terminal from which more is shown
 _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
 
 
 def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
     """The table, with the notes below it."""
     rows = summarize(benchmark)
-    return Group(table(rows, width), Text(), _notes(benchmark, rows))
-
-
-def _notes(benchmark: Benchmark, rows: Sequence[Row]) -> Text:
-    """What must be known to believe the table, and what it belongs to."""
-    found = caveats(benchmark, rows)
+    legend = "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included."
+    notes = [Text(sanitize(sentence), AMBER) for sentence in caveats(benchmark, rows)]
     facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
-    legend = Text(
-        "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included.",
-        QUIET,
-    )
-    return Text("\n").join([legend, *(Text(sanitize(sentence), AMBER) for sentence in found), *facts])
+    return Group(table(rows, width), Text(), Text("\n").join([Text(legend, QUIET), *notes, *facts]))
 
 
 def table(rows: Sequence[Row], width: int = WIDE) -> Table:
-    """A row a method, grouped by length; fewer columns where `width` is small.
-
-    What is bad is said in words or figures ("2 of 5", 0.84×); colour only repeats it.
-    """
+    """A row a method, grouped by length; fewer columns where `width` is small. Colour only repeats figures."""
     columns = [column for column in _COLUMNS if width >= column[1]]
     names = [name for name, _, _ in columns]
     made = tables.table("method", *names, numbers=names)
@@ -80,20 +64,16 @@ def _equal(row: Row) -> Text:
     return Text(f"{row.equal} of {row.compared}", "" if row.equal == row.compared else AMBER)
 
 
-def _accepted(row: Row) -> Text:
-    return Text(MISSING if row.accepted is None else f"{row.accepted.value:.2f}")
-
-
 def _or_missing(value: float | None, show: Callable[[float], str]) -> Text:
     return Text(MISSING if value is None else show(value))
 
 
 _COLUMNS: tuple[tuple[str, int, Callable[[Row], Text]], ...] = (
     ("prefill", WIDE, lambda row: Text(format_seconds(row.prefill_seconds))),
-    ("tokens/s", 0, lambda row: _or_missing(row.tokens_per_second, lambda speed: f"{speed:.1f}")),
+    ("tokens/s", 0, lambda row: _or_missing(row.tokens_per_second, "{:.1f}".format)),
     ("decoding", 0, lambda row: _speedup(row.decode_speedup, row, ranges=True)),
     ("end to end", NARROW, lambda row: _speedup(row.total_speedup, row, ranges=True)),
-    ("accepted", NARROW, _accepted),
+    ("accepted", NARROW, lambda row: Text(MISSING if row.accepted is None else f"{row.accepted.value:.2f}")),
     ("hit", WIDE, lambda row: _or_missing(row.hit, format_percent)),
     ("memory", WIDE, lambda row: _or_missing(row.peak_bytes or None, format_bytes)),
     ("repeated", WIDE, lambda row: Text(format_percent(row.repeated))),

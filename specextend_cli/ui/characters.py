@@ -53,15 +53,13 @@ def _ascii_locale() -> bool:
 
 def _lacking(error: UnicodeError) -> tuple[str, int]:
     """Replace drawing characters by similar ones, others by a question mark."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+    assert isinstance(error, UnicodeEncodeError)  # the handlers are for writing only
     return "".join(PLAIN.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
 def _both(error: UnicodeError) -> tuple[bytes, int]:
     """Replace drawing characters by similar ones; others stay, in UTF-8."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
+    assert isinstance(error, UnicodeEncodeError)
     text = "".join(PLAIN.get(one, one) for one in error.object[error.start : error.end])
     return text.encode("utf-8", "replace"), error.end
 

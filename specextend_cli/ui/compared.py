@@ -36,7 +36,12 @@ def comparison(found: Comparison) -> RenderableType:
     made = table("", "plain", "accelerated", numbers=("plain", "accelerated"))
     for label, left, right in rows:
         made.add_row(Text(label, style=QUIET), cell(left), cell(right))
-    verdict = Text(" · ").join((_identity(found.divergence), *_speed(found)))
+    if found.divergence is None:
+        identity = Text("identical tokens", style=GOOD)
+    else:
+        why = "half precision rounds trees differently; --dtype float32 is exact"
+        identity = Text(f"the tokens differ from number {found.divergence + 1} on ({why})", style=AMBER)
+    verdict = Text(" · ").join((identity, _speed(found)))
     return Group(made, Text(), verdict, format_load(found.load))
 
 
@@ -47,28 +52,18 @@ _FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ..
 )
 
 
-def _identity(divergence: int | None) -> Text:
-    if divergence is None:
-        return Text("identical tokens", style=GOOD)
-    return Text(
-        f"the tokens differ from number {divergence + 1} on (half precision rounds trees differently;"
-        " --dtype float32 is exact)",
-        style=AMBER,
-    )
-
-
-def _speed(found: Comparison) -> tuple[Text, ...]:
+def _speed(found: Comparison) -> Text:
     speedup = found.speedup
     if speedup is None:
         nothing = found.pairs and not any(pair.accelerated.drafted_steps for pair in found.pairs)
-        return (Text("nothing was drafted" if nothing else "too few tokens to compare speeds", style=QUIET),)
+        return Text("nothing was drafted" if nothing else "too few tokens to compare speeds", style=QUIET)
     style = AMBER if is_slower(speedup.value) else GOOD
     text = Text(f"{format_speedup(speedup.value)} plain decoding", style=style)
     pairs = format_many(speedup.n, "pair")
     if speedup.low is None or speedup.high is None:
-        return (text.append(f" ({pairs}: too few for an interval)", style=QUIET),)
+        return text.append(f" ({pairs}: too few for an interval)", style=QUIET)
     interval = f"{format_speedup(speedup.low)} to {format_speedup(speedup.high)}"
-    return (text.append(f" (median of {pairs}; 95% interval {interval})", style=QUIET),)
+    return text.append(f" (median of {pairs}; 95% interval {interval})", style=QUIET)
 
 
 def format_load(load: Load) -> Text:

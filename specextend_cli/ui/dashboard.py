@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-from dataclasses import dataclass
 
 import psutil
 from rich import box
@@ -14,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel as Frame
 from rich.text import Text
 
+from specextend_cli.engine.events import Retrieved
 from specextend_cli.humanize import format_bytes, format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.characters import block, density, histogram
 from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
@@ -29,39 +28,24 @@ _BELOW = 2  # terminal rows that the first extract leaves free below the panel: 
 _LABELS = {"chunks": "chunks", "chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Bytes of main memory and, where a GPU is in use, of its memory."""
-
-    resident: int
-    gpu: int = 0
-
-    def __str__(self) -> str:
-        """ "1.3 GB", or "1.3 GB + 4.0 GB gpu"."""
-        main = format_bytes(self.resident)
-        return f"{main} + {format_bytes(self.gpu)} gpu" if self.gpu else main
-
-
-def memory() -> Memory:
-    """The memory of this process. Asks torch only if it is imported already."""
-    resident = psutil.Process(os.getpid()).memory_info().rss
+def format_memory() -> str:
+    """The memory of this process, "1.3 GB + 4.0 GB gpu". Asks torch only if it is imported already."""
+    main = format_bytes(psutil.Process().memory_info().rss)
     # Called from the panel's thread, perhaps during `import torch`, which defines `cuda` late.
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_initialized():
-        return Memory(resident)
-    return Memory(resident, cuda.memory_reserved())
+    used = cuda.memory_reserved() if cuda is not None and cuda.is_initialized() else 0
+    return f"{main} + {format_bytes(used)} gpu" if used else main
 
 
 class Dashboard:
     """One frame of the panel."""
 
-    def __init__(self, progress: Progress, tail: str, used: Memory, lock: threading.Lock) -> None:
+    def __init__(self, progress: Progress, tail: str, memory: str, lock: threading.Lock) -> None:
         self.progress = progress
         self.tail = tail
-        self.used = used
+        self.memory = memory
         self.lock = lock
-        self.plain = False
-        """Whether there are no colours, so that characters must tell the difference."""
+        self.plain = False  # whether there are no colours, so that characters must tell the difference
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         # The margin keeps the frame from being folded while the terminal gets narrower: folded rows cannot be erased.
@@ -70,15 +54,13 @@ class Dashboard:
         self.plain = options.ascii_only or console.no_color or console.color_system is None
         with self.lock:
             height = options.size.height
+            framed = height >= SHORT
             if height < LOW:
                 rows = [self._activity(outer)]
-            elif height < SHORT:
-                rows = self.brief(outer)
-                rows += self._preview(outer, height - len(rows) - _BELOW)
             else:
-                rows = self.rows(width)
-                rows += self._preview(width, height - len(rows) - _BELOW - 2)
-        if height < SHORT:
+                rows = self.rows(width) if framed else self.brief(outer)
+                rows += self._preview(width if framed else outer, height - len(rows) - _BELOW - 2 * framed)
+        if not framed:
             yield from rows
             return
         clock = format_clock(self.progress.seconds)
@@ -89,7 +71,7 @@ class Dashboard:
             border_style=QUIET,
             title=_clip(Text(sanitize(self.progress.document), style="bold default"), width - 4),
             title_align="left",
-            subtitle=Text(f"memory {self.used} · {clock}" if width >= 32 else clock, style=QUIET),
+            subtitle=Text(f"memory {self.memory} · {clock}" if width >= 32 else clock, style=QUIET),
             subtitle_align="right",
         )
 
@@ -102,12 +84,9 @@ class Dashboard:
         if progress.meter.decode_seconds:
             rows.append(self._speed(width))
         seen = progress.retrieved
-        if (
-            seen is not None and sum(end - start for start, end in seen.spans) < seen.length
-        ):  # else everything is attended to
-            rows.insert(-1, self._sees(width))
-        text = (self.tail or progress.tail).rsplit("\n", 1)[-1]
-        if text:
+        if seen is not None and sum(end - start for start, end in seen.spans) < seen.length:  # else it sees everything
+            rows.insert(-1, self._sees(seen, width))
+        if text := (self.tail or progress.tail).rsplit("\n", 1)[-1]:
             rows.append(_tail(text, width, "" if self.tail else f"italic {QUIET}"))
         return rows
 
@@ -140,8 +119,7 @@ class Dashboard:
         progress = self.progress
         if progress.stage is not None:
             head = Text.assemble((sanitize(progress.stage.name), "bold"))
-            detail = format_stage(progress.stage)
-            if detail:
+            if detail := format_stage(progress.stage):
                 head.append(f"  {detail}", style=QUIET)
             return _gauge(head, progress.share, width, self.plain)
         if progress.part is None:
@@ -154,8 +132,7 @@ class Dashboard:
         progress, share = self.progress, self.progress.estimate.share
         if progress.part is None or progress.stage is not None or share is None:
             return None
-        left = Text(format_left(progress))
-        return _row("progress", format_percent(share), left, width, share, plain=self.plain)
+        return _row("progress", format_percent(share), Text(format_left(progress)), width, share, plain=self.plain)
 
     def _accepted(self, width: int) -> Text:
         """Mean accepted length, its distribution, and the latest steps."""
@@ -165,10 +142,8 @@ class Dashboard:
         peak = max(share for _, share in bins) or 1.0
         for size, share in bins:
             text.append(f"{' ' if text else ''}{size}", style=QUIET)
-            if share:
-                text.append(block(share / peak) * (2 if wide else 1), style=ACCENT)
-            else:
-                text.append(self._nothing * (2 if wide else 1), style=QUIET)
+            drawn = block(share / peak) if share else self._nothing
+            text.append(drawn * (2 if wide else 1), style=ACCENT if share else QUIET)
         room = width - LABEL - VALUE - text.cell_len - 4
         if room >= 12:
             text.append("  │ ", style=QUIET)
@@ -181,10 +156,8 @@ class Dashboard:
         """An empty place in a chart, which without colours must not look like a low bar."""
         return " " if self.plain else "▁"
 
-    def _sees(self, width: int) -> Text:
+    def _sees(self, retrieved: Retrieved, width: int) -> Text:
         """The positions in the text that the drafter attends to."""
-        retrieved = self.progress.retrieved
-        assert retrieved is not None
         text = Text()
         for share in density(retrieved.spans, retrieved.length, max(width - LABEL - VALUE, 1)):
             # The square root keeps sparse parts of the map visible beside dense ones.
@@ -235,12 +208,11 @@ def _row(label: str, value: str, content: Text, width: int, share: float | None 
     """One line: a quiet label, a bold value, an explanation and, with `share`, a bar to the margin."""
     compact = width < COMPACT
     head = Text.assemble((label.ljust(LABEL - compact), QUIET), (value.ljust(VALUE - 2 * compact), "bold"))
-    head.append(content)
-    return _clip(head, width) if share is None else _gauge(head, share, width, plain)
+    return _gauge(head.append(content), share, width, plain)
 
 
 def _gauge(head: Text, share: float | None, width: int, plain: bool) -> Text:
-    """`head` and, in the rest of the line, a bar that is `share` full; without colours the empty part is thin."""
+    """`head` and, in the rest of the line, a bar that is `share` full, if known; the empty part is thin if `plain`."""
     room = width - max(head.cell_len + 3, LABEL + VALUE + DETAIL)
     if share is None or room < 8:
         return _clip(head, width)

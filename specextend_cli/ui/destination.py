@@ -1,8 +1,4 @@
-"""Where results go: stdout, one file, or a directory with one file per document.
-
-Files are written under a temporary name and renamed when complete, so an existing file is a whole result. Existing
-files are kept unless `force` is given.
-"""
+"""Where results go: stdout, one file, or a directory with one file per document; whole files or none."""
 
 from __future__ import annotations
 
@@ -51,27 +47,18 @@ class Destination:
         return self.directory is not None and not self.force and path.exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
-        """UsageError if a result would overwrite an input, an existing file, or another result.
-
-        `names` are the names of the documents, `inputs` the files that the command reads, or open descriptors.
-        """
+        """UsageError if the result of a document in `names` would overwrite an input, a file, or another result."""
         twice = [name for name, count in Counter(names).items() if count > 1]
         if self.directory is not None and twice:
-            raise UsageError(
-                f"two of the inputs are named {twice[0]}",
-                why=f"both would be written to {self.path(twice[0])}",
-                fix="summarize them into different directories",
-            )
+            why, fix = f"both would be written to {self.path(twice[0])}", "summarize them into different directories"
+            raise UsageError(f"two of the inputs are named {twice[0]}", why=why, fix=fix)
         refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
         if self.file is not None:
             refuse_existing([self.file], force=self.force)
 
     @contextmanager
     def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:
-        """A writer for the document `name`: through `write` to stdout, or to `path`.
-
-        `heading` separates several documents on stdout, as `head` and `tail` do.
-        """
+        """A writer for the document `name`: to `path`, or through `write` to stdout, below a `heading`."""
         with self._target(write, path, heading) as put:
             yield WRITERS[self.format](put, self.marks, name)
 
@@ -115,11 +102,8 @@ def destination(
     path = Path(output)
     if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
-            raise UsageError(
-                f"--output {output} is a file, and a directory is needed",
-                why="every input gets a file of its own",
-                fix="name a directory",
-            )
+            why = "every input gets a file of its own"
+            raise UsageError(f"--output {output} is a file, and a directory is needed", why=why, fix="name a directory")
         return Destination(kind, directory=path, force=force, marks=marks)
     return Destination(kind, file=path, force=force, marks=marks)
 
@@ -138,15 +122,16 @@ def with_heading(heading: str, write: Write) -> Write:
 def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
     """Write a file completely or not at all: the body gets a function that writes, and leaving it renames the file.
 
-    Links are followed; pipes and devices are written to directly. UsageError: the file cannot be written, or exists by
-    now and `force` is False.
+    Links are followed; pipes and devices are written to directly. UsageError if it cannot be written, or exists by now.
     """
     temporary, descriptor = _beside(path)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             yield file.write
         if temporary is not None:
-            temporary.chmod(0o666 & ~_umask())
+            mask = os.umask(0)  # it can be read only by setting it
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
             _put(temporary, path.resolve(), force=force)
     except BaseException:
         if temporary is not None:
@@ -190,9 +175,3 @@ def _put(temporary: Path, path: Path, *, force: bool) -> None:
         temporary.replace(path)
     else:
         temporary.unlink()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

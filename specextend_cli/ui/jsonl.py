@@ -1,7 +1,4 @@
-"""Events and results as JSON: one line per event, or one object per document.
-
-Keys are stable: new ones may be added, none changes its meaning.
-"""
+"""Events and results as JSON. Keys are stable: new ones may be added, none changes its meaning."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ _OLD: dict[str | None, str] = {
     "lead": "lead",
     "verbatim": "whole",
 }
-_KEYS = {"batch_size": "together"}
-"""Fields whose JSON keys keep the name of version 0.1."""
+_KEYS = {"batch_size": "together"}  # fields whose JSON keys keep the name of version 0.1
 
 
 _PROPERTIES = {Retrieved: ("hit", "spans", "length", "changed", "seconds")}

@@ -1,7 +1,4 @@
-"""Overwrite protection: never overwrite an input, and an existing file only with `--force`.
-
-Both are checked before anything is read or loaded.
-"""
+"""Overwrite protection: never overwrite an input, and an existing file only with `--force`; checked before any work."""
 
 from __future__ import annotations
 
@@ -14,37 +11,23 @@ from specextend_cli.errors import UsageError
 
 
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | int]) -> None:
-    """UsageError if one of `outputs` is one of `inputs`, by whatever name or link; an int is an open descriptor.
-
-    This is an error even with `--force`, which is meant for results of earlier runs.
-    """
-    reading = {identity: one for one in inputs if (identity := _identity(one)) is not None}
+    """UsageError, even with `--force`, if one of `outputs` is one of `inputs`; an int is an open descriptor."""
+    reading = {identity: _name(one) for one in inputs if (identity := _identity(one)) is not None}
     for output in outputs:
-        if (identity := _identity(output)) in reading and identity is not None:
-            source = reading[identity]
-            name = "stdin" if isinstance(source, int) else str(source)
+        if (identity := _identity(output)) and (name := reading.get(identity)):
             also = "" if name == str(output) else f" as {name}"
-            raise UsageError(
-                f"the output {output} is read by this command{also}",
-                why="the result would replace its own input",
-                fix="name another output",
-            )
+            why = "the result would replace its own input"
+            raise UsageError(f"the output {output} is read by this command{also}", why=why, fix="name another output")
 
 
 def refuse_redirection(inputs: Iterable[Path | int], stdout: int) -> None:
     """UsageError if the descriptor `stdout` is redirected into a file that is read, as by `>> report.txt`."""
     found = _identity(stdout)
-    if found is None:
-        return
-    for source in inputs:
+    for source in inputs if found is not None else ():
         if _identity(source) == found:
-            name = "stdin" if isinstance(source, int) else str(source)
             empty = "; the shell has emptied it already" if not os.fstat(stdout).st_size else ""
-            raise UsageError(
-                f"stdout is redirected into the input, {name}",
-                why=f"the result would be written into what is read{empty}",
-                fix="redirect it into another file",
-            )
+            why, fix = f"the result would be written into what is read{empty}", "redirect it into another file"
+            raise UsageError(f"stdout is redirected into the input, {_name(source)}", why=why, fix=fix)
 
 
 def refuse_existing(outputs: Iterable[Path], *, force: bool) -> None:
@@ -56,11 +39,12 @@ def refuse_existing(outputs: Iterable[Path], *, force: bool) -> None:
 
 def exists_already(path: Path) -> UsageError:
     """The error for a result that would overwrite a file."""
-    return UsageError(
-        f"{path} exists already",
-        why="existing files are not overwritten",
-        fix="--force writes it again; or name another",
-    )
+    fix = "--force writes it again; or name another"
+    return UsageError(f"{path} exists already", why="existing files are not overwritten", fix=fix)
+
+
+def _name(one: Path | int) -> str:
+    return "stdin" if isinstance(one, int) else str(one)
 
 
 def _identity(one: Path | int) -> tuple[int, int] | None:

@@ -1,12 +1,5 @@
 """The live panel on stderr: at most eight rows about the run, and one line when it is done.
 
-Below those rows the first extract of a guided summary is shown, as much of it as the terminal has room for, until the
-summary begins.
-
-    with Panel(output, "paper.pdf") as panel:
-        for event in summarizer.run(document):
-            panel.add(event)
-
 If stdout is the same terminal, text passed to `write` appears above the panel line by line, and the unfinished line
 inside it. Complete lines leave the live area, so the summary may have any length.
 """
@@ -26,10 +19,10 @@ from rich.segment import ControlType, Segment
 from rich.text import Text
 
 from specextend_cli.summarize.events import Event, Preview, Warned
-from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, memory
+from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, format_memory
 from specextend_cli.ui.progress import View
 from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
-from specextend_cli.ui.terminal import captured_stderr, disable_echo, restore_echo
+from specextend_cli.ui.terminal import clean_terminal
 
 PROSE = 96  # cells; longer lines are hard to read
 
@@ -47,7 +40,7 @@ class Panel(View):
         self._held = ExitStack()
         self._live = _Live(
             console=output.console,
-            get_renderable=lambda: Dashboard(self.progress, self._lines.tail, memory(), self._lock),
+            get_renderable=lambda: Dashboard(self.progress, self._lines.tail, format_memory(), self._lock),
             redirect_stdout=False,
             redirect_stderr=False,
             transient=True,
@@ -65,10 +58,7 @@ class Panel(View):
             self._live.refresh()  # now: what follows imports torch, which may leave other threads no time
 
     def write(self, text: str) -> None:
-        """Write text to stdout; on a shared terminal complete lines go above the panel, the rest inside it.
-
-        Prose is wrapped; `raw` text, which a program may read, is not.
-        """
+        """Write text to stdout; on a shared terminal above and in the panel, where prose is wrapped, `raw` text not."""
         if not self.output.shared:
             super().write(text)
             return
@@ -78,8 +68,7 @@ class Panel(View):
         self._print(lines)
 
     def __enter__(self) -> Panel:
-        self._held.enter_context(captured_stderr(self.output, self._foreign))
-        disable_echo(self.output.stderr)
+        self._held.enter_context(clean_terminal(self.output, self._foreign))
         self._live.start(refresh=True)
         return self
 
@@ -87,7 +76,6 @@ class Panel(View):
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
-        restore_echo()
         self._held.close()
         self._print(lines)
         if self._wrote:
@@ -141,8 +129,7 @@ class Lines:
 class _Live(Live):
     """Rich's Live for terminals that fold the frame when they become narrower."""
 
-    _drawn: Sequence[int] = ()
-    """Widths of the lines of the last frame."""
+    _drawn: Sequence[int] = ()  # widths of the lines of the last frame
 
     @property
     def still(self) -> AbstractContextManager[object]:

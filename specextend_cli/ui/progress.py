@@ -21,24 +21,8 @@ from specextend_cli.humanize import (
     format_seconds,
     format_speedup,
 )
+from specextend_cli.summarize import events
 from specextend_cli.summarize.estimate import Estimate
-from specextend_cli.summarize.events import (
-    ChunkRead,
-    ChunkSummarized,
-    Coverage,
-    Event,
-    Level,
-    Part,
-    Plan,
-    Preview,
-    Retried,
-    Sentence,
-    Stage,
-    Summarized,
-    Summary,
-    Text,
-    Warned,
-)
 from specextend_cli.summarize.word_count import count_words
 from specextend_cli.ui.annotations import warn_unsupported
 from specextend_cli.ui.streams import Output, sanitize
@@ -57,23 +41,19 @@ class Progress:
     meter: Meter = field(default_factory=Meter)
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
     estimate: Estimate = field(default_factory=Estimate)
-    plan: Plan | None = None
-    level: Level | None = None
-    part: Part | None = None
-    stage: Stage | None = None
+    plan: events.Plan | None = None
+    part: events.Part | None = None
+    stage: events.Stage | None = None
     prefilling: Prefilling | None = None
     retrieved: Retrieved | None = None
-    summary: Summary | None = None
+    summary: events.Summary | None = None
     read: tuple[int, int] | None = None
-    saved: int = 0
-    """Chunks whose summaries or scores are stored, including those of earlier runs."""
-    finished: int = 0
-    """Finished answers of the current level."""
+    saved: int = 0  # chunks whose summaries or scores are stored, including those of earlier runs
+    finished: int = 0  # finished answers of the current level
     part_tokens: int = 0
     batch_size: int = 1
     tail: str = ""
-    preview: str = ""
-    """What a guided run shows until its summary begins."""
+    preview: str = ""  # what a guided run shows until its summary begins
 
     def __post_init__(self) -> None:
         self.started = self.clock()
@@ -83,37 +63,37 @@ class Progress:
         """Unit of the document: "page" or "section"."""
         return self.plan.unit if self.plan else "page"
 
-    def add(self, event: Event) -> None:
+    def add(self, event: events.Event) -> None:
         """Take one event."""
         self.estimate.add(event)
         match event:
-            case Stage():
+            case events.Stage():
                 self.stage = event
-            case Plan():
+            case events.Plan():
                 self.plan = event
-            case Level():
-                self.level, self.finished, self.batch_size = event, 0, 1
-            case Part():
+            case events.Level():
+                self.finished, self.batch_size = 0, 1
+            case events.Part():
                 if event.final:
                     self.finished = event.number - 1
                 self.part, self.stage, self.prefilling, self.part_tokens, self.tail = event, None, None, 0, ""
                 first, last = self.read or event.pages
                 self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
-            case Preview():
+            case events.Preview():
                 self.preview = sanitize(event.text)
-            case Text():
+            case events.Text():
                 self.preview = ""
                 self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
-            case ChunkSummarized():
+            case events.ChunkSummarized():
                 self.finished += 1
                 self.saved += event.level == 1
-            case ChunkRead():
+            case events.ChunkRead():
                 self.finished, self.saved = event.number, self.saved + 1
-            case Summarized():
+            case events.Summarized():
                 self.summary = event.summary
-            case Retried():
+            case events.Retried():
                 self.prefilling, self.part_tokens, self.tail = None, 0, ""
-            case Warned() | Sentence():
+            case events.Warned() | events.Sentence():
                 pass
             case _:
                 self._engine(event)
@@ -134,8 +114,6 @@ class Progress:
                     self.recent.append(event.accepted)
             case Retrieved():
                 self.retrieved = event
-            case _:
-                pass
 
     @property
     def generates(self) -> bool:
@@ -165,10 +143,10 @@ class View:
         self.output = output
         self.progress = Progress(document, clock)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: events.Event) -> None:
         """Take one event."""
         self.progress.add(event)
-        if isinstance(event, Warned):
+        if isinstance(event, events.Warned):
             self.output.warn(event.message)
 
     def write(self, text: str) -> None:
@@ -184,7 +162,7 @@ class View:
             warn_unsupported(self.output, self.progress.summary)
 
 
-def format_stage(stage: Stage) -> str:
+def format_stage(stage: events.Stage) -> str:
     """ "41.2 MB of 93.0 MB", "12 pages" or nothing."""
     if stage.total:
         done = format_amount(stage.done, stage.unit if stage.unit == "bytes" else "")
@@ -203,9 +181,7 @@ def format_left(progress: Progress) -> str:
 
 
 def format_task(progress: Progress) -> tuple[str, str]:
-    """The current task and its count: ("chunk summaries", "3/12"), ("chunks", "3/12") of those that are only read, or
-    ("summary", "") of one part.
-    """
+    """The current task and its count: ("chunk summaries", "3/12"), or ("summary", "") of one part."""
     part = progress.part
     if part is None:
         return "", ""
@@ -232,7 +208,7 @@ def format_doing(progress: Progress) -> str:
     return f"writing: {format_many(progress.part_tokens, 'token')}"
 
 
-def format_level(level: Level) -> str:
+def format_level(level: events.Level) -> str:
     """The start of a level: "22 chunk summaries to write", "9 of 22 chunk summaries reused"."""
     if level.final:
         if level.reused == level.prompts:
@@ -246,22 +222,15 @@ def format_level(level: Level) -> str:
     return f"{level.prompts:,} {name} summaries to write"
 
 
-def format_coverage(coverage: Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
-    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped".
-
-    `span` is the first and last page read; without it, or if it has gaps, pages are counted. `counted` is that of the
-    plan.
-    """
+def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
+    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known."""
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span, coverage.unit)} read"]
     else:
         pieces = [f"{format_many(coverage.pages, coverage.unit)} read"]
-    if coverage.empty:
-        pieces.append(f"{len(coverage.empty)} without text ({format_numbers(coverage.empty)})")
-    if coverage.ocr:
-        pieces.append(f"{len(coverage.ocr)} by OCR ({format_numbers(coverage.ocr)})")
-    if coverage.failed:
-        pieces.append(f"{len(coverage.failed)} unreadable ({format_numbers(coverage.failed)})")
+    for pages, how in ((coverage.empty, "without text"), (coverage.ocr, "by OCR"), (coverage.failed, "unreadable")):
+        if pages:
+            pieces.append(f"{len(pages)} {how} ({format_numbers(pages)})")
     pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
     return "; ".join(pieces)
 
@@ -270,11 +239,7 @@ def format_speed(meter: Meter) -> Iterable[str]:
     """Speed, speedup, accepted length and hit rate, as far as measured, one string each."""
     if not meter.decode_seconds:
         return
-    yield (
-        f"{meter.tokens_per_second:.0f} tok/s"
-        if meter.tokens_per_second >= 10
-        else (f"{meter.tokens_per_second:.1f} tok/s")
-    )
+    yield f"{meter.tokens_per_second:.{0 if meter.tokens_per_second >= 10 else 1}f} tok/s"
     if meter.speedup is not None:
         yield f"{format_speedup(meter.speedup)} plain"
     if meter.steps:
@@ -283,10 +248,8 @@ def format_speed(meter: Meter) -> Iterable[str]:
         yield f"hits {format_percent(meter.hit)}"
 
 
-def format_reused(summary: Summary) -> str:
-    """ "9 of 22 chunk summaries reused", "summary reused" for a single pass, "2 of 7 chunks known" where they are only
-    read, or "".
-    """
+def format_reused(summary: events.Summary) -> str:
+    """ "9 of 22 chunk summaries reused", "summary reused", "2 of 7 chunks known" where they are only read, or ""."""
     if not summary.reused:
         return ""
     chunks = len(summary.plan.chunks)
@@ -295,7 +258,7 @@ def format_reused(summary: Summary) -> str:
     return "summary reused" if chunks == 1 else f"{summary.reused:,} of {chunks:,} chunk summaries reused"
 
 
-def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
+def format_done(summary: events.Summary, span: tuple[int, int] | None = None) -> str:
     """The final line of a document: what was written, or how much of the document is quoted."""
     reused, took = format_reused(summary), format_seconds(summary.seconds)
     if summary.method != "abstractive":
@@ -308,12 +271,10 @@ def format_done(summary: Summary, span: tuple[int, int] | None = None) -> str:
     return " · ".join(filter(None, pieces))
 
 
-def incomplete(name: str, summary: Summary) -> PartialError | None:
+def incomplete(name: str, summary: events.Summary) -> PartialError | None:
     """The error for a summary that does not cover its whole document; None for one that does."""
     if summary.coverage.complete:
         return None
-    return PartialError(
-        f"{name} was not read completely",
-        why=format_coverage(summary.coverage, counted=summary.plan.counted),
-        fix="the summary covers the rest; --strict fails instead",
-    )
+    why = format_coverage(summary.coverage, counted=summary.plan.counted)
+    fix = "the summary covers the rest; --strict fails instead"
+    return PartialError(f"{name} was not read completely", why=why, fix=fix)

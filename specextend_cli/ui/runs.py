@@ -25,13 +25,14 @@ def run_table(runs: Sequence[Run]) -> Table:
     """A table with one row per run."""
     made = table(*_COLUMNS, numbers=("pages", "words"))
     for run in runs:
-        beginning = " ".join(run.text.split())
+        words = run.text.split()
+        beginning = " ".join(words)
         made.add_row(
             cell(run.id, "bold"),
             cell(_when(run.made)),
             cell(run.document),
             format_count(run.pages),
-            format_count(len(run.text.split())),
+            format_count(len(words)),
             cell(run.preset),
             cell(beginning if len(beginning) <= _BEGINNING else beginning[: _BEGINNING - 1] + "…", QUIET),
         )

@@ -1,7 +1,7 @@
 """The three standard streams of the process, made safe before anything is opened or written.
 
-A closed descriptor would be reused by the next file that is opened, a database perhaps, which would then receive
-output. Errors on stderr (a full disk, a reader that is gone) lose messages, never the result.
+A closed descriptor would be reused by the next file that is opened, which would then receive output. Errors on stderr
+(a full disk, a reader that is gone) lose messages, never the result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""stdout and stderr, and sanitized text for them.
-
-stdout carries only the result; stderr carries progress, warnings and errors. Each stream has its own console, with its
-own size and colours.
-"""
+"""stdout, which carries only the result, and stderr, each with a console of its own; sanitized text for them."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 from weakref import WeakSet
 
 from rich.console import Console, ConsoleDimensions, Group, RenderableType
@@ -24,10 +20,8 @@ from specextend_cli.ui.standard_streams import are_one, is_writable
 # Colours only repeat what words and figures say.
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
-WIDE = 200
-"""Columns of tables in a pipe or file."""
-_unfinished: WeakSet[TextIO] = WeakSet()
-"""Streams whose last line is unfinished, for every `Output` of the process."""
+WIDE = 200  # columns of tables in a pipe or file
+_unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
 # every other escape sequence. Both the seven-bit forms and the C1 ones.
@@ -68,9 +62,10 @@ class Sanitizer:
 
 
 class Output:
-    """stdout and stderr of this process; everything is written through it."""
+    """stdout and stderr of this process; everything is written through it. `quiet`: no progress, no statistics."""
 
-    def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
+    def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None, *, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.stdout = fit(stdout or sys.stdout, drawn=False)
         self.stderr = fit(stderr or sys.stderr, drawn=True)
         self.console = _console(self.stderr)
@@ -113,10 +108,21 @@ class Output:
         if text:
             (_unfinished.discard if text.endswith("\n") else _unfinished.add)(self.stdout)
 
+    def write_json(self, value: Any) -> None:
+        """Write a record to stdout as indented JSON."""
+        from specextend_cli.ui.jsonl import format_json
+
+        self.write(format_json(value) + "\n")
+
     def note(self, text: str | Text) -> None:
         """Write one line to stderr; strings are sanitized and not read as markup."""
         self._begin_line()
         self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, soft_wrap=True)
+
+    def status(self, text: str | Text) -> None:
+        """Write one line to stderr, unless `quiet`."""
+        if not self.quiet:
+            self.note(text)
 
     def note_table(self, renderable: RenderableType) -> None:
         """Print a table on stderr."""
@@ -155,15 +161,12 @@ def format_error(error: SpecextendError) -> Text:
     return text
 
 
-def format_defect(error: BaseException) -> Text:
+def defect(error: BaseException) -> SpecextendError:
     """An unexpected exception, with what to do about it."""
-    detail = sanitize(f"{type(error).__name__}: {error}").splitlines()
-    text = Text.assemble(("error: ", "bold red"), f"something unexpected went wrong ({detail[0][:300]})")
-    text.append("\nwhy:   ", style="bold").append("this is a defect in specextend, not in your document")
-    text.append("\ntry:   ", style="bold").append(
-        "run again with --debug, and report the traceback with the output of: specextend doctor"
-    )
-    return text
+    detail = f"{type(error).__name__}: {error}".splitlines()[0]
+    why = "this is a defect in specextend, not in your document"
+    fix = "run again with --debug, and report the traceback with the output of: specextend doctor"
+    return SpecextendError(f"something unexpected went wrong ({sanitize(detail)[:300]})", why=why, fix=fix)
 
 
 def warning(message: str) -> Text:

@@ -22,20 +22,15 @@ from specextend_cli.ui.standard_streams import STDERR, forgiving
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
-MAX_BYTES = 500
-"""Bytes of a line that are kept."""
-MAX_LINES = 40
-"""Lines that are shown: a library may log one for every token."""
+MAX_BYTES = 500  # bytes of a line that are kept
+MAX_LINES = 40  # lines that are shown: a library may log one for every token
 _END = b"\x00specextend: all of it\x00"
 _LOCAL_FLAGS = 3
 _before: dict[int, list[Any]] = {}
 
 
 def disable_echo(stream: TextIO) -> None:
-    """Stop the terminal from printing the keys that are pressed, until `restore_echo`.
-
-    Does nothing in a background process, which the system would stop for it.
-    """
+    """Stop the terminal from printing pressed keys, until `restore_echo`; not in the background: it would stop us."""
     with contextlib.suppress(OSError, termios.error):
         descriptor = stream.fileno()
         attributes = termios.tcgetattr(descriptor)
@@ -60,11 +55,19 @@ def restore_echo() -> None:
 
 
 @contextmanager
-def captured_stderr(output: Output, show: Callable[[str], None]) -> Iterator[None]:
-    """Hand each line that others write to stderr to `show`, in another thread, while the body runs.
+def clean_terminal(output: Output, show: Callable[[str], None]) -> Iterator[None]:
+    """While the body draws on stderr, echo no keys, and hand each line that others write there to `show`."""
+    with captured_stderr(output, show):
+        disable_echo(output.stderr)
+        try:
+            yield
+        finally:
+            restore_echo()
 
-    Nothing happens where `output` does not draw on this process's stderr.
-    """
+
+@contextmanager
+def captured_stderr(output: Output, show: Callable[[str], None]) -> Iterator[None]:
+    """Hand each line that others write to our stderr to `show`, in another thread, while the body runs."""
     if not _is_ours(output):
         yield
         return

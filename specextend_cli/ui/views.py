@@ -30,7 +30,6 @@ class Plain(View):
 
     def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(output, document, clock=clock)
-        self._clock = clock
         self._last_line = clock()
         self._stage = ""
         self._text_shown = False
@@ -54,11 +53,9 @@ class Plain(View):
                 why = {"no answer": "there was no answer in it", "in circles": "it went in circles"}[event.flaw]
                 self._write_line(f"part {event.number}/{event.parts} is written again: {why}")
             case Stage() | Prefilling() | Step() | ChunkRead() if (
-                self._clock() - self._last_line >= EVERY and not self._text_shown
+                self.progress.clock() - self._last_line >= EVERY and not self._text_shown
             ):
                 self._write_line(self._status())
-            case _:
-                pass
 
     def write(self, text: str) -> None:
         """Write text of the result to stdout. On a shared terminal no status follows, which would interrupt it."""
@@ -81,26 +78,26 @@ class Plain(View):
         return " · ".join(filter(None, pieces))
 
     def _write_line(self, line: str) -> None:
-        self._last_line = self._clock()
+        self._last_line = self.progress.clock()
         self.output.note(line)
 
 
-def open_view(output: Output, document: str, *, quiet: bool = False, raw: bool = False) -> View:
+def open_view(output: Output, document: str, *, raw: bool = False) -> View:
     """The view for this output. `raw` results are for programs and are not wrapped."""
-    if quiet:
+    if output.quiet:
         return View(output, document)
     return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
 
 
 @contextmanager
-def fetching(output: Output, name: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+def fetching(output: Output, name: str) -> Iterator[Callable[[str, int, int], None]]:
     """A callback `progress(step, done, total)` in bytes for downloads. Nothing is shown before its first call."""
     shown: list[View] = []
     with ExitStack() as stack:
 
         def progress(step: str, done: int, total: int) -> None:
             if not shown:
-                shown.append(stack.enter_context(open_view(output, name, quiet=quiet)))
+                shown.append(stack.enter_context(open_view(output, name)))
             shown[0].add(Stage(step, done, total, "bytes"))
 
         yield progress

@@ -16,8 +16,7 @@ from specextend_cli.ui.progress import format_coverage
 from specextend_cli.ui.streams import Sanitizer, sanitize
 
 Write: TypeAlias = Callable[[str], object]
-NO_MARKS = Annotations()
-"""JSON always contains citations and unsupported facts."""
+NO_MARKS = Annotations()  # JSON always contains citations and unsupported facts
 SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
 _MADE: dict[Method, str] = {
@@ -44,10 +43,7 @@ class Writer:
 
 
 class TextWriter(Writer):
-    """The summary as it is generated, then a newline. Terminal sequences in it are removed.
-
-    With `marks`, a sentence is written when it is complete, because its citations are known then.
-    """
+    """The summary as it is generated, sanitized; with `marks` by sentences, whose citations are known at their end."""
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         super().__init__(write, marks, document)
@@ -75,8 +71,6 @@ class TextWriter(Writer):
                 self._emit(self._clean.feed(self._waiting) + self._clean.close())
                 if self._last != "\n":
                     self.write("\n")
-            case _:
-                pass
 
     def _emit(self, text: str) -> None:
         if not self._started:
@@ -100,8 +94,6 @@ class MarkdownWriter(TextWriter):
                 self._span = (min(first, event.pages[0]), max(last, event.pages[1]))
             case Summarized():
                 self.write(format_footer(event.summary, self._span))
-            case _:
-                pass
 
 
 def format_footer(summary: Summary, span: tuple[int, int] | None = None) -> str:

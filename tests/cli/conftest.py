@@ -1,10 +1,13 @@
 """Caches of the test's own, tiny presets, and the helpers of the tests of the views and of the pipeline."""
 
+import io
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from specextend_cli.cli.main import run
+from tests.cli import run_fake
 from tests.summarize import tiny_preset
 
 
@@ -39,5 +42,19 @@ def cli(capsys):
         code = run([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
         return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+
+    return call
+
+
+@pytest.fixture
+def fake(cli, monkeypatch):
+    """The same with the invented summarizer and its settings, and with a pipe as stdin."""
+
+    def call(*arguments, stdin="", **settings):
+        if arguments[0] == "compare":
+            monkeypatch.setattr("specextend_cli.bench.comparison.Summarizer", run_fake.Summarizer)
+        monkeypatch.setitem(sys.modules, run_fake.MODULE, run_fake.module(**settings))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        return cli(*arguments)
 
     return call

@@ -1,8 +1,8 @@
 """The real command line over an invented summarizer: `python -m tests.cli.run_fake '{"parts": 3}' summarize FILE …`.
 
 The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
-that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `loaded` (report
-heavy modules on stderr at the end), `native` (written to descriptor 2 with every note, as native code does).
+that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `native` (written
+to descriptor 2 with every note, as native code does), and `loaded` (report heavy modules on stderr at the end).
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ import os
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from specextend_cli.errors import InputError
 from specextend_cli.summarize.events import ChunkSummarized, Coverage, Event, Plan, Stage
 from tests.ui.fake_stream import stream
-
-settings: dict[str, Any] = json.loads(sys.argv.pop(1))
-fail: list[str] = settings.pop("fail", [])
-native: str = settings.pop("native", "")
-crash, hang, loaded = settings.pop("crash", False), settings.pop("hang", 0), settings.pop("loaded", False)
-if "coverage" in settings:
-    values = settings["coverage"]
-    settings["coverage"] = Coverage(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
 
 
 @dataclass(frozen=True)
@@ -56,9 +49,22 @@ class Options:
 
 
 class Summarizer:
-    def __init__(self, options: Options) -> None:
-        self.options = options
-        self.saves = options.cache
+    def __init__(
+        self,
+        options: Options,
+        *,
+        fail: Sequence[str] = (),
+        crash: bool = False,
+        hang: float = 0,
+        native: str = "",
+        coverage: dict[str, Any] | None = None,
+        **stream: Any,
+    ) -> None:
+        self.options, self.saves = options, options.cache
+        self.fail, self.crash, self.hang, self.native, self.stream = fail, crash, hang, native, stream
+        if coverage:
+            tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in coverage.items()}
+            self.stream["coverage"] = Coverage(**tuples)
         from specextend_cli.models.preset import DEFAULT  # heavy: only when it is used
         from specextend_cli.models.presets import load_preset
 
@@ -72,18 +78,18 @@ class Summarizer:
         return 42.0
 
     def run(self, document: Any) -> Iterator[Event]:
-        if document.name in fail:
+        if document.name in self.fail:
             raise InputError(f"{document.name} is encrypted", why="it needs a password", fix="--password-file")
-        if crash:
+        if self.crash:
             raise ZeroDivisionError("no such luck")
         noted = 0
-        for event in stream(document.name, **settings):
+        for event in stream(document.name, **self.stream):
             yield event
-            noted += isinstance(event, ChunkSummarized)
-            if native and isinstance(event, ChunkSummarized):
-                os.write(2, native.encode())
-            if hang and isinstance(event, ChunkSummarized) and noted == 2:
-                time.sleep(hang)
+            if isinstance(event, ChunkSummarized):
+                noted += 1
+                if self.native:
+                    os.write(2, self.native.encode())
+                time.sleep(self.hang if noted == 2 else 0)
 
     def load(self) -> Iterator[Event]:
         yield Stage("loading")
@@ -98,15 +104,25 @@ class Summarizer:
         pass
 
 
-fake: Any = types.ModuleType("specextend_cli.summarize.summarizer")
-fake.Options, fake.Summarizer = Options, Summarizer
-sys.modules[fake.__name__] = fake
+MODULE = "specextend_cli.summarize.summarizer"
 
-from specextend_cli.cli.main import main
 
-try:
-    main()
-finally:
-    if loaded:
-        heavy = {"torch", "transformers", "pydantic", "pypdf", "pypdfium2", "numpy"} & set(sys.modules)
-        print("loaded:", *sorted(heavy), file=sys.stderr)
+def module(**settings: Any) -> types.ModuleType:
+    """What stands in for `MODULE`."""
+    fake: Any = types.ModuleType(MODULE)
+    fake.Options, fake.Summarizer = Options, partial(Summarizer, **settings)
+    return fake
+
+
+if __name__ == "__main__":
+    settings = json.loads(sys.argv.pop(1))
+    loaded = settings.pop("loaded", False)
+    sys.modules[MODULE] = module(**settings)
+    from specextend_cli.cli.main import main
+
+    try:
+        main()
+    finally:
+        if loaded:
+            heavy = {"torch", "transformers", "pydantic", "pypdf", "pypdfium2", "numpy"} & set(sys.modules)
+            print("loaded:", *sorted(heavy), file=sys.stderr)

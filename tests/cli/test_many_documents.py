@@ -14,7 +14,7 @@ from specextend_cli.cli.inputs import Shard, parse_shard, sources
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import UsageError
-from tests.cli.shell import REAL, command, environment, run
+from tests.cli.shell import REAL, command, environment
 from tests.summarize import tiny_preset
 from tests.summarize.tiny_preset import text
 
@@ -82,26 +82,26 @@ def test_what_is_no_share(text):
         parse_shard(text)
 
 
-def test_the_shares_of_an_array_job_write_everything_once(tmp_path):
+def test_the_shares_of_an_array_job_write_everything_once(fake, tmp_path):
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
     for number in range(5):
         (folder / f"{number}.md").write_text("Some words.\n")
     for task, count in (("1", 2), ("2", 4), ("3", 5)):
-        assert run("summarize", folder, "-o", out, "--shard", f"{task}/3", "-q").returncode == 0
+        assert fake("summarize", folder, "-o", out, "--shard", f"{task}/3", "-q").returncode == 0
         assert len(list(out.iterdir())) == count
     for number in range(6, 8):  # a share may be empty, and a share of one document has a directory all the same
-        assert run("summarize", folder, "-o", tmp_path / "more", "--shard", f"{number}/7").returncode == 0
-    assert run("summarize", "-", "--shard", "1/2", stdin="Words.").returncode == 2
+        assert fake("summarize", folder, "-o", tmp_path / "more", "--shard", f"{number}/7").returncode == 0
+    assert fake("summarize", "-", "--shard", "1/2", stdin="Words.").returncode == 2
 
 
-def test_directories_and_lists(tmp_path):
+def test_directories_and_lists(fake, tmp_path):
     (tmp_path / "in" / "deep" / ".git").mkdir(parents=True)
     for name in ("a.txt", "b.png", ".c.txt", "deep/a.txt", "deep/.git/d.txt"):
         (tmp_path / "in" / name).write_bytes(b"\x89PNG\r\n\x1a\n" if name == "b.png" else b"Some words.\n")
     found = sources([str(tmp_path / "in")], ReadOptions(), example="")
     assert [source.name for source in found] == ["a.txt", "deep/a.txt"]
-    done = run("summarize", tmp_path / "in", "-o", tmp_path / "out", "-q")
+    done = fake("summarize", tmp_path / "in", "-o", tmp_path / "out", "-q")
     assert done.returncode == 0
     assert sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.txt")) == [
         "a.txt.txt",
@@ -110,32 +110,32 @@ def test_directories_and_lists(tmp_path):
     listing = f"{tmp_path}/in/a.txt\n\n{tmp_path}/in/deep/a.txt\n"
     (tmp_path / "list").write_text(listing)
     for done in (
-        run("plan", "--files-from", tmp_path / "list", "--json"),
-        run("plan", "--files-from", "-", "--json", stdin=listing),
+        fake("plan", "--files-from", tmp_path / "list", "--json"),
+        fake("plan", "--files-from", "-", "--json", stdin=listing),
     ):
         assert len(json.loads(done.stdout)) == 2
     one = tmp_path / "in" / "a.txt"
     (tmp_path / "short").write_text(f"{one}\n")
     for out, arguments in (("slash/", [one]), ("listed", ["--files-from", tmp_path / "short"])):
-        assert run("summarize", *arguments, "-q", "-o", f"{tmp_path}/{out}").returncode == 0
+        assert fake("summarize", *arguments, "-q", "-o", f"{tmp_path}/{out}").returncode == 0
         assert [path.name for path in (tmp_path / out).iterdir()] == ["a.txt.txt"]
     (tmp_path / "empty").mkdir()
-    assert run("summarize", tmp_path / "empty").returncode == 3
-    assert run("summarize", "--files-from", "-").returncode == 3
-    assert run("summarize", "--files-from", tmp_path / "absent").returncode == 3
-    assert run("summarize", "-", "--files-from", "-", stdin=listing).returncode == 2
+    assert fake("summarize", tmp_path / "empty").returncode == 3
+    assert fake("summarize", "--files-from", "-").returncode == 3
+    assert fake("summarize", "--files-from", tmp_path / "absent").returncode == 3
+    assert fake("summarize", "-", "--files-from", "-", stdin=listing).returncode == 2
 
 
-def test_a_batch_counts_and_stops_at_what_would_fail_for_every_document(presets, tmp_path):
+def test_a_batch_counts_and_stops_at_what_would_fail_for_every_document(cli, fake, presets, tmp_path):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text(text(3))
-    done = run("summarize", tmp_path / "a.txt", tmp_path / "b.txt")
-    assert "1/2 a.txt: 52 pages" in done.stderr
-    assert "2/2 b.txt: 52 pages" in done.stderr
     lost = tiny_preset.write(tmp_path / "lost.toml")
-    done = run("summarize", tmp_path / "a.txt", tmp_path / "b.txt", "-m", lost, real=True)
+    done = cli("summarize", tmp_path / "a.txt", tmp_path / "b.txt", "-m", lost)
     assert done.returncode == 4
     assert done.stderr.count("there is no model directory") == 1
+    done = fake("summarize", tmp_path / "a.txt", tmp_path / "b.txt")
+    assert "1/2 a.txt: 52 pages" in done.stderr
+    assert "2/2 b.txt: 52 pages" in done.stderr
 
 
 @pytest.mark.full

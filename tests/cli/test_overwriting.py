@@ -10,7 +10,7 @@ import pytest
 
 from specextend_cli.errors import UsageError
 from specextend_cli.ui.destination import atomic
-from tests.cli.shell import bash, run
+from tests.cli.shell import bash
 
 WORDS = "A harbour is a place where ships stay.\n"
 
@@ -95,12 +95,12 @@ def test_an_emptied_input_is_said_to_be_so(document):
 
 
 @pytest.mark.parametrize("command", ["summarize", "extract"])
-def test_a_file_is_overwritten_when_forced_only(document, command):
+def test_a_file_is_overwritten_when_forced_only(fake, document, command):
     out = document.parent / "out.txt"
     out.write_text("mine")
-    refused(run(command, document, "-o", out), "out.txt exists already", "--force")
+    refused(fake(command, document, "-o", out), "out.txt exists already", "--force")
     assert out.read_text() == "mine"
-    assert run(command, document, "-o", out, "--force").returncode == 0
+    assert fake(command, document, "-o", out, "--force").returncode == 0
     assert out.read_text() != "mine"
 
 
@@ -117,49 +117,49 @@ def test_what_appears_meanwhile_is_not_overwritten(tmp_path):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_link_is_followed_not_replaced(document):
+def test_a_link_is_followed_not_replaced(fake, document):
     (document.parent / "there.txt").write_text("old")
     out = document.parent / "out.txt"
     out.symlink_to("there.txt")
-    assert run("summarize", document, "-o", out, "--force", "-q").returncode == 0
+    assert fake("summarize", document, "-o", out, "--force", "-q").returncode == 0
     assert out.is_symlink()
     assert (document.parent / "there.txt").read_text().startswith("The report")
 
 
-def test_devices_and_pipes_are_written_to(document):
+def test_devices_and_pipes_are_written_to(fake, document):
     fifo = document.parent / "fifo"
     os.mkfifo(fifo)
     done = bash('$SPECEXTEND summarize -q "$F" -o "$P" & cat "$P"; wait $!', F=str(document), P=str(fifo))
     assert (done.returncode, done.stdout[:10]) == (0, "The report")
     before = Path("/dev/null").stat().st_mode
-    assert run("summarize", "-q", document, "-o", "/dev/null").returncode == 0
+    assert fake("summarize", "-q", document, "-o", "/dev/null").returncode == 0
     assert Path("/dev/null").stat().st_mode == before
-    assert run("summarize", "-q", document, "-o", "-").stdout.startswith("The report")
+    assert fake("summarize", "-q", document, "-o", "-").stdout.startswith("The report")
 
 
-def test_results_in_a_directory_of_documents_are_no_documents(document):
+def test_results_in_a_directory_of_documents_are_no_documents(fake, document):
     folder = document.parent / "papers"
     (folder / "deep").mkdir(parents=True)
     for name in ("a.txt", "b.md", "deep/a.txt"):
         (folder / name).write_text(WORDS)
     for out in ("papers", "papers/out", "papers/out"):
-        done = run("summarize", "papers", "-o", out, "-f", "md")
+        done = fake("summarize", "papers", "-o", out, "-f", "md")
         assert done.returncode == 0, done.stderr
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     made = ["a.txt.md", "b.md.md", "deep/a.txt.md"]
     assert names == sorted(["a.txt", "b.md", "deep/a.txt", *made, *(f"out/{name}" for name in made)])
-    planned = run("plan", "papers", "--json")
+    planned = fake("plan", "papers", "--json")
     assert [plan["document"] for plan in json.loads(planned.stdout)] == ["a.txt", "b.md", "deep/a.txt"]
     assert "a.txt.md" in planned.stderr
 
 
 @pytest.mark.parametrize("pattern", ["papers", "papers/**/*.txt"])
-def test_a_result_whose_document_is_gone_is_none_and_a_document_beside_it_is_one(document, pattern):
+def test_a_result_whose_document_is_gone_is_none_and_a_document_beside_it_is_one(fake, document, pattern):
     folder = document.parent / "papers"
     (folder / "out").mkdir(parents=True)
     for name in ("a.txt", "out/gone.txt.txt", "out/b.txt"):
         (folder / name).write_text(WORDS)
-    done = run("summarize", pattern, "-o", "papers/out", "-q")
+    done = fake("summarize", pattern, "-o", "papers/out", "-q")
     assert done.returncode == 0
     assert "left out, named as results of an earlier run: gone.txt.txt\n" in done.stderr
     made = {path.name for path in (folder / "out").rglob("*") if path.is_file()}

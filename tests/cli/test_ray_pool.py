@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from specextend_cli.cli.options import ReadOptions
-from specextend_cli.cli.ray_pool import TRIES, Input, PoolSize, WorkerPool, pool_size
+from specextend_cli.cli.ray_pool import TRIES, PoolSize, WorkerPool, pool_size
 from specextend_cli.cli.ray_worker import RemoteCache, Result, Worker
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
@@ -24,7 +24,7 @@ from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.destination import Destination
 from tests.cli.fake_ray import FakeRay, RayError, RayTaskError
-from tests.cli.shell import REAL, environment, run
+from tests.cli.shell import REAL, environment
 from tests.summarize.tiny_preset import text
 
 # ------------------------------------------------------------------------------------------------------- the driver
@@ -64,15 +64,14 @@ def pool(tmp_path):
             inputs.append(Source(str(path)))
         said, echo = [], Echo()
         ray = FakeRay(echo, dies)
-        output = SimpleNamespace(note=said.append, warn=said.append, write=None)
+        output = SimpleNamespace(note=said.append, status=said.append, warn=said.append, write=None)
         made = WorkerPool(
             ray,
             output,
             Destination("text", directory=tmp_path / "out"),
             Options(),
-            False,
             PoolSize(2, 1, 0),
-            deque(map(Input, inputs)),
+            deque(inputs),
             None,
         )
         made.run()
@@ -172,8 +171,8 @@ def test_workers_that_do_not_fit(nodes, wanted):
         pool_size(nodes, wanted, 9)
 
 
-def test_workers_belong_to_ray(tmp_path):
-    assert run("summarize", "a.txt", "--workers", 2).returncode == 2
+def test_workers_belong_to_ray(cli):
+    assert cli("summarize", "a.txt", "--workers", 2).returncode == 2
 
 
 def test_without_ray_its_absence_is_said(monkeypatch, cli, tmp_path):

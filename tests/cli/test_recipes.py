@@ -92,6 +92,7 @@ def test_recipe_4_new(here):
     assert (here / "last-night").stat().st_mtime > 0
 
 
+@pytest.mark.full
 def test_recipe_5_gate(here):
     follow(5, here)
     assert (here / "gate.txt").read_text() == "papers/broken.txt: cannot be read, or has no text\n"
@@ -105,6 +106,7 @@ def test_recipe_6_table(here):
     assert rows[1][4] == SUMMARY
 
 
+@pytest.mark.full
 def test_recipe_7_array(here):
     follow(7, here)
     assert written(here, "summaries") == ["a.txt.txt", "b.txt.txt"]
@@ -131,6 +133,7 @@ def test_recipe_11_events(here):
     assert (here / "watched.txt").read_text().splitlines() == [f"chunk summary {n} of 3" for n in (1, 2, 3)]
 
 
+@pytest.mark.full
 def test_recipe_12_night(here):
     (here / "papers" / "broken.txt").unlink()
     follow(12, here)

@@ -13,7 +13,7 @@ from tests.cli.shell import HIDE, SHOW, Terminal, bash, command, environment, ru
 from tests.helpers.grid import but_for
 from tests.ui.fake_stream import SUMMARY
 
-SLOW = {"delay": 0.02}
+SLOW = {"delay": 0.01}
 
 
 @pytest.fixture
@@ -93,19 +93,19 @@ def test_a_dumb_terminal_gets_plain_lines(document, term):
     assert b"3 chunk summaries to write" in terminal.output
 
 
-def test_quiet_is_quiet(document):
-    done = run("summarize", "-q", document)
+def test_quiet_is_quiet(fake, document):
+    done = fake("summarize", "-q", document)
     assert (done.stdout, done.stderr) == (SUMMARY + "\n", "")
 
 
-def test_hostile_text_reaches_no_terminal_as_a_command(document):
+def test_hostile_text_reaches_no_terminal_as_a_command(fake, document):
     evil = "\x1b[2J[bold red]A[/] \x1b]0;owned\x07\x9b31mB :smile: [link=x]"
     terminal = Terminal("summarize", document, summary=evil, **SLOW)
     assert terminal.wait() == 0
     assert b"\x1b[2J" not in terminal.output
     assert b"\x1b]0" not in terminal.output
     assert terminal.screen()[0] == "[bold red]A[/] B :smile: [link=x]"
-    done = run("summarize", document, summary=evil)
+    done = fake("summarize", document, summary=evil)
     assert done.stdout == "[bold red]A[/] B :smile: [link=x]\n"
 
 
@@ -120,10 +120,10 @@ def test_a_hostile_file_name_is_inert(tmp_path):
 # ------------------------------------------------------------------------------------------------------------ stdin
 
 
-def test_a_pipe_without_a_file_is_read(document):
+def test_a_pipe_without_a_file_is_read(fake):
     assert run("summarize", stdin="Some words.\n").stdout == SUMMARY + "\n"
-    assert run("summarize", "-", stdin="Some words.\n").stdout == SUMMARY + "\n"
-    assert run("summarize", "-", "-", stdin="Some words.\n").returncode == 2
+    assert fake("summarize", "-", stdin="Some words.\n").stdout == SUMMARY + "\n"
+    assert fake("summarize", "-", "-", stdin="Some words.\n").returncode == 2
 
 
 def test_no_file_and_a_terminal_is_a_usage_error():
@@ -132,10 +132,11 @@ def test_no_file_and_a_terminal_is_a_usage_error():
     assert terminal.screen()[0] == "error: no document is named"
 
 
-def test_an_empty_pipe_is_an_input_error():
-    assert run("summarize").returncode == 3
+def test_an_empty_pipe_is_an_input_error(fake):
+    assert fake("summarize").returncode == 3
 
 
+@pytest.mark.full  # with the real command: tests/cli/test_bad_input.py
 def test_a_loop_over_a_list_keeps_its_list(document, tmp_path):
     listing = tmp_path / "list"
     listing.write_text(f"{document}\n" * 3)
@@ -245,10 +246,10 @@ def test_sigterm_in_a_pipe_says_what_is_kept(document):
     process.stderr.close()
 
 
-def test_a_deadline_is_124(document):
-    done = run("summarize", document, "--timeout", "2", hang=30)
+def test_a_deadline_is_124(fake, document):
+    done = fake("summarize", document, "--timeout", "1", hang=30)
     assert done.returncode == 124
-    assert "2/3 chunks saved; run again to continue\nerror: stopped after 2 s\n" in done.stderr
+    assert "2/3 chunks saved; run again to continue\nerror: stopped after 1 s\n" in done.stderr
 
 
 # ------------------------------------------------------------------------------------------------- errors and codes
@@ -278,29 +279,29 @@ def test_version():
     assert re.fullmatch(r"specextend \d+\.\d+\.\d+\n", run("-V").stdout)
 
 
-def test_an_error_says_what_why_and_what_to_do(document):
-    done = run("summarize", document, fail=[document.name])
+def test_an_error_says_what_why_and_what_to_do(fake, document):
+    done = fake("summarize", document, fail=[document.name])
     assert done.returncode == 3
     assert done.stderr.endswith("error: harbour.txt is encrypted\nwhy:   it needs a password\ntry:   --password-file\n")
     assert done.stdout == ""
 
 
-def test_a_defect_is_1_and_short_unless_debugging(document):
-    short = run("summarize", document, crash=True)
+def test_a_defect_is_1_and_short_unless_debugging(fake, document):
+    short = fake("summarize", document, crash=True)
     assert short.returncode == 1
     assert "Traceback" not in short.stderr
     assert "error: something unexpected went wrong (ZeroDivisionError: no such luck)" in short.stderr
     assert "try:   run again with --debug" in short.stderr
     for arguments in (("summarize", document, "--debug"), ("--debug", "summarize", document)):
-        long = run(*arguments, crash=True)
+        long = fake(*arguments, crash=True)
         assert long.returncode == 1
         assert "Traceback" in long.stderr
         assert "ZeroDivisionError: no such luck" in long.stderr
 
 
-def test_an_incomplete_summary_is_6(document):
+def test_an_incomplete_summary_is_6(fake, document):
     coverage = {"pages": 52, "empty": [], "failed": [7, 8], "tokens": 100, "dropped": 0}
-    done = run("summarize", document, coverage=coverage)
+    done = fake("summarize", document, coverage=coverage)
     assert done.returncode == 6
     assert done.stdout == SUMMARY + "\n"
     assert "why:   52 pages read; 2 unreadable (7-8); 0 tokens dropped" in done.stderr
@@ -309,40 +310,40 @@ def test_an_incomplete_summary_is_6(document):
 # -------------------------------------------------------------------------------------------------- several inputs
 
 
-def test_a_batch_goes_on_and_says_what_failed(document, tmp_path):
+def test_a_batch_goes_on_and_says_what_failed(fake, document, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("More words.\n")
-    done = run("summarize", document, tmp_path / "absent.txt", other, "-q")
+    done = fake("summarize", document, tmp_path / "absent.txt", other, "-q")
     assert done.returncode == 6
     assert done.stdout == f"==> harbour.txt <==\n\n{SUMMARY}\n==> other.txt <==\n\n{SUMMARY}\n"
     assert re.search(r"absent\.txt\tabsent\.txt does not exist", done.stderr)
     assert "error: 1 of 3 documents failed" in done.stderr
 
 
-def test_a_directory_gets_a_file_each_and_keeps_what_it_has(document, tmp_path):
+def test_a_directory_gets_a_file_each_and_keeps_what_it_has(fake, document, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("More words.\n")
     out = tmp_path / "out"
-    done = run("summarize", document, other, "-o", out, "-f", "md")
+    done = fake("summarize", document, other, "-o", out, "-f", "md")
     assert (done.returncode, done.stdout) == (0, "")
     assert sorted(path.name for path in out.iterdir()) == ["harbour.txt.md", "other.txt.md"]
     (out / "other.txt.md").write_text("mine")
-    again = run("summarize", document, other, "-o", out, "-f", "md")
+    again = fake("summarize", document, other, "-o", out, "-f", "md")
     assert "exists already" in again.stderr
     assert (out / "other.txt.md").read_text() == "mine"
-    assert run("summarize", document, other, "-o", out, "-f", "md", "--force").returncode == 0
+    assert fake("summarize", document, other, "-o", out, "-f", "md", "--force").returncode == 0
     assert (out / "other.txt.md").read_text().startswith(SUMMARY)
 
 
-def test_two_inputs_of_one_name_do_not_share_a_file(document, tmp_path):
+def test_two_inputs_of_one_name_do_not_share_a_file(fake, document, tmp_path):
     folder = tmp_path / "b"
     folder.mkdir()
     (folder / document.name).write_text("Other words.\n")
     out = tmp_path / "out"
-    assert run("summarize", document, folder / document.name, "-o", out).returncode == 0
+    assert fake("summarize", document, folder / document.name, "-o", out).returncode == 0
     written = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.txt"))
     assert written == ["b/harbour.txt.txt", "harbour.txt.txt"]
-    done = run("summarize", document, folder / ".." / document.name, "-o", out)
+    done = fake("summarize", document, folder / ".." / document.name, "-o", out)
     assert done.returncode == 2
     assert "two of the inputs are named harbour.txt" in done.stderr
 
@@ -350,11 +351,11 @@ def test_two_inputs_of_one_name_do_not_share_a_file(document, tmp_path):
 # ---------------------------------------------------------------------------------------------------------- formats
 
 
-def test_an_output_file_is_whole_or_not_there(document, tmp_path):
+def test_an_output_file_is_whole_or_not_there(fake, document, tmp_path):
     out = tmp_path / "new" / "summary.json"
-    assert run("summarize", document, "-o", out, "--timeout", "2", hang=30).returncode == 124
+    assert fake("summarize", document, "-o", out, "--timeout", "1", hang=30).returncode == 124
     assert list(out.parent.iterdir()) == []
-    assert run("summarize", document, "-o", out).returncode == 0
+    assert fake("summarize", document, "-o", out).returncode == 0
     assert json.loads(out.read_text())["text"] == SUMMARY
     assert out.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
@@ -365,61 +366,61 @@ def _umask():
     return mask
 
 
-def test_json(document):
-    record = json.loads(run("summarize", document, "--json").stdout)
+def test_json(fake, document):
+    record = json.loads(fake("summarize", document, "--json").stdout)
     assert record["document"] == "harbour.txt"
     assert record["statistics"]["tokens"] == 140
 
 
-def test_json_lines(document):
-    lines = [json.loads(line) for line in run("summarize", document, "-f", "jsonl").stdout.splitlines()]
+def test_json_lines(fake, document):
+    lines = [json.loads(line) for line in fake("summarize", document, "-f", "jsonl").stdout.splitlines()]
     assert lines[-1]["event"] == "summarized"
 
 
-def test_verbose_adds_figures(document):
-    done = run("summarize", document, "-v")
+def test_verbose_adds_figures(fake, document):
+    done = fake("summarize", document, "-v")
     assert "accepted  2.89 tokens a step, bonus included: 1 19% " in done.stderr
 
 
 # --------------------------------------------------------------------------------------------------- other commands
 
 
-def test_dry_run_and_plan_show_the_plan_and_run_nothing(document):
+def test_dry_run_and_plan_show_the_plan_and_run_nothing(fake, document):
     for arguments in (("summarize", "-n", document), ("plan", document)):
-        done = run(*arguments, crash=True)
+        done = fake(*arguments, crash=True)
         assert done.returncode == 0
         assert re.search(r"^harbour\.txt\t3\t1,234\t2\t617\t2\tabout 42 s\t[\d.]+ [MG]B$", done.stdout, re.M)
-    planned = json.loads(run("plan", document, "--json").stdout)
+    planned = json.loads(fake("plan", document, "--json").stdout)
     assert (planned["chunks"], planned["seconds"]) == ([617, 617], 42.0)
 
 
-def test_extract_prints_what_the_model_would_see(document):
-    done = run("extract", document)
+def test_extract_prints_what_the_model_would_see(fake, document):
+    done = fake("extract", document)
     assert done.stdout == document.read_text()
     assert done.stderr == "1 page · 63 characters\n"
-    assert json.loads(run("extract", document, "--json").stdout)["text"] == document.read_text().rstrip("\n")
+    assert json.loads(fake("extract", document, "--json").stdout)["text"] == document.read_text().rstrip("\n")
 
 
-def test_compare_says_whether_the_tokens_are_identical(document):
-    done = run("compare", document, "-q")
+def test_compare_says_whether_the_tokens_are_identical(fake, document):
+    done = fake("compare", document, "-q")
     assert done.returncode == 0
     assert "identical tokens · 1.00× plain decoding (median of 8 pairs; 95% interval 1.00× to 1.00×)" in " ".join(
         done.stdout.split()
     )
     assert re.search(r"\d+ cores?, [\d.]+ busy with other work", done.stdout)
-    record = json.loads(run("compare", document, "-q", "--json").stdout)
+    record = json.loads(fake("compare", document, "-q", "--json").stdout)
     assert (record["divergence"], record["speedup"]["pairs"], record["passes"]) == (None, 8, 2)
     assert record["load"]["cores"] >= 1
 
 
-def test_compare_says_how_far_it_is_and_leaves_no_line_of_one_of_its_runs(document):
-    done = run("compare", document)
+def test_compare_says_how_far_it_is_and_leaves_no_line_of_one_of_its_runs(fake, document):
+    done = fake("compare", document)
     assert "comparing, pass 1" in done.stderr
     assert "done ·" not in done.stderr
 
 
-def test_doctor_ends_with_a_block_to_paste():
-    done = run("doctor")
+def test_doctor_ends_with_a_block_to_paste(cli):
+    done = cli("doctor")
     assert done.returncode == 0
     assert done.stdout.count("```") == 2
     assert "specextend: " in done.stdout

@@ -13,7 +13,7 @@ from specextend_cli.ui.streams import Output
 from tests.cli.shell import Terminal, bash, run
 from tests.ui.fake_stream import SUMMARY
 
-SLOW = {"delay": 0.02}
+SLOW = {"delay": 0.01}
 
 
 @pytest.fixture
@@ -44,7 +44,13 @@ def test_a_closed_stderr_is_no_file_that_is_opened_later(document):
 
 @pytest.mark.parametrize(
     "arguments",
-    ["summarize harbour.txt", "extract harbour.txt", "compare harbour.txt", "plan harbour.txt", "summarize -h"],
+    [
+        "summarize harbour.txt",
+        "extract harbour.txt",
+        pytest.param("compare harbour.txt", marks=pytest.mark.full),
+        "plan harbour.txt",
+        "summarize -h",
+    ],
 )
 def test_a_closed_stdout_is_one_error(document, arguments):
     done = bash(f"$SPECEXTEND {arguments} >&-")
@@ -86,22 +92,22 @@ def test_a_note_behind_an_unfinished_line_begins_a_new_one(tmp_path):
 # ------------------------------------------------------------------------------------------------------ for programs
 
 
-def test_tables_are_lines_between_tabs_in_a_pipe(document):
+def test_tables_are_lines_between_tabs_in_a_pipe(fake, document):
     long = document.with_name("a name that is much longer than a column of eighty " * 3 + "\tor\nmore.txt")
     long.write_text("Some words.\n")
-    lines = run("plan", document, long).stdout
+    lines = fake("plan", document, long).stdout
     header, first, second = lines.splitlines()
     assert header.split("\t")[:3] == ["document", "pages", "tokens"]
     assert first.split("\t")[:3] == ["harbour.txt", "3", "1,234"]
     assert second.split("\t")[0] == " ".join(long.name.split())
     assert len({line.count("\t") for line in lines.splitlines()}) == 1
-    names = [line.split("\t")[0] for line in run("presets", "list").stdout.splitlines()]
+    names = [line.split("\t")[0] for line in fake("presets", "list").stdout.splitlines()]
     assert names[0] == "preset"
     assert "llama-3.1-8b-4bit-eagle3" in names
 
 
-def test_failures_are_lines_between_tabs_too(document):
-    done = run("summarize", document, "a-name-" * 15 + ".txt", "-q")
+def test_failures_are_lines_between_tabs_too(fake, document):
+    done = fake("summarize", document, "a-name-" * 15 + ".txt", "-q")
     assert f"{'a-name-' * 15}.txt\t{'a-name-' * 15}.txt does not exist\n" in done.stderr
 
 
@@ -112,14 +118,14 @@ def test_on_a_terminal_a_table_is_drawn(document):
     assert b"\t" not in terminal.output
 
 
-def test_json_of_several_documents_is_one_array(document):
+def test_json_of_several_documents_is_one_array(fake, document):
     other = document.parent / "sub" / "harbour.txt"
     other.parent.mkdir()
     other.write_text("Other words.\n")
-    done = run("summarize", document, "absent.txt", other, "--json", "-q")
+    done = fake("summarize", document, "absent.txt", other, "--json", "-q")
     assert done.returncode == 6
     assert [record["document"] for record in json.loads(done.stdout)] == ["harbour.txt", "sub/harbour.txt"]
-    assert [one["document"] for one in json.loads(run("summarize", "sub", "--json", "-q").stdout)] == ["harbour.txt"]
+    assert [one["document"] for one in json.loads(fake("summarize", "sub", "--json", "-q").stdout)] == ["harbour.txt"]
 
 
 def test_an_array_that_ends_early_is_whole():
@@ -136,10 +142,10 @@ def test_an_array_that_ends_early_is_whole():
     assert json.loads("".join(written)) == [{"document": "a"}]
 
 
-def test_lines_of_json_name_their_document(document):
+def test_lines_of_json_name_their_document(fake, document):
     other = document.with_name("other.txt")
     other.write_text("Other words.\n")
-    done = run("summarize", document, other, "-f", "jsonl", "-q")
+    done = fake("summarize", document, other, "-f", "jsonl", "-q")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert {event["document"] for event in events} == {"harbour.txt", "other.txt"}
     ends = [event["document"] for event in events if event["event"] == "summarized"]

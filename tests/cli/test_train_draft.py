@@ -40,7 +40,7 @@ def test_a_head_is_trained_and_its_directory_printed(cli, presets, corpus, tmp_p
     assert "accepted length" in done.stderr
     assert "vocabulary: 200 tokens" in done.stderr
     assert {file.name for file in (tmp_path / "head").iterdir()} == {
-        *("README.md", "config.json", "model.safetensors", "training"),
+        *("README.md", "config.json", "model.safetensors", "training")
     }
     assert "public domain" in (tmp_path / "head" / "README.md").read_text()
 

@@ -26,8 +26,7 @@ def test_a_file_that_is_not_there_is_2(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("absent", "why"),
-    [(["lightgbm"], "lightgbm is"), (["lightgbm", "rouge_score"], "lightgbm and rouge-score are")],
+    ("absent", "why"), [(["lightgbm"], "lightgbm is"), (["lightgbm", "rouge_score"], "lightgbm and rouge-score are")]
 )
 def test_libraries_that_are_missing_are_named_with_their_extra(cli, pairs, monkeypatch, absent, why):
     monkeypatch.setattr(train_ranker, "find_spec", lambda name: None if name in absent else sys)

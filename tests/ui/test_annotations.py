@@ -7,15 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import (
-    Citation,
-    Coverage,
-    Plan,
-    Sentence,
-    Summarized,
-    Summary,
-    Text,
-)
+from specextend_cli.summarize.events import Citation, Coverage, Plan, Sentence, Summarized, Summary, Text
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.ui.annotations import Annotations, format_citations, format_unsupported
 from specextend_cli.ui.writers import TextWriter

@@ -27,7 +27,7 @@ from specextend_cli.summarize.events import (
     Text,
 )
 from specextend_cli.ui.annotations import Annotations
-from specextend_cli.ui.dashboard import Dashboard, Memory, collapsed, memory
+from specextend_cli.ui.dashboard import Dashboard, collapsed, format_memory
 from specextend_cli.ui.jsonl import format_event
 from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.progress import Progress, View, format_coverage, format_done
@@ -78,7 +78,7 @@ def frames(width, height=40, **options):
         progress.add(event)
         console = Console(width=width, height=height, file=io.StringIO(), color_system=None)
         tail = progress.tail[-30:] if progress.part and progress.part.final else ""
-        console.print(Dashboard(progress, tail, Memory(1_300_000_000), console._lock))
+        console.print(Dashboard(progress, tail, "1.3 GB", console._lock))
         yield console.file.getvalue().rstrip("\n").split("\n")
 
 
@@ -91,7 +91,7 @@ def drawn(width, height, *events):
     for event in events:
         progress.add(event)
     console = Console(width=width, height=height, file=io.StringIO(), color_system=None)
-    console.print(Dashboard(progress, "", Memory(1_300_000_000), console._lock))
+    console.print(Dashboard(progress, "", "1.3 GB", console._lock))
     return console.file.getvalue().rstrip("\n").split("\n")
 
 
@@ -177,7 +177,7 @@ def test_what_is_loaded_amid_a_run_is_seen_on_a_low_terminal_too():
         progress.add(event)
     progress.add(Stage("compiling kernels", 1, 4))
     console = Console(width=60, height=8, file=io.StringIO(), color_system=None)
-    console.print(Dashboard(progress, "", Memory(1), console._lock))
+    console.print(Dashboard(progress, "", "1 B", console._lock))
     assert "compiling kernels  1 of 4" in console.file.getvalue()
 
 
@@ -247,10 +247,9 @@ def test_a_warning_amid_the_summary_waits_for_its_end(terminal):
 def test_memory_may_be_asked_in_the_middle_of_importing_torch(monkeypatch):
     torch = types.ModuleType("torch")
     monkeypatch.setitem(sys.modules, "torch", torch)
-    assert memory().gpu == 0
+    assert "gpu" not in format_memory()
     torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, memory_reserved=lambda: 4_000_000_000)
-    assert memory().gpu == 4_000_000_000
-    assert str(Memory(1_300_000_000, 4_000_000_000)) == "1.3 GB + 4.0 GB gpu"
+    assert re.fullmatch(r"[\d.]+ [MG]B \+ 4\.0 GB gpu", format_memory())
 
 
 def test_raw_results_are_not_folded(terminal):
@@ -432,7 +431,7 @@ def test_the_panel_of_what_only_quotes_has_no_rows_of_drafting():
     progress = Progress("harbour.pdf", Clock())
     for event in quoting():
         progress.add(event)
-        drawn = "\n".join(row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(70))
+        drawn = "\n".join(row.plain for row in Dashboard(progress, "", "1 B", threading.Lock()).rows(70))
         assert not re.search("writing|speed|accepted|sees", drawn)
     assert "chunks    3/3" in drawn
     assert format_statistics(progress.meter, "none").plain.splitlines() == ["prefill   2,080 tokens in 4.0 s"]
@@ -496,11 +495,11 @@ def test_the_map_of_what_drafts_see_is_drawn_only_where_something_was_chosen():
     progress.add(Part(1, 1, 1, 1, (1, 1), 500, True))
     progress.add(Step((1, 1), 502, 8, 0.01, 0.02, 0.0))
     progress.add(chosen(0.99, [(0, 502)], 502, 0))
-    rows = [row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(76)]
+    rows = [row.plain for row in Dashboard(progress, "", "1 B", threading.Lock()).rows(76)]
     assert any(row.startswith("speed") and "hits 99%" in row for row in rows)
     assert not any(row.startswith("sees") for row in rows)
     progress.add(chosen(0.8, [(0, 32), (64, 96)], 502, 50))
-    rows = [row.plain for row in Dashboard(progress, "", Memory(1), threading.Lock()).rows(76)]
+    rows = [row.plain for row in Dashboard(progress, "", "1 B", threading.Lock()).rows(76)]
     assert any(row.startswith("sees") for row in rows)
 
 
