@@ -10,32 +10,15 @@ from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.answer_checks import Flaw, flaw
-from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
-from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Part, Retried, Text
-from specextend_cli.summarize.generation_cache import GenerationCache, key
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Retried, SentenceAttention, Text
+from specextend_cli.summarize.generation_cache import GenerationCache, key, pack, unpack
+from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
 
 _ATTEMPTS = 3
 _MIN_BATCH = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """The tokens that ask for one part, the most tokens of the answer, and the segments of its source.
-
-    Its first `shared_prefix` tokens may be those of other prompts. A `streamed` answer is printed while it is
-    generated, so it is retried only if it is empty.
-    """
-
-    part: Part
-    tokens: Sequence[int]
-    max_tokens: int
-    segment_starts: Sequence[int] = ()
-    shared_prefix: int = 0
-    streamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,19 +57,13 @@ class CachedGenerator:
             yield part if why is None else Retried(part.number, part.parts, part.level, why)
             answer = self._stored(prompt, attempt)
             if answer is not None:
-                yield Text(answer.text, prompt.streamed, tuple(answer.attention))
+                yield Text(answer.text, part.final, tuple(answer.attention))
             else:
                 generator = yield from self.load()
                 if attempt:
                     generator = generator.resampled(attempt)
                 attention: list[SentenceAttention] = []
-                for event in generator.generate(
-                    prompt.tokens,
-                    max_tokens=prompt.max_tokens,
-                    final=prompt.streamed,
-                    segment_starts=prompt.segment_starts,
-                    shared_prefix=prompt.shared_prefix,
-                ):
+                for event in generator.generate(prompt):
                     if isinstance(event, Text):
                         attention += event.attention
                     yield event
@@ -110,10 +87,7 @@ class CachedGenerator:
         generator = (yield from self.load()) if len(missing) >= _MIN_BATCH else None
         if generator is not None and generator.batch_size > 1:
             attention: dict[int, list[SentenceAttention]] = {}  # of the answers that have begun
-            batch = [prompts[i] for i in missing]
-            for number, event in generator.generate_batch(
-                [(one.tokens, one.max_tokens, one.segment_starts, one.shared_prefix) for one in batch]
-            ):
+            for number, event in generator.generate_batch([prompts[i] for i in missing]):
                 i = missing[number]
                 if i not in attention:
                     attention[i] = []
@@ -160,7 +134,8 @@ class CachedGenerator:
 
 
 def _flaw(prompt: Prompt, text: str) -> Flaw | None:
-    return None if prompt.streamed and text else flaw(text, prompt.max_tokens)
+    # A final answer is printed while it is generated, so it is retried only if it is empty.
+    return None if prompt.part.final and text else flaw(text, prompt.max_tokens)
 
 
 def _summarized(prompt: Prompt, answer: Answer) -> ChunkSummarized:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -9,7 +10,6 @@ from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
 from specextend_cli.summarize.answer_checks import Flaw
-from specextend_cli.summarize.attribution import SentenceAttention
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.request import SummaryRequest
 
@@ -91,6 +91,17 @@ class Part:
     pages: tuple[int, int]
     tokens: int
     final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceAttention:
+    """The target's attention while it wrote characters [start, end) of an answer: `shares` by segment of the prompt's
+    source, the largest ones; at most 1 in all.
+    """
+
+    start: int
+    end: int
+    shares: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,18 +265,5 @@ class Summarized:
     summary: Summary
 
 
-Event: TypeAlias = (
-    Stage
-    | Plan
-    | Level
-    | Part
-    | Preview
-    | Text
-    | Sentence
-    | ChunkSummarized
-    | ChunkRead
-    | Retried
-    | Warned
-    | Summarized
-    | engine.Event
-)
+_SummaryEvent: TypeAlias = Plan | Level | Part | Preview | Text | Sentence | ChunkSummarized | ChunkRead | Retried
+Event: TypeAlias = Stage | _SummaryEvent | Warned | Summarized | engine.Event

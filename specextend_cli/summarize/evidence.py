@@ -6,13 +6,12 @@ Two signals find evidence: shared words and the target's attention.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from specextend_cli.documents.document import Document
-from specextend_cli.summarize.attribution import SentenceAttention
-from specextend_cli.summarize.events import Citation, Sentence
+from specextend_cli.summarize.events import Citation, Sentence, SentenceAttention
 from specextend_cli.summarize.factcheck import FactSource, Unsupported
 from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan
 from specextend_cli.summarize.sentences import spans
@@ -75,9 +74,9 @@ class Citer:
             rest = self.index.missing(rest, best)
         return found
 
-    def provenance(self, text: str, attention: Iterable[SentenceAttention], source: Provenance) -> Provenance:
+    def provenance(self, text: str, attention: Sequence[SentenceAttention], source: Provenance) -> Provenance:
         """The provenance of a generated text: the evidence of each of its sentences, in what its prompt had."""
-        attention, cited = list(attention), []
+        cited = []
         for start, end in spans(text):
             found = self.evidence(text[start:end], attended_sentences(start, end, attention, source), source.read)
             total = sum(one.score for one in found) or 1.0
@@ -124,13 +123,12 @@ class EvidenceTracker:
 
         The piece is characters `written` of the answer whose `attention` this is; `source` is what its prompt had.
         """
-        attention, added = list(attention), []
+        attended, added = attended_sentences(*written, attention, source), []
         for start, end in spans(delta):
             text, place = delta[start:end], self._length + start
-            evidence = self.citer.evidence(text, attended_sentences(*written, attention, source), source.read)
             found = self._source.unsupported(text)
             unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in found)
-            added.append(self._sentence(place, text, evidence, unsupported))
+            added.append(self._sentence(place, text, self.citer.evidence(text, attended, source.read), unsupported))
         self._length += len(delta)
         return added
 
@@ -148,15 +146,13 @@ class EvidenceTracker:
     def _sentence(
         self, place: int, text: str, evidence: Iterable[Evidence], unsupported: tuple[Unsupported, ...] = ()
     ) -> Sentence:
-        number, citations = len(self.sentences) + 1, tuple(self._citations(evidence))
+        number, citations = len(self.sentences) + 1, tuple(map(self._citation, evidence))
         self.sentences.append(Sentence(number, place, place + len(text), text, citations, unsupported))
         return self.sentences[-1]
 
-    def _citations(self, evidence: Iterable[Evidence]) -> Iterator[Citation]:
-        for one in evidence:
-            sentence = self.citer.sentences[one.sentence]
-            attention = None if one.attention is None else round(one.attention, 3)
-            scores = round(one.score, 3), round(one.lexical, 3), attention
-            label = self._labels.get(sentence.page, "")
-            ocr = sentence.page in self._ocr
-            yield Citation(sentence.page, sentence.start, sentence.end, *scores, label, ocr)
+    def _citation(self, evidence: Evidence) -> Citation:
+        sentence = self.citer.sentences[evidence.sentence]
+        page = sentence.page
+        attention = None if evidence.attention is None else round(evidence.attention, 3)
+        scores = round(evidence.score, 3), round(evidence.lexical, 3), attention
+        return Citation(page, sentence.start, sentence.end, *scores, self._labels.get(page, ""), page in self._ocr)

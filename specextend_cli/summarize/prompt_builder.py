@@ -16,17 +16,29 @@ from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.prompt_templates import fill
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.events import Part
 from specextend_cli.summarize.request import SummaryRequest
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
-class PromptBuilder:
-    """Builds the prompts of one preset with its target's tokenizer, from the model in `directory`.
+class Prompt:
+    """The tokens that ask for one part, the most tokens of the answer, and the segments of its source (see `decode`).
 
-    They say what the `request` asks for.
+    Its first `shared_prefix` tokens may be those of other prompts.
     """
+
+    part: Part
+    tokens: Sequence[int]
+    max_tokens: int
+    segment_starts: Sequence[int] = ()
+    shared_prefix: int = 0
+
+
+@dataclass(frozen=True)
+class PromptBuilder:
+    """The prompts of one preset and `request`, by the tokenizer of the target in `directory`."""
 
     preset: Preset
     encoder: TextEncoder

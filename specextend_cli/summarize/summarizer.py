@@ -43,13 +43,10 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
-from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
 from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.runs import RunStore
@@ -258,9 +255,7 @@ class Summarizer:
         generator = CachedGenerator(self.preset, self.options.engine, build, self._cache, self.load)
         if settings.mode == "guided":
             return Extractive(scored, settings, self._guide(generator), rates)
-        work = plan_work(document, build, settings, rates)
-        evidence = EvidenceTracker(document, document_sentences(document, work.chunks))
-        return MapReduce(document, work, settings, build, generator, evidence)
+        return MapReduce(document, settings, generator, rates)
 
     @cached_property
     def _trees(self) -> Trees:

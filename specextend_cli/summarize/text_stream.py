@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
+from specextend_cli.engine.events import Event as EngineEvent
+from specextend_cli.engine.events import Finished, Step
+from specextend_cli.summarize.events import SentenceAttention, Text
 from specextend_cli.summarize.sentences import Sentences
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_KEPT = 24  # segments of a sentence, the largest ones; the others have hardly any attention
 
 
 class TextStream:
-    """Feed it tokens by `until`, take the text that is final by `take`; `text` is all of it.
+    """Feed it tokens by `until` and the engine's events by `released`; `text` is all that is final.
 
     `origins` says of each piece of it, characters [start, end), which tokens [first, last) wrote it.
     """
@@ -26,6 +35,7 @@ class TextStream:
         self.origins: list[tuple[int, int, int, int]] = []
         self._length = 0
         self._read = self._first = 0
+        self._attention: list[Tensor | None] = []  # of each token, by segment of the prompt
 
     @property
     def text(self) -> str:
@@ -49,11 +59,23 @@ class TextStream:
         """No more tokens come; an unfinished sentence counts only where the answer is `whole`."""
         self._release(self._sentences.finish(whole=whole))
 
-    def take(self) -> str:
-        """The text released since the last call."""
-        fresh = "".join(self._pieces[self._taken :])
+    def released(self, event: EngineEvent, *, final: bool) -> Iterator[Text]:
+        """The text released since the last call, `final` or not, if there is any. `event` is the engine's next one."""
+        if isinstance(event, Step):
+            self._attention += [None] * len(event.tokens) if event.attribution is None else event.attribution
+        elif isinstance(event, Finished):
+            self.finish(whole=event.reason == "eos")
+        fresh, origins = "".join(self._pieces[self._taken :]), self.origins[self._taken :]
         self._taken = len(self._pieces)
-        return fresh
+        if fresh:
+            yield Text(fresh, final, tuple(self._sentence_attention(origins)))
+
+    def _sentence_attention(self, origins: Iterable[tuple[int, int, int, int]]) -> Iterator[SentenceAttention]:
+        for start, end, first, last in origins:
+            if rows := [row for row in self._attention[first:last] if row is not None]:
+                mean = sum(rows[1:], rows[0]) / len(rows)
+                best = mean.topk(min(_KEPT, len(mean)))
+                yield SentenceAttention(start, end, dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 
     def _release(self, text: str) -> None:
         # White space waits for what follows it: an answer neither begins nor ends with any.

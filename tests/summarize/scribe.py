@@ -13,7 +13,7 @@ from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.summarize.tiny_preset import SENTENCES
 
@@ -48,13 +48,13 @@ class Scribe:
     batch_size: int = 1
     drafter = SimpleNamespace(name="none")
 
-    def generate(self, prompt, *, max_tokens: int, final: bool, segment_starts=(), shared_prefix=0) -> Iterator[Event]:
+    def generate(self, prompt: Prompt) -> Iterator[Event]:
         if len(self.prompts) == self.after:
             raise KeyboardInterrupt
-        self.prompts.append(prompt)
-        self.text = self.answer(prompt, max_tokens)
-        yield Text(self.text, final)
-        yield Finished("eos", max_tokens)
+        self.prompts.append(prompt.tokens)
+        self.text = self.answer(prompt.tokens, prompt.max_tokens)
+        yield Text(self.text, prompt.part.final)
+        yield Finished("eos", prompt.max_tokens)
 
     def resampled(self, attempt: int) -> Scribe:
         self.attempts.append(attempt)

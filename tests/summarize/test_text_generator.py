@@ -9,7 +9,8 @@ import pytest
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize import text_generator as module
-from specextend_cli.summarize.events import Text
+from specextend_cli.summarize.events import Part, Text
+from specextend_cli.summarize.prompt_builder import Prompt
 from specextend_cli.summarize.text_generator import TextGenerator
 
 
@@ -34,7 +35,7 @@ def write(tokenizer, monkeypatch):
         monkeypatch.setattr(module, "decode", decode)
         draft_gate = SimpleNamespace()
         made = TextGenerator(None, None, tokenizer, None, None, draft_gate, frozenset(), 64)
-        events = list(made.generate([1], max_tokens=1000, final=True))
+        events = list(made.generate(Prompt(Part(1, 1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000)))
         return [event.delta for event in events if isinstance(event, Text)], made
 
     return written
