@@ -13,6 +13,7 @@ from specextend_cli.summarize.answer_checks import Flaw, flaw
 from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Retried, SentenceAttention, Text
 from specextend_cli.summarize.generation_cache import GenerationCache, key, pack, unpack
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.text_stream import TextStream
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
@@ -62,12 +63,7 @@ class CachedGenerator:
                 generator = yield from self.load()
                 if attempt:
                     generator = generator.resampled(attempt)
-                attention: list[SentenceAttention] = []
-                for event in generator.generate(prompt):
-                    if isinstance(event, Text):
-                        attention += event.attention
-                    yield event
-                answer = self._store(prompt, generator.text, attention, attempt)
+                answer = self._store(prompt, (yield from generator.generate(prompt)), attempt)
             if answer.flaw is None:
                 return answer
             first, why = first or answer, answer.flaw
@@ -86,20 +82,18 @@ class CachedGenerator:
             yield _summarized(prompts[i], answers[i])
         generator = (yield from self.load()) if len(missing) >= _MIN_BATCH else None
         if generator is not None and generator.batch_size > 1:
-            attention: dict[int, list[SentenceAttention]] = {}  # of the answers that have begun
+            begun: set[int] = set()
             for number, event in generator.generate_batch([prompts[i] for i in missing]):
                 i = missing[number]
-                if i not in attention:
-                    attention[i] = []
+                if i not in begun:
+                    begun.add(i)
                     yield prompts[i].part
-                if isinstance(event, Text):
-                    attention[i] += event.attention
-                if isinstance(event, str):
-                    answers[i] = self._store(prompts[i], event, attention[i])
+                if isinstance(event, TextStream):
+                    answers[i] = self._store(prompts[i], event)
                     if answers[i].flaw is None:
                         yield _summarized(prompts[i], answers[i])
                 # Of the texts that grow side by side, the first is shown.
-                elif not isinstance(event, Text) or i == min(attention.keys() - answers.keys()):
+                elif not isinstance(event, Text) or i == min(begun - answers.keys()):
                     yield event
         for i in missing:
             if i not in answers or answers[i].flaw is not None:
@@ -117,9 +111,9 @@ class CachedGenerator:
         known = [one for one in attention if max(one.shares, default=0) < segments]
         return Answer(text, known, _flaw(prompt, text), reused=True)
 
-    def _store(self, prompt: Prompt, text: str, attention: Sequence[SentenceAttention], attempt: int = 0) -> Answer:
-        self.cache.put(self._key(prompt, attempt), text, pack(attention) if attention else "")
-        return Answer(text, attention, _flaw(prompt, text))
+    def _store(self, prompt: Prompt, made: TextStream, attempt: int = 0) -> Answer:
+        self.cache.put(self._key(prompt, attempt), made.text, pack(made.attention) if made.attention else "")
+        return Answer(made.text, made.attention, _flaw(prompt, made.text))
 
     def _key(self, prompt: Prompt, attempt: int) -> str:
         settings = [self.identity, asdict(self.options), asdict(self.preset.decoding), prompt.max_tokens]

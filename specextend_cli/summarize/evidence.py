@@ -68,10 +68,11 @@ class Citer:
                 break
             fullest = max(shares.get(i, 0.0) for i in rivals) or 1.0
             best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * attended[i], -i))
-            lexical = self.index.share(weights, best)
+            absent = self.index.missing(weights, best)
+            lexical = sum(weight for term, weight in weights.items() if term not in absent)
             score = (1 - trust) * lexical + trust * attended[best]
             found.append(Evidence(best, lexical, attended[best] if most > 0 else None, score))
-            rest = self.index.missing(rest, best)
+            rest = {term: weight for term, weight in rest.items() if term in absent}
         return found
 
     def provenance(self, text: str, attention: Sequence[SentenceAttention], source: Provenance) -> Provenance:

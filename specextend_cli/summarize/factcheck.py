@@ -50,8 +50,8 @@ class FactSource:
     def unsupported(self, text: str) -> list[Unsupported]:
         """What of `text`, one or more sentences, the source does not have; in order."""
         said = dates(text)
-        items = {start: start + _item(text[start:end]) for start, end in spans(text)}
-        starts = set(items.values())
+        # Where each sentence begins, and its first word: after the mark of a list's item, and quotation marks.
+        items = {start: match.end() for start, end in spans(text) if (match := _ITEM.match(text, start, end))}
         found = [
             Unsupported(text[date.start : date.end], "date", date.start, date.end)
             for date in said
@@ -62,7 +62,7 @@ class FactSource:
             if not (counts or _within(number.start, said) or self._has_number(number)):
                 found.append(Unsupported(text[number.start : number.end], "number", number.start, number.end))
         if self._names_can_be_told:
-            for start, end in _names(text, starts, said):
+            for start, end in _names(text, set(items.values()), said):
                 words = [match[0] for match in _LETTERS.finditer(text, start, end)]
                 if not all(self._has_word(word) for word in words if word.lower() not in _PLAIN):
                     found.append(Unsupported(text[start:end], "name", start, end))
@@ -82,9 +82,7 @@ class FactSource:
         return bool(day) and (0, month, day) in self._dates and str(year) in self._values
 
     def _has_word(self, word: str) -> bool:
-        if not _forms(word).isdisjoint(self._words):
-            return True
-        return word.isupper() and word in self._acronyms
+        return not _forms(word).isdisjoint(self._words) or (word.isupper() and word in self._acronyms)
 
     @cached_property
     def _values(self) -> set[str]:
@@ -130,8 +128,7 @@ def _names(text: str, starts: set[int], said: Sequence[Date]) -> Iterator[tuple[
         word = match[0]
         opens = match.start() in starts or bool(_OPENS.search(text, max(match.start() - 3, 0), match.start()))
         named = word[0].isupper() and not _within(match.start(), said) and word.lower() not in _PLAIN
-        if opens and not any(letter.isupper() for letter in word[1:]):
-            named = False
+        named = named and not (opens and not any(letter.isupper() for letter in word[1:]))
         joined = start >= 0 and text[end : match.start()] in (" ", "-", "\N{NO-BREAK SPACE}")
         if start >= 0 and not (named and joined):
             yield start, end
@@ -141,12 +138,6 @@ def _names(text: str, starts: set[int], said: Sequence[Date]) -> Iterator[tuple[
             end = match.start() + len(_POSSESSIVE.sub("", word))
     if start >= 0:
         yield start, end
-
-
-def _item(sentence: str) -> int:
-    """Where its first word begins: after the mark of a list's item, and quotation marks."""
-    match = _ITEM.match(sentence)
-    return match.end() if match else 0
 
 
 def _within(at: int, said: Sequence[Date]) -> bool:

@@ -164,7 +164,7 @@ class MapReduce(Pipeline):
             )
 
     def _join(self, texts: Sequence[SourceText]) -> SourceText:
-        text, provenance = join_texts(((one.text, one.provenance) for one in texts), "\n\n")
+        text, provenance = join_texts([(one.text, one.provenance) for one in texts], "\n\n")
         return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), provenance)
 
     def _source(self, text: str, pages: tuple[int, int], provenance: Provenance) -> SourceText:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -48,10 +48,9 @@ class TextGenerator:
     eos: frozenset[int]
     prefill_chunk: int
     batch_size: int = 1
-    text: str = field(default="", init=False)
 
-    def generate(self, prompt: Prompt) -> Iterator[EngineEvent | Text]:
-        """Events of one answer; when they end, `text` is the answer, stripped, in whole sentences.
+    def generate(self, prompt: Prompt) -> Generator[EngineEvent | Text, None, TextStream]:
+        """Events of one answer; returns it, stripped, in whole sentences.
 
         The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
         """
@@ -71,12 +70,12 @@ class TextGenerator:
             ):
                 yield event
                 yield from stream.released(event, final=prompt.part.final)
-        self.text = stream.text
+        return stream
 
-    def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | str]]:
-        """Answers to prompts. Nothing is drafted.
+    def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | TextStream]]:
+        """Answers to prompts, the same as those of `generate`. Nothing is drafted.
 
-        Events come with the prompt's number; the last of each is its answer, the same as `text` after `generate`.
+        Events come with the prompt's number; the last of each is its answer.
         """
         streams = [TextStream(self.tokenizer) for _ in prompts]
         requests = [
@@ -104,7 +103,7 @@ class TextGenerator:
                 yield number, event
                 yield from ((number, text) for text in streams[number].released(event, final=False))
                 if isinstance(event, Finished):
-                    yield number, streams[number].text
+                    yield number, streams[number]
 
     def keep_exact(self) -> None:
         """Limit trees and batches to as many rows as the target computes with the rounding of a single row."""

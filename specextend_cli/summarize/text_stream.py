@@ -20,9 +20,10 @@ _KEPT = 24  # segments of a sentence, the largest ones; the others have hardly a
 
 
 class TextStream:
-    """Feed it tokens by `until` and the engine's events by `released`; `text` is all that is final.
+    """Feed it tokens by `until` and the engine's events by `released`.
 
-    `origins` says of each piece of it, characters [start, end), which tokens [first, last) wrote it.
+    `text` is all that was released, and `attention` that of its sentences. `origins` says of each piece of it,
+    characters [start, end), which tokens [first, last) wrote it.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -33,9 +34,10 @@ class TextStream:
         self._taken = 0
         self._space = ""
         self.origins: list[tuple[int, int, int, int]] = []
+        self.attention: list[SentenceAttention] = []
         self._length = 0
         self._read = self._first = 0
-        self._attention: list[Tensor | None] = []  # of each token, by segment of the prompt
+        self._rows: list[Tensor | None] = []  # the attention of each token, by segment of the prompt
 
     @property
     def text(self) -> str:
@@ -62,17 +64,19 @@ class TextStream:
     def released(self, event: EngineEvent, *, final: bool) -> Iterator[Text]:
         """The text released since the last call, `final` or not, if there is any. `event` is the engine's next one."""
         if isinstance(event, Step):
-            self._attention += [None] * len(event.tokens) if event.attribution is None else event.attribution
+            self._rows += [None] * len(event.tokens) if event.attribution is None else event.attribution
         elif isinstance(event, Finished):
             self.finish(whole=event.reason == "eos")
         fresh, origins = "".join(self._pieces[self._taken :]), self.origins[self._taken :]
         self._taken = len(self._pieces)
         if fresh:
-            yield Text(fresh, final, tuple(self._sentence_attention(origins)))
+            attention = tuple(self._sentence_attention(origins))
+            self.attention += attention
+            yield Text(fresh, final, attention)
 
     def _sentence_attention(self, origins: Iterable[tuple[int, int, int, int]]) -> Iterator[SentenceAttention]:
         for start, end, first, last in origins:
-            if rows := [row for row in self._attention[first:last] if row is not None]:
+            if rows := [row for row in self._rows[first:last] if row is not None]:
                 mean = sum(rows[1:], rows[0]) / len(rows)
                 best = mean.topk(min(_KEPT, len(mean)))
                 yield SentenceAttention(start, end, dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))

@@ -96,10 +96,6 @@ class TfidfIndex:
         # The order of terms is arbitrary, and sums depend on it: rounding makes equal shares equal.
         return {passage: round(share, 9) for passage, share in found.items()}
 
-    def share(self, weights: Mapping[str, float], passage: int) -> float:
-        """The weight of those terms that one passage has, 0 to 1."""
-        return sum(weight for term, weight in weights.items() if self._has(passage, term))
-
     def missing(self, weights: Mapping[str, float], passage: int) -> dict[str, float]:
         """Those terms that a passage does not have."""
         return {term: weight for term, weight in weights.items() if not self._has(passage, term)}

@@ -107,9 +107,7 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
         text = prompter.encoder.decode(ids[:room])
     generator = result_of(summarizer.load())
     part = Part(1, 1, 1, 1, (1, 1), len(ids), final=True)
-    for _ in generator.generate(Prompt(part, prompter.prompt(template, values, text), most)):
-        pass
-    return generator.text
+    return result_of(generator.generate(Prompt(part, prompter.prompt(template, values, text), most))).text
 
 
 def ours(summarizer: Summarizer, document: Document) -> tuple[str, dict[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cache as cached
 from pathlib import Path
@@ -44,17 +44,17 @@ class Scribe:
     after: int = 1 << 30
     prompts: list[Sequence[int]] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
-    text: str = ""
     batch_size: int = 1
     drafter = SimpleNamespace(name="none")
 
-    def generate(self, prompt: Prompt) -> Iterator[Event]:
+    def generate(self, prompt: Prompt) -> Generator[Event, None, SimpleNamespace]:
         if len(self.prompts) == self.after:
             raise KeyboardInterrupt
         self.prompts.append(prompt.tokens)
-        self.text = self.answer(prompt.tokens, prompt.max_tokens)
-        yield Text(self.text, prompt.part.final)
+        text = self.answer(prompt.tokens, prompt.max_tokens)
+        yield Text(text, prompt.part.final)
         yield Finished("eos", prompt.max_tokens)
+        return SimpleNamespace(text=text, attention=[])
 
     def resampled(self, attempt: int) -> Scribe:
         self.attempts.append(attempt)

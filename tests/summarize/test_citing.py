@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -203,8 +204,9 @@ class Copyist(Scribe):
             attention.append(SentenceAttention(at, at + len(words), {number: 0.4}))
             said.append(words)
             at += len(words) + 1
-        self.text = " ".join(said)
-        yield Text(self.text, final, tuple(attention) if self.looking else ())
+        found = tuple(attention) if self.looking else ()
+        yield Text(" ".join(said), final, found)
+        return SimpleNamespace(text=" ".join(said), attention=found)
 
 
 @pytest.mark.parametrize("looking", [True, False])
