@@ -6,8 +6,9 @@ file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -79,8 +80,16 @@ class PromptBuilder:
 
     def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
         """Token ids before and after the text."""
+        return self._frames(template, tuple(values.items()))
+
+    @cached_property
+    def _frames(self) -> Callable[[str, tuple[tuple[str, object], ...]], tuple[list[int], list[int]]]:
+        """`_frame` with its last results: it compiles the chat template, and each prompt asks for it several times."""
+        return lru_cache(maxsize=8)(self._frame)
+
+    def _frame(self, template: str, values: tuple[tuple[str, object], ...]) -> tuple[list[int], list[int]]:
         prompts = self.preset.prompts
-        wanted = {"question": self.request.focus or "", **values}
+        wanted = {"question": self.request.focus or "", **dict(values)}
         if self.request.language is not None:
             wanted["language"] = self.request.language
         words = self.request.spelled(prompts, template, self._harmless)
