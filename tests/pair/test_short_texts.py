@@ -5,6 +5,7 @@ In bfloat16 where our kernels are, in float32 elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,18 +32,21 @@ def hidden_kernels() -> None:
     """Nothing is hidden: the summarizer loads the kernels itself."""
 
 
-@pytest.fixture(scope="module", params=[pytest.param("compiled", marks=pytest.mark.full), "stock"])
-def generator(request: pytest.FixtureRequest) -> TextGenerator:
-    """By our kernels and compiled layers, where this machine can have them; by stock layers in float32."""
-    options = Options(cache=False, dtype="float32", compile=False)
-    if request.param == "compiled":
-        try:
-            Library.within(Path())
-            compiler()
-        except CannotCompileError as error:
-            pytest.skip(str(error))
-        options = Options(cache=False)
-    return result_of(Summarizer(options).load())
+@pytest.fixture(scope="module")
+def stock(kernels: str) -> TextGenerator:
+    """By stock layers in float32, with our kernels or torch's."""
+    return result_of(Summarizer(Options(cache=False, dtype="float32", compile=False)).load())
+
+
+@pytest.fixture(scope="module")
+def compiled() -> TextGenerator:
+    """By our kernels and compiled layers, where this machine can have them."""
+    try:
+        Library.within(Path())
+        compiler()
+    except CannotCompileError as error:
+        pytest.skip(str(error))
+    return result_of(Summarizer(Options(cache=False)).load())
 
 
 def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
@@ -53,18 +57,27 @@ def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> l
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 
-def test_drafts_change_no_token_of_a_short_text(generator: TextGenerator) -> None:
+def _check(generator: TextGenerator, lengths: Sequence[int]) -> None:
     tokens = generator.tokenizer.encode(read(SAMPLE).text[:4000]).ids
-    lengths = LENGTHS if generator.target.lm.exact_rows else LENGTHS[::9]  # stock layers are slow
     for start, length in enumerate(lengths):
         prompt = tokens[7 * start : 7 * start + length]
         plain = _written(generator, NoDrafter(), prompt)
         assert _written(generator, generator.drafter, prompt) == plain, length
 
 
-def test_batches_and_trees_have_no_more_rows_than_are_exact(generator: TextGenerator) -> None:
-    rows = generator.target.lm.exact_rows
+def test_drafts_change_no_token_of_a_short_text(stock: TextGenerator) -> None:
+    _check(stock, LENGTHS[::9])  # stock layers are slow
+
+
+@pytest.mark.full
+def test_drafts_change_no_token_of_compiled_layers(compiled: TextGenerator) -> None:
+    _check(compiled, LENGTHS)
+
+
+@pytest.mark.full
+def test_batches_and_trees_have_no_more_rows_than_are_exact(compiled: TextGenerator) -> None:
+    rows = compiled.target.lm.exact_rows
     if rows is None:
         pytest.skip("our kernels are not here")
-    assert generator.batch_size <= rows
-    assert generator.draft_gate.shape.nodes <= rows
+    assert compiled.batch_size <= rows
+    assert compiled.draft_gate.shape.nodes <= rows
