@@ -94,11 +94,7 @@ class Extractive(Pipeline):
     """The extractive summary of the document of `scored`. `guide` None: without a model, and tokens are words."""
 
     def __init__(
-        self,
-        scored: ScoredSentences,
-        settings: SummarySettings,
-        guide: Guide | None = None,
-        rates: Rates | None = None,
+        self, scored: ScoredSentences, settings: SummarySettings, guide: Guide | None = None, rates: Rates | None = None
     ) -> None:
         document, self.scored, self.sentences, self.guide = scored.document, scored, scored.sentences, guide
         sizes: tuple[int, ...] = (count_words(document.text),)
