@@ -49,12 +49,9 @@ class CachedGenerator:
         return Level(part.level, len(prompts), reused, part.final)
 
     def answer(self, prompt: Prompt, flawed: Answer | None = None) -> Generator[Event, None, Answer]:
-        """The answer. A flawed one is retried; where every retry has a flaw too, the first answer is returned.
-
-        `flawed`: a first answer that exists already, so that retries begin at once.
-        """
+        """The first answer without a flaw, else the first of all, which may be `flawed` and exists already."""
         first, why, part = flawed, flawed.flaw if flawed else None, prompt.part
-        for attempt in range(0 if flawed is None else 1, _ATTEMPTS):
+        for attempt in range(1 if flawed else 0, _ATTEMPTS):
             yield part if why is None else Retried(part.number, part.parts, part.level, why)
             answer = self._stored(prompt, attempt)
             if answer is not None:

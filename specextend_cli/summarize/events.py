@@ -66,9 +66,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level begins: so many `prompts`, of which earlier runs have answered `reused`. The `final` one writes the
-    summary.
-    """
+    """A level begins: `prompts`, of which earlier runs have answered `reused`. The `final` one writes the summary."""
 
     level: int
     prompts: int
@@ -225,9 +223,8 @@ class Coverage:
 class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
-    `retried` has an entry for every retry. `method` is whose sentences these are (see
-    `Method`); `warnings` are those of reading and of the run. `reused` counts the chunk summaries (of a document that
-    takes one pass, the summary) that an earlier run had written.
+    `retried` has an entry for every retry; `warnings` are those of reading and of the run. `reused` counts the chunk
+    summaries (of a document that takes one pass, the summary) that an earlier run had written.
     """
 
     document: str

@@ -93,10 +93,7 @@ class Citer:
 def attended_sentences(
     start: int, end: int, attention: Iterable[SentenceAttention], source: Provenance
 ) -> dict[int, float]:
-    """Attention by document sentence while characters [start, end) of an answer were generated.
-
-    `source` is the provenance of what its prompt had.
-    """
+    """Attention by document sentence while characters [start, end) of an answer, made from `source`, were generated."""
     sentences: dict[int, float] = defaultdict(float)
     for one in attention:
         if one.start < end and start < one.end:

@@ -29,10 +29,7 @@ _TO_END = 24  # tokens, to end a sentence with
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text that a prompt summarizes: a chunk, or chunk summaries, which were generated, joined.
-
-    `pages` are the first and last page it is about, `tokens` its size.
-    """
+    """A text that a prompt summarizes, a chunk or joined chunk summaries: first and last page, size in tokens."""
 
     text: str
     pages: tuple[int, int]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
-from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.events import LevelWork, Plan, Rates
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.request import SummarySettings
@@ -22,25 +21,16 @@ def plan_work(
     counts = [len(chunks)]
     while counts[-1] > parts:
         counts.append(len(pack([window.chunk_summary_tokens] * counts[-1], window.chunk, parts)))
-    tokens, pages = sum(sizes), len(document.pages) or 1
-    work = _expected(prompt_builder, settings, counts, tokens)
-    return Plan(document.name, pages, tokens, sizes, len(counts), document.unit, work, rates), chunks
-
-
-def _expected(
-    prompt_builder: PromptBuilder, settings: SummarySettings, counts: Sequence[int], tokens: int
-) -> tuple[LevelWork, ...]:
-    """The work of levels with so many prompts each, over a text of `tokens` tokens, if every answer takes its room."""
-    values = dict.fromkeys(PLACEHOLDERS, "9999")
-    levels = []
+    # The expected work, if every answer takes its room.
+    left, work = sum(sizes), list[LevelWork]()
     for level, prompts in enumerate(counts, 1):
         final = level == len(counts)
-        template = template_of(level, final=final)
-        answer = settings.summary_tokens // prompts if final else settings.preset.window.chunk_summary_tokens
-        written = min(answer * prompts, tokens)
-        levels.append(LevelWork(prompts, tokens + prompts * prompt_builder.overhead(template, values), written))
-        tokens = written
-    return tuple(levels)
+        answer = settings.summary_tokens // prompts if final else window.chunk_summary_tokens
+        read = left + prompts * prompt_builder.overhead(template_of(level, final=final))
+        left = min(answer * prompts, left)
+        work.append(LevelWork(prompts, read, left))
+    name, pages = document.name, len(document.pages) or 1
+    return Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, tuple(work), rates), chunks
 
 
 def template_of(level: int, *, final: bool) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.preset import Preset
+from specextend_cli.models.preset import PLACEHOLDERS, Preset
 from specextend_cli.models.prompt_templates import fill
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Part
@@ -69,9 +69,9 @@ class PromptBuilder:
         stretch = count(text) / max(ends[-1], 1)
         return [len(before) + round(end * stretch) for end in ends]
 
-    def overhead(self, template: str, values: Mapping[str, object]) -> int:
-        """Tokens of a prompt besides its text."""
-        return sum(map(len, self.frame(template, values)))
+    def overhead(self, template: str) -> int:
+        """Tokens of a prompt besides its text, with numbers of four digits."""
+        return sum(map(len, self.frame(template, dict.fromkeys(PLACEHOLDERS, "9999"))))
 
     def shared_prefix(self, template: str, values: Mapping[str, object]) -> int:
         """How many tokens every prompt of `template` begins with, whatever the values."""

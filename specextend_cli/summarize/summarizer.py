@@ -297,11 +297,10 @@ class Summarizer:
     def _check_prompts(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
         window = self.preset.window
-        values = dict.fromkeys(PLACEHOLDERS, "9999")
         text = max(window.chunk, 3 * (window.chunk_summary_tokens + 2))
         for template in ("single", "map", "reduce"):
             new = window.chunk_summary_tokens if template == "map" else self.settings.summary_tokens
-            need = self._builder.overhead(template, values) + text + new
+            need = self._builder.overhead(template) + text + new
             if need > window.context:
                 raise UsageError(
                     f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",

@@ -73,10 +73,7 @@ class TextGenerator:
         return stream
 
     def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | TextStream]]:
-        """Answers to prompts, the same as those of `generate`. Nothing is drafted.
-
-        Events come with the prompt's number; the last of each is its answer.
-        """
+        """The same for several prompts, without drafts. Events have the prompt's number; its answer is the last one."""
         streams = [TextStream(self.tokenizer) for _ in prompts]
         requests = [
             BatchRequest(

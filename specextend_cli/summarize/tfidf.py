@@ -82,10 +82,7 @@ class TfidfIndex:
         return {term: value / total for term, value in worth.items()}
 
     def shares(self, weights: Mapping[str, float], within: range | None = None) -> dict[int, float]:
-        """For every passage with any of the terms, the weight of those it has, 0 to 1.
-
-        `within`: only these passages are looked up.
-        """
+        """For every passage, of all or of those `within`, with any of the terms: the weight of those it has, 0 to 1."""
         found: dict[int, float] = defaultdict(float)
         for term, weight in weights.items():
             places = self._places.get(term, [])

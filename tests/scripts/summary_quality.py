@@ -101,7 +101,7 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
     names = ("title", "pages", "part", "parts", "language")
     values: dict[str, object] = {**dict.fromkeys(names, "1"), "title": document.name, "words": words}
     values["language"] = "the document's language"
-    room = window.context - most - prompter.overhead(template, values) - 16
+    room = window.context - most - prompter.overhead(template) - 16
     ids = prompter.encoder.encode(text)
     if len(ids) > room:
         text = prompter.encoder.decode(ids[:room])
