@@ -63,15 +63,15 @@ class FactSource:
                 found.append(Unsupported(text[number.start : number.end], "number", number.start, number.end))
         if self._names_can_be_told:
             for start, end in _names(text, set(items.values()), said):
-                words = [match[0] for match in _LETTERS.finditer(text, start, end)]
-                if not all(self._has_word(word) for word in words if word.lower() not in _PLAIN):
+                words = (match[0] for match in _LETTERS.finditer(text, start, end))
+                if not all(word.lower() in _PLAIN or self._has_word(word) for word in words):
                     found.append(Unsupported(text[start:end], "name", start, end))
         return sorted(found, key=lambda one: one.start)
 
     def _has_number(self, number: Number) -> bool:
         if number.spelt and number.readings <= {"0", "1", "100", "1000", "1000000"}:
             return True  # "one of them", "hundreds": hardly ever a figure
-        if number.decade and any(value[:-1] == said[:-1] for said in number.readings for value in self._years):
+        if number.decade and not self._decades.isdisjoint(said[:-1] for said in number.readings):
             return True
         return not number.readings.isdisjoint(self._values)
 
@@ -89,8 +89,8 @@ class FactSource:
         return values(self.text)
 
     @cached_property
-    def _years(self) -> list[str]:
-        return [value for value in self._values if len(value) == 4 and value.isdigit()]
+    def _decades(self) -> set[str]:
+        return {value[:-1] for value in self._values if len(value) == 4 and value.isdigit()}
 
     @cached_property
     def _dates(self) -> set[tuple[int, int, int]]:

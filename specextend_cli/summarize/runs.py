@@ -11,7 +11,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate, islice, starmap
 from pathlib import Path
@@ -112,13 +112,11 @@ class RunStore:
         """
         if self.path is None:
             return None
-        try:
-            with self._asked() as store:
-                whole = (one for one in _newest(store) if one.preset == preset and one.read >= one.tokens > 0)
-                timed = (one for one in whole if one.reading and (mode == "abstractive") == (one.written > 0))
-                last = list(islice((one for one in timed if one.busy >= one.reading), _PACED))
-        except InputError:
-            return None
+        last: list[Run] = []
+        with suppress(InputError), self._asked() as store:
+            whole = (one for one in _newest(store) if one.preset == preset and one.read >= one.tokens > 0)
+            timed = (one for one in whole if one.reading and (mode == "abstractive") == (one.written > 0))
+            last = list(islice((one for one in timed if one.busy >= one.reading), _PACED))
         if not last:
             return None
         read = median(run.reading / run.read for run in last)
