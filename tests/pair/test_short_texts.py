@@ -1,7 +1,4 @@
-"""The embedded pair writes the same tokens with drafts and without, however short the prompt is.
-
-In bfloat16 where our kernels are, in float32 elsewhere.
-"""
+"""The embedded pair writes the same tokens with drafts and without, however short the prompt is."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native.compiler import compiler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.text_generator import TextGenerator
@@ -27,26 +22,10 @@ SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "flood-warning.pdf"
 LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 129, 140)
 
 
-@pytest.fixture(autouse=True)
-def hidden_kernels() -> None:
-    """Nothing is hidden: the summarizer loads the kernels itself."""
-
-
 @pytest.fixture(scope="module")
 def stock(kernels: str) -> TextGenerator:
     """By stock layers in float32, with our kernels or torch's."""
     return result_of(Summarizer(Options(cache=False, dtype="float32", compile=False)).load())
-
-
-@pytest.fixture(scope="module")
-def compiled() -> TextGenerator:
-    """By our kernels and compiled layers, where this machine can have them."""
-    try:
-        Library.within(Path())
-        compiler()
-    except CannotCompileError as error:
-        pytest.skip(str(error))
-    return result_of(Summarizer(Options(cache=False)).load())
 
 
 def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
@@ -57,7 +36,7 @@ def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> l
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 
-def _check(generator: TextGenerator, lengths: Sequence[int]) -> None:
+def check(generator: TextGenerator, lengths: Sequence[int]) -> None:
     tokens = generator.tokenizer.encode(read(SAMPLE).text[:4000]).ids
     for start, length in enumerate(lengths):
         prompt = tokens[7 * start : 7 * start + length]
@@ -66,18 +45,4 @@ def _check(generator: TextGenerator, lengths: Sequence[int]) -> None:
 
 
 def test_drafts_change_no_token_of_a_short_text(stock: TextGenerator) -> None:
-    _check(stock, LENGTHS[::9])  # stock layers are slow
-
-
-@pytest.mark.full
-def test_drafts_change_no_token_of_compiled_layers(compiled: TextGenerator) -> None:
-    _check(compiled, LENGTHS)
-
-
-@pytest.mark.full
-def test_batches_and_trees_have_no_more_rows_than_are_exact(compiled: TextGenerator) -> None:
-    rows = compiled.target.lm.exact_rows
-    if rows is None:
-        pytest.skip("our kernels are not here")
-    assert compiled.batch_size <= rows
-    assert compiled.draft_gate.shape.nodes <= rows
+    check(stock, LENGTHS[::9])  # stock layers are slow
