@@ -132,10 +132,9 @@ class EvidenceTracker:
 
     def quote(self, delta: str, sentence: int) -> list[Sentence]:
         """The sentences of the next piece, which quotes a document sentence."""
-        evidence = [Evidence(sentence, 1.0, None, 1.0)]
-        added = [self._sentence(self._length + start, delta[start:end], evidence) for start, end in spans(delta)]
-        self._length += len(delta)
-        return added
+        at, evidence = self._length, [Evidence(sentence, 1.0, None, 1.0)]
+        self.skip(delta)
+        return [self._sentence(at + start, delta[start:end], evidence) for start, end in spans(delta)]
 
     def skip(self, delta: str) -> None:
         """The next piece of the summary is no sentence, but a heading of the document's own."""
