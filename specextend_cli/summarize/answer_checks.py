@@ -9,18 +9,13 @@ from specextend_cli.summarize.word_count import words
 
 Flaw = Literal["no answer", "in circles"]
 
-_CAN = r"(?:provide|summari[sz]e|assist|help|access|fulfil|comply|answer|see|read|open|generate|create|complete)"
 _IDLE = re.compile(
     r"""\W*(?:
         (?:sure|certainly|of\ course|okay)\b[,!.:]
       | here(?:'s|\ is|\ are)\b[^.!?]{0,80}\b(?:summar(?:y|ies)|notes|overview)\b[^.!?]{0,80}[:.]\W*$
       | (?:i'm|i\ am)\ sorry\b | i\ apologi[sz]e\b | as\ an?\ (?:ai|language\ model)\b
-      | i(?:'m|\ am)\ (?:unable|not\ able)\ to\ """
-    + _CAN
-    + r"""
-      | i\ (?:cannot|can't|can\ not|could\ not|couldn't)\ """
-    + _CAN
-    + r"""
+      | i(?:(?:'m|\ am)\ (?:unable|not\ able)\ to|\ (?:cannot|can't|can\ not|could\ not|couldn't))\ (?:provide|assist
+          |help|summari[sz]e|access|fulfil|comply|answer|see|read|open|generate|create|complete)
       | (?:please|could\ you|can\ you)\b[^.!?]{0,20}\b(?:provide|share|paste|upload)\b[^.!?]*\b(?:text|document|input)\b
       | (?:the|your)\ (?:text|document|input)\ (?:is|was)\ not\ provided\b
       | (?:there\ is\ )?no\ (?:text|document|input)\ (?:is|was|has\ been|to\ summari[sz]e)\b

@@ -10,32 +10,16 @@ from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.answer_checks import Flaw, flaw
-from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
-from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Part, Retried, Text
-from specextend_cli.summarize.generation_cache import GenerationCache, key
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Retried, SentenceAttention, Text
+from specextend_cli.summarize.generation_cache import GenerationCache, key, pack, unpack
+from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.text_stream import TextStream
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
 
 _ATTEMPTS = 3
 _MIN_BATCH = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """The tokens that ask for one part, the most tokens of the answer, and the segments of its source.
-
-    Its first `shared_prefix` tokens may be those of other prompts. A `streamed` answer is printed while it is
-    generated, so it is retried only if it is empty.
-    """
-
-    part: Part
-    tokens: Sequence[int]
-    max_tokens: int
-    segment_starts: Sequence[int] = ()
-    shared_prefix: int = 0
-    streamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,32 +49,18 @@ class CachedGenerator:
         return Level(part.level, len(prompts), reused, part.final)
 
     def answer(self, prompt: Prompt, flawed: Answer | None = None) -> Generator[Event, None, Answer]:
-        """The answer. A flawed one is retried; where every retry has a flaw too, the first answer is returned.
-
-        `flawed`: a first answer that exists already, so that retries begin at once.
-        """
+        """The first answer without a flaw, else the first of all, which may be `flawed` and exists already."""
         first, why, part = flawed, flawed.flaw if flawed else None, prompt.part
-        for attempt in range(0 if flawed is None else 1, _ATTEMPTS):
+        for attempt in range(1 if flawed else 0, _ATTEMPTS):
             yield part if why is None else Retried(part.number, part.parts, part.level, why)
             answer = self._stored(prompt, attempt)
             if answer is not None:
-                yield Text(answer.text, prompt.streamed, tuple(answer.attention))
+                yield Text(answer.text, part.final, tuple(answer.attention))
             else:
                 generator = yield from self.load()
                 if attempt:
                     generator = generator.resampled(attempt)
-                attention: list[SentenceAttention] = []
-                for event in generator.generate(
-                    prompt.tokens,
-                    max_tokens=prompt.max_tokens,
-                    final=prompt.streamed,
-                    segment_starts=prompt.segment_starts,
-                    shared_prefix=prompt.shared_prefix,
-                ):
-                    if isinstance(event, Text):
-                        attention += event.attention
-                    yield event
-                answer = self._store(prompt, generator.text, attention, attempt)
+                answer = self._store(prompt, (yield from generator.generate(prompt)), attempt)
             if answer.flaw is None:
                 return answer
             first, why = first or answer, answer.flaw
@@ -109,23 +79,18 @@ class CachedGenerator:
             yield _summarized(prompts[i], answers[i])
         generator = (yield from self.load()) if len(missing) >= _MIN_BATCH else None
         if generator is not None and generator.batch_size > 1:
-            attention: dict[int, list[SentenceAttention]] = {}  # of the answers that have begun
-            batch = [prompts[i] for i in missing]
-            for number, event in generator.generate_batch(
-                [(one.tokens, one.max_tokens, one.segment_starts, one.shared_prefix) for one in batch]
-            ):
+            begun: set[int] = set()
+            for number, event in generator.generate_batch([prompts[i] for i in missing]):
                 i = missing[number]
-                if i not in attention:
-                    attention[i] = []
+                if i not in begun:
+                    begun.add(i)
                     yield prompts[i].part
-                if isinstance(event, Text):
-                    attention[i] += event.attention
-                if isinstance(event, str):
-                    answers[i] = self._store(prompts[i], event, attention[i])
+                if isinstance(event, TextStream):
+                    answers[i] = self._store(prompts[i], event)
                     if answers[i].flaw is None:
                         yield _summarized(prompts[i], answers[i])
                 # Of the texts that grow side by side, the first is shown.
-                elif not isinstance(event, Text) or i == min(attention.keys() - answers.keys()):
+                elif not isinstance(event, Text) or i == min(begun - answers.keys()):
                     yield event
         for i in missing:
             if i not in answers or answers[i].flaw is not None:
@@ -143,9 +108,9 @@ class CachedGenerator:
         known = [one for one in attention if max(one.shares, default=0) < segments]
         return Answer(text, known, _flaw(prompt, text), reused=True)
 
-    def _store(self, prompt: Prompt, text: str, attention: Sequence[SentenceAttention], attempt: int = 0) -> Answer:
-        self.cache.put(self._key(prompt, attempt), text, pack(attention) if attention else "")
-        return Answer(text, attention, _flaw(prompt, text))
+    def _store(self, prompt: Prompt, made: TextStream, attempt: int = 0) -> Answer:
+        self.cache.put(self._key(prompt, attempt), made.text, pack(made.attention) if made.attention else "")
+        return Answer(made.text, made.attention, _flaw(prompt, made.text))
 
     def _key(self, prompt: Prompt, attempt: int) -> str:
         settings = [self.identity, asdict(self.options), asdict(self.preset.decoding), prompt.max_tokens]
@@ -160,7 +125,8 @@ class CachedGenerator:
 
 
 def _flaw(prompt: Prompt, text: str) -> Flaw | None:
-    return None if prompt.streamed and text else flaw(text, prompt.max_tokens)
+    # A final answer is printed while it is generated, so it is retried only if it is empty.
+    return None if prompt.part.final and text else flaw(text, prompt.max_tokens)
 
 
 def _summarized(prompt: Prompt, answer: Answer) -> ChunkSummarized:

@@ -7,6 +7,7 @@ preset took, until this run has measured it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
@@ -18,19 +19,10 @@ _BEGUN = 256  # tokens of a prompt that are read before its speed counts
 _PROMPTS, _STEPS = 4, 64  # the latest ones, of which the present speed is the mean
 
 
-@dataclass
-class _Clock:
-    """Seconds per token, over the latest measurements."""
-
-    last: deque[tuple[int, float]]
-
-    def add(self, tokens: int, seconds: float) -> None:
-        self.last.append((tokens, seconds))
-
-    def rate(self, tokens: int = 0, seconds: float = 0.0) -> float | None:
-        """Seconds a token, with those of what is not finished yet; None before the first."""
-        tokens += sum(tokens for tokens, _ in self.last)
-        return (seconds + sum(seconds for _, seconds in self.last)) / tokens if tokens else None
+def _mean(measured: Collection[tuple[int, float]]) -> float | None:
+    """Seconds a token, of measured tokens and seconds; None where there are none."""
+    tokens = sum(tokens for tokens, _ in measured)
+    return sum(seconds for _, seconds in measured) / tokens if tokens else None
 
 
 @dataclass
@@ -50,9 +42,10 @@ class Estimate:
     _total_written: int = 0
     _lengths: tuple[float, float] = (0.0, 0.0)  # tokens of finished answers on all levels: real and expected
     _share: float = 0.0
-    _prefill_clock: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_PROMPTS)))
-    _single_clock: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_STEPS)))
-    _batch_clock: _Clock = field(default_factory=lambda: _Clock(deque(maxlen=_STEPS)))
+    # Tokens and seconds of the latest prompts, and of steps with one sequence and with several.
+    _prompt_times: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_PROMPTS))
+    _single_times: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_STEPS))
+    _batch_times: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_STEPS))
 
     def add(self, event: Event) -> None:
         """Take one event in."""
@@ -70,7 +63,7 @@ class Estimate:
             case Prefilling():
                 self._prefill = (event.done, event.seconds) if event.done >= _BEGUN else (0, 0.0)
             case Prefilled():
-                self._prefill_clock.add(event.tokens, event.seconds)
+                self._prompt_times.append((event.tokens, event.seconds))
                 self._prefill = 0, 0.0
                 self._prompts_read += 1
                 self._total_read += event.tokens
@@ -78,14 +71,12 @@ class Estimate:
                 self._level_written += event.accepted
                 self._total_written += event.accepted
                 if event.nodes:
-                    clock = self._batch_clock if event.batch_size > 1 else self._single_clock
-                    clock.add(event.accepted, event.draft_seconds + event.verify_seconds)
+                    times = self._batch_times if event.batch_size > 1 else self._single_times
+                    times.append((event.accepted, event.draft_seconds + event.verify_seconds))
             case Finished():
                 self._finished.append(event.tokens)
                 wrote, expected = self._lengths
                 self._lengths = wrote + event.tokens, expected + self._expected[1]
-            case _:
-                pass
 
     def _begin(self, level: Level) -> None:
         work = self._plan.work if self._plan else ()
@@ -103,13 +94,13 @@ class Estimate:
     def rates(self) -> Rates | None:
         """Seconds a token read and one written take; None where nothing says so yet."""
         known = self._plan.rates if self._plan else None
-        read = self._prefill_clock.rate(*self._prefill) or (known.read if known else None)
+        read = _mean([*self._prompt_times, self._prefill]) or (known.read if known else None)
         if read is None:
             return None
         # A busy machine slows both kinds of tokens down.
         slower = read / known.read if known and known.read else 1.0
         written = known.written * slower if known else _WRITTEN * read
-        return Rates(read, self._batch_clock.rate() or self._single_clock.rate() or written)
+        return Rates(read, _mean(self._batch_times) or _mean(self._single_times) or written)
 
     @property
     def seconds_left(self) -> float | None:
@@ -118,7 +109,7 @@ class Estimate:
         if rates is None or self._plan is None or not self._plan.work:
             return None
         read, written, last = self._left
-        return read * rates.read + written * rates.written + last * (self._single_clock.rate() or rates.written)
+        return read * rates.read + written * rates.written + last * (_mean(self._single_times) or rates.written)
 
     @property
     def share(self) -> float | None:
@@ -137,12 +128,10 @@ class Estimate:
         """Tokens to read, to write in levels before the last, and in the last."""
         size, answer = self._expected
         shorter = self._shorter
-        answer *= shorter
-        read = max((self._prompts - self._prompts_read) * size - self._prefill[0], 0.0)
         begun = self._level_written - sum(self._finished)
-        written = max((self._prompts - len(self._finished)) * answer - begun, 0.0)
-        if not self._level:  # before the first level
-            read = written = 0.0
+        # Both are 0 before the first level, which has no prompts yet.
+        read = max((self._prompts - self._prompts_read) * size - self._prefill[0], 0.0)
+        written = max((self._prompts - len(self._finished)) * answer * shorter - begun, 0.0)
         if not self._later:
             return read, 0.0, written
         read += shorter * sum(level.read for level in self._later)

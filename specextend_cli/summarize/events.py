@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -9,7 +10,6 @@ from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
 from specextend_cli.summarize.answer_checks import Flaw
-from specextend_cli.summarize.attribution import SentenceAttention
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.request import SummaryRequest
 
@@ -66,9 +66,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level begins: so many `prompts`, of which earlier runs have answered `reused`. The `final` one writes the
-    summary.
-    """
+    """A level begins: `prompts`, of which earlier runs have answered `reused`. The `final` one writes the summary."""
 
     level: int
     prompts: int
@@ -91,6 +89,17 @@ class Part:
     pages: tuple[int, int]
     tokens: int
     final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceAttention:
+    """The target's attention while it wrote characters [start, end) of an answer: `shares` by segment of the prompt's
+    source, the largest ones; at most 1 in all.
+    """
+
+    start: int
+    end: int
+    shares: Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +223,8 @@ class Coverage:
 class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
-    `retried` has an entry for every retry. `method` is whose sentences these are (see
-    `Method`); `warnings` are those of reading and of the run. `reused` counts the chunk summaries (of a document that
-    takes one pass, the summary) that an earlier run had written.
+    `retried` has an entry for every retry; `warnings` are those of reading and of the run. `reused` counts the chunk
+    summaries (of a document that takes one pass, the summary) that an earlier run had written.
     """
 
     document: str
@@ -254,18 +262,5 @@ class Summarized:
     summary: Summary
 
 
-Event: TypeAlias = (
-    Stage
-    | Plan
-    | Level
-    | Part
-    | Preview
-    | Text
-    | Sentence
-    | ChunkSummarized
-    | ChunkRead
-    | Retried
-    | Warned
-    | Summarized
-    | engine.Event
-)
+_SummaryEvent: TypeAlias = Plan | Level | Part | Preview | Text | Sentence | ChunkSummarized | ChunkRead | Retried
+Event: TypeAlias = Stage | _SummaryEvent | Warned | Summarized | engine.Event

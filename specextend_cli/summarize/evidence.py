@@ -6,13 +6,12 @@ Two signals find evidence: shared words and the target's attention.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from specextend_cli.documents.document import Document
-from specextend_cli.summarize.attribution import SentenceAttention
-from specextend_cli.summarize.events import Citation, Sentence
+from specextend_cli.summarize.events import Citation, Sentence, SentenceAttention
 from specextend_cli.summarize.factcheck import FactSource, Unsupported
 from specextend_cli.summarize.provenance import DocumentSentence, Provenance, SourceSpan
 from specextend_cli.summarize.sentences import spans
@@ -69,15 +68,16 @@ class Citer:
                 break
             fullest = max(shares.get(i, 0.0) for i in rivals) or 1.0
             best = max(rivals, key=lambda i: ((1 - trust) * shares.get(i, 0.0) / fullest + trust * attended[i], -i))
-            lexical = self.index.share(weights, best)
+            absent = self.index.missing(weights, best)
+            lexical = sum(weight for term, weight in weights.items() if term not in absent)
             score = (1 - trust) * lexical + trust * attended[best]
             found.append(Evidence(best, lexical, attended[best] if most > 0 else None, score))
-            rest = self.index.missing(rest, best)
+            rest = {term: weight for term, weight in rest.items() if term in absent}
         return found
 
-    def provenance(self, text: str, attention: Iterable[SentenceAttention], source: Provenance) -> Provenance:
+    def provenance(self, text: str, attention: Sequence[SentenceAttention], source: Provenance) -> Provenance:
         """The provenance of a generated text: the evidence of each of its sentences, in what its prompt had."""
-        attention, cited = list(attention), []
+        cited = []
         for start, end in spans(text):
             found = self.evidence(text[start:end], attended_sentences(start, end, attention, source), source.read)
             total = sum(one.score for one in found) or 1.0
@@ -93,10 +93,7 @@ class Citer:
 def attended_sentences(
     start: int, end: int, attention: Iterable[SentenceAttention], source: Provenance
 ) -> dict[int, float]:
-    """Attention by document sentence while characters [start, end) of an answer were generated.
-
-    `source` is the provenance of what its prompt had.
-    """
+    """Attention by document sentence while characters [start, end) of an answer, made from `source`, were generated."""
     sentences: dict[int, float] = defaultdict(float)
     for one in attention:
         if one.start < end and start < one.end:
@@ -124,22 +121,20 @@ class EvidenceTracker:
 
         The piece is characters `written` of the answer whose `attention` this is; `source` is what its prompt had.
         """
-        attention, added = list(attention), []
+        attended, added = attended_sentences(*written, attention, source), []
         for start, end in spans(delta):
             text, place = delta[start:end], self._length + start
-            evidence = self.citer.evidence(text, attended_sentences(*written, attention, source), source.read)
             found = self._source.unsupported(text)
             unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in found)
-            added.append(self._sentence(place, text, evidence, unsupported))
+            added.append(self._sentence(place, text, self.citer.evidence(text, attended, source.read), unsupported))
         self._length += len(delta)
         return added
 
     def quote(self, delta: str, sentence: int) -> list[Sentence]:
         """The sentences of the next piece, which quotes a document sentence."""
-        evidence = [Evidence(sentence, 1.0, None, 1.0)]
-        added = [self._sentence(self._length + start, delta[start:end], evidence) for start, end in spans(delta)]
-        self._length += len(delta)
-        return added
+        at, evidence = self._length, [Evidence(sentence, 1.0, None, 1.0)]
+        self.skip(delta)
+        return [self._sentence(at + start, delta[start:end], evidence) for start, end in spans(delta)]
 
     def skip(self, delta: str) -> None:
         """The next piece of the summary is no sentence, but a heading of the document's own."""
@@ -148,15 +143,13 @@ class EvidenceTracker:
     def _sentence(
         self, place: int, text: str, evidence: Iterable[Evidence], unsupported: tuple[Unsupported, ...] = ()
     ) -> Sentence:
-        number, citations = len(self.sentences) + 1, tuple(self._citations(evidence))
+        number, citations = len(self.sentences) + 1, tuple(map(self._citation, evidence))
         self.sentences.append(Sentence(number, place, place + len(text), text, citations, unsupported))
         return self.sentences[-1]
 
-    def _citations(self, evidence: Iterable[Evidence]) -> Iterator[Citation]:
-        for one in evidence:
-            sentence = self.citer.sentences[one.sentence]
-            attention = None if one.attention is None else round(one.attention, 3)
-            scores = round(one.score, 3), round(one.lexical, 3), attention
-            label = self._labels.get(sentence.page, "")
-            ocr = sentence.page in self._ocr
-            yield Citation(sentence.page, sentence.start, sentence.end, *scores, label, ocr)
+    def _citation(self, evidence: Evidence) -> Citation:
+        sentence = self.citer.sentences[evidence.sentence]
+        page = sentence.page
+        attention = None if evidence.attention is None else round(evidence.attention, 3)
+        scores = round(evidence.score, 3), round(evidence.lexical, 3), attention
+        return Citation(page, sentence.start, sentence.end, *scores, self._labels.get(page, ""), page in self._ocr)

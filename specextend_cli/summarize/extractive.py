@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specextend_cli.documents.document import Document
-from specextend_cli.models.prompt_templates import Style
-from specextend_cli.summarize.events import (
-    ChunkRead,
-    Event,
-    LevelWork,
-    Method,
-    Part,
-    Plan,
-    Preview,
-    Rates,
-    Text,
-    Warned,
-)
+from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Part, Plan, Preview, Rates, Text, Warned
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.generation_cache import GenerationCache, key
+from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
@@ -36,16 +25,21 @@ from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.ranking.selection import Choice, Selector
 from specextend_cli.summarize.ranking.topics import Topics, topics
 from specextend_cli.summarize.request import SummarySettings
-from specextend_cli.summarize.word_count import count_words, words
+from specextend_cli.summarize.word_count import count_words
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
     from specextend_cli.models.tokens import TextEncoder
 
 
+_HEADED = 60  # words from which on an outline has room for the document's headings
+_PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
+_FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections
+
+
 @dataclass
 class ScoredSentences:
-    """What an extract by the trees alone and a guided summary share."""
+    """The sentences of a document and their scores, for an extract by the trees alone and for a guided summary."""
 
     document: Document
     trees: Trees
@@ -65,7 +59,7 @@ class ScoredSentences:
         """What chooses among them."""
         return Selector(self.document.text, self.sentences, self.bags)
 
-    @cached_property
+    @property
     def bags(self) -> list[set[str]]:
         """Each one's terms."""
         return self._features[1]
@@ -78,11 +72,6 @@ class ScoredSentences:
     @cached_property
     def _features(self) -> tuple[Array, list[set[str]]]:
         return features(self.document.text, self.sentences, self.document.title)
-
-
-_HEADED = 60  # words from which on an outline has room for the document's headings
-_PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
-_FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections
 
 
 @dataclass(frozen=True)
@@ -101,55 +90,26 @@ class Guide:
     load: Callable[[], Generator[Event, None, Reader]]
 
 
-@dataclass
-class Extractive:
-    """The extractive summary of the document of `scored`. `guide` None: without a model.
+class Extractive(Pipeline):
+    """The extractive summary of the document of `scored`. `guide` None: without a model, and tokens are words."""
 
-    A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, what was
-    done.
-    """
-
-    scored: ScoredSentences
-    settings: SummarySettings
-    guide: Guide | None = None
-    rates: Rates | None = None
-    method: Method = field(default="extractive", init=False)
-    chunk_summaries: tuple[str, ...] = field(default=(), init=False)
-
-    @property
-    def document(self) -> Document:
-        """What is summarized."""
-        return self.scored.document
-
-    @property
-    def sentences(self) -> list[Candidate]:
-        """All sentences of the document."""
-        return self.scored.sentences
-
-    @cached_property
-    def evidence(self) -> EvidenceTracker:
-        """Cites the quoted sentences."""
-        found = self.sentences
-        pages = [(self.document.pages_of(one.start, one.end) or (1,))[0] for one in found]
-        places = [DocumentSentence(one.start, one.end, page) for one, page in zip(found, pages, strict=True)]
-        return EvidenceTracker(self.document, places)
-
-    @cached_property
-    def _reading(self) -> ReadingPlan | None:
-        if self.guide is None:
-            return None
-        return ReadingPlan(self.document.text, self.sentences, self.guide.encoder, self.guide.chunk)
-
-    @cached_property
-    def plan(self) -> Plan:
-        """What will be read. Without a model, tokens are words."""
-        document, reading = self.document, self._reading
-        sizes = reading.sizes() if reading else (len(words(document.text)),)
-        prefix = len(self.guide.prefix) if self.guide else 0
-        work = (LevelWork(len(sizes), sum(sizes) + prefix * len(sizes), 0),) if reading else ()
-        pages = len(document.pages) or 1
-        counted: Literal["token", "word"] = "token" if reading else "word"
-        return Plan(document.name, pages, sum(sizes), sizes, 1, document.unit, work, self.rates, counted)
+    def __init__(
+        self, scored: ScoredSentences, settings: SummarySettings, guide: Guide | None = None, rates: Rates | None = None
+    ) -> None:
+        document, self.scored, self.sentences, self.guide = scored.document, scored, scored.sentences, guide
+        sizes: tuple[int, ...] = (count_words(document.text),)
+        work: tuple[LevelWork, ...] = ()
+        if guide is not None:
+            self._reading = ReadingPlan(document.text, self.sentences, guide.encoder, guide.chunk)
+            sizes = self._reading.sizes()
+            work = (LevelWork(len(sizes), sum(sizes) + len(guide.prefix) * len(sizes), 0),)
+        name, pages, tokens = document.name, len(document.pages) or 1, sum(sizes)
+        plan = Plan(name, pages, tokens, sizes, 1, document.unit, work, rates, "token" if guide else "word")
+        places = [
+            DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
+            for one in self.sentences
+        ]
+        super().__init__(document, settings, plan, EvidenceTracker(document, places))
 
     def preview(self) -> Iterator[Preview]:
         """What the trees alone choose, unless it is nothing or the whole document. Asks nothing of a guide's model."""
@@ -158,14 +118,14 @@ class Extractive:
 
     def run(self) -> Iterator[Event]:
         """Read, rank, choose, print."""
+        whole = self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
         if self._size <= self._words:
-            self.method = "verbatim"
-            yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
-            yield from verbatim(self.document, self.evidence, self.settings.request.style, self._size)
+            yield whole
+            yield from self._verbatim()
             return
-        scores = self.scored.scores
+        scores, self.method = self.scored.scores, "extractive"
         if self.guide is None:
-            yield self._part(0, range(len(self.sentences)), 1, self.plan.tokens)
+            yield whole
         else:
             states = yield from self._read(self.guide)
             scores = self.guide.weights.trees * scores + states
@@ -188,22 +148,22 @@ class Extractive:
     def _read(self, guide: Guide) -> Generator[Event, None, Array]:
         """The target's score of every sentence, [sentences]. What an earlier run has read is not read again."""
         reading = self._reading
-        assert reading is not None
         sizes, parts = reading.sizes(), len(reading.chunks)
         keys = [self._key(guide, reading, chunk) for chunk in reading.chunks]
-        scores = [_stored(guide.cache.get(name), len(chunk)) for name, chunk in zip(keys, reading.chunks, strict=True)]
-        for i in [i for i in range(parts) if scores[i] is not None]:
+        stored = [_stored(guide.cache.get(name), len(chunk)) for name, chunk in zip(keys, reading.chunks, strict=True)]
+        scores = {i: found for i, found in enumerate(stored) if found is not None}
+        for i in list(scores):
             yield self._part(i, reading.chunks[i], parts, sizes[i])
             yield ChunkRead(i + 1, parts, reused=True)
-        for i in [i for i in range(parts) if scores[i] is None]:
+        for i in sorted(set(range(parts)) - scores.keys()):
             chunk = reading.chunks[i]
             yield self._part(i, chunk, parts, sizes[i])
             reader = yield from guide.load()
             states = yield from read_states(reader, reading, chunk, guide.prefix)
             scores[i] = guide.weights.score(states)
-            guide.cache.put(keys[i], json.dumps([round(float(score), 5) for score in _known(scores[i])]))
+            guide.cache.put(keys[i], json.dumps([round(float(score), 5) for score in scores[i]]))
             yield ChunkRead(i + 1, parts)
-        return np.concatenate([_known(score) for score in scores])
+        return np.concatenate([scores[i] for i in range(parts)])
 
     def _key(self, guide: Guide, reading: ReadingPlan, chunk: range) -> str:
         # What is saved are scores: other weights, or states of another precision, give others.
@@ -252,8 +212,9 @@ class Extractive:
         return found if found and found.headings else None
 
     def _heading(self, choice: Choice) -> str:
-        topic = -1 if self._topics is None else int(self._topics.above[choice.sentence])
-        return "" if self._topics is None or topic < 0 else self._topics.headings[topic]
+        if self._topics is None or (topic := int(self._topics.above[choice.sentence])) < 0:
+            return ""
+        return self._topics.headings[topic]
 
     @cached_property
     def _gain(self) -> Array | None:
@@ -273,42 +234,9 @@ class Extractive:
         return other - one > _FAR * len(found)
 
     def _part(self, i: int, sentences: range, parts: int, tokens: int) -> Part:
-        found, document = self.sentences, self.document
-        pages: tuple[int, ...] = ()
-        if sentences:
-            pages = document.pages_of(found[sentences[0]].start, found[sentences[-1]].end)
-        first, last = (pages[0], pages[-1]) if pages else (1, 1)
-        return Part(i + 1, parts, 1, 1, (first, last), tokens, True)
-
-    @cached_property
-    def _size(self) -> int:
-        """The document's words; one at least."""
-        return max(count_words(self.document.text), 1)
-
-    @cached_property
-    def _words(self) -> int:
-        """How many words the summary is to have."""
-        return self.settings.bounded_words(self._size, self.plan.tokens)
-
-
-def verbatim(document: Document, evidence: EvidenceTracker, style: Style, size: int) -> Iterator[Event]:
-    """The document of `size` words as it is: in a list style one sentence a line, else with its own line breaks."""
-    form, sentences = QuoteLayout(style), evidence.citer.sentences
-    end = sentences[0].start if sentences else 0
-    for number, sentence in enumerate(sentences):
-        if form.mark:
-            delta = form.place(document.text[sentence.start : sentence.end], topic=number == 0)
-        else:
-            delta = document.text[end : sentence.end]
-        end = sentence.end
-        yield Text(delta, True)
-        yield from evidence.quote(delta, number)
-    yield Warned(f"{document.name} has no more words ({size}) than its summary is to have: it is printed as it is")
-
-
-def _known(scores: Array | None) -> Array:
-    assert scores is not None
-    return scores
+        found = self.sentences
+        pages = self._pages(found[sentences[0]].start, found[sentences[-1]].end)
+        return Part(i + 1, parts, 1, 1, pages, tokens, True)
 
 
 def _stored(text: str | None, sentences: int) -> Array | None:

@@ -50,8 +50,8 @@ class FactSource:
     def unsupported(self, text: str) -> list[Unsupported]:
         """What of `text`, one or more sentences, the source does not have; in order."""
         said = dates(text)
-        items = {start: start + _item(text[start:end]) for start, end in spans(text)}
-        starts = set(items.values())
+        # Where each sentence begins, and its first word: after the mark of a list's item, and quotation marks.
+        items = {start: match.end() for start, end in spans(text) if (match := _ITEM.match(text, start, end))}
         found = [
             Unsupported(text[date.start : date.end], "date", date.start, date.end)
             for date in said
@@ -62,16 +62,16 @@ class FactSource:
             if not (counts or _within(number.start, said) or self._has_number(number)):
                 found.append(Unsupported(text[number.start : number.end], "number", number.start, number.end))
         if self._names_can_be_told:
-            for start, end in _names(text, starts, said):
-                words = [match[0] for match in _LETTERS.finditer(text, start, end)]
-                if not all(self._has_word(word) for word in words if word.lower() not in _PLAIN):
+            for start, end in _names(text, set(items.values()), said):
+                words = (match[0] for match in _LETTERS.finditer(text, start, end))
+                if not all(word.lower() in _PLAIN or self._has_word(word) for word in words):
                     found.append(Unsupported(text[start:end], "name", start, end))
         return sorted(found, key=lambda one: one.start)
 
     def _has_number(self, number: Number) -> bool:
         if number.spelt and number.readings <= {"0", "1", "100", "1000", "1000000"}:
             return True  # "one of them", "hundreds": hardly ever a figure
-        if number.decade and any(value[:-1] == said[:-1] for said in number.readings for value in self._years):
+        if number.decade and not self._decades.isdisjoint(said[:-1] for said in number.readings):
             return True
         return not number.readings.isdisjoint(self._values)
 
@@ -82,17 +82,15 @@ class FactSource:
         return bool(day) and (0, month, day) in self._dates and str(year) in self._values
 
     def _has_word(self, word: str) -> bool:
-        if not _forms(word).isdisjoint(self._words):
-            return True
-        return word.isupper() and word in self._acronyms
+        return not _forms(word).isdisjoint(self._words) or (word.isupper() and word in self._acronyms)
 
     @cached_property
     def _values(self) -> set[str]:
         return values(self.text)
 
     @cached_property
-    def _years(self) -> list[str]:
-        return [value for value in self._values if len(value) == 4 and value.isdigit()]
+    def _decades(self) -> set[str]:
+        return {value[:-1] for value in self._values if len(value) == 4 and value.isdigit()}
 
     @cached_property
     def _dates(self) -> set[tuple[int, int, int]]:
@@ -130,8 +128,7 @@ def _names(text: str, starts: set[int], said: Sequence[Date]) -> Iterator[tuple[
         word = match[0]
         opens = match.start() in starts or bool(_OPENS.search(text, max(match.start() - 3, 0), match.start()))
         named = word[0].isupper() and not _within(match.start(), said) and word.lower() not in _PLAIN
-        if opens and not any(letter.isupper() for letter in word[1:]):
-            named = False
+        named = named and not (opens and not any(letter.isupper() for letter in word[1:]))
         joined = start >= 0 and text[end : match.start()] in (" ", "-", "\N{NO-BREAK SPACE}")
         if start >= 0 and not (named and joined):
             yield start, end
@@ -141,12 +138,6 @@ def _names(text: str, starts: set[int], said: Sequence[Date]) -> Iterator[tuple[
             end = match.start() + len(_POSSESSIVE.sub("", word))
     if start >= 0:
         yield start, end
-
-
-def _item(sentence: str) -> int:
-    """Where its first word begins: after the mark of a list's item, and quotation marks."""
-    match = _ITEM.match(sentence)
-    return match.end() if match else 0
 
 
 def _within(at: int, said: Sequence[Date]) -> bool:

@@ -52,7 +52,7 @@ class Items(Formatter):
     gap = "\n"
 
     def __init__(self, first: str, others: str) -> None:
-        self._marks = [others, first]
+        self._first, self._others = first, others
         self._begun = self._listed = False
         self._waiting = ""
 
@@ -66,8 +66,7 @@ class Items(Formatter):
         lines = []
         for sentence in split(delta):
             if body := " ".join(sentence.split()):
-                mark = self._marks.pop() if len(self._marks) > 1 else self._marks[0]
-                line = ("\n" if self._begun else "") + mark + body
+                line = f"\n{self._others}{body}" if self._begun else self._first + body
                 self._begun = True
                 if body.endswith(":"):
                     self._waiting += line
@@ -92,9 +91,8 @@ class QuoteLayout:
 
     def head(self, heading: str) -> str:
         """A heading of an outline, under which the next sentences are placed."""
-        before = self._before(True)
+        before, self._last = self._before(True), heading
         self._topics += 1
-        self._last = heading
         return f"{before}{self._topics}. {heading}"
 
     def place(self, sentence: str, *, topic: bool) -> str:
@@ -113,9 +111,7 @@ class QuoteLayout:
             return ""
         if self._style in _LISTS:
             return "\n"
-        if topic and self._style == "paragraph":
-            return "\n\n"
-        return "" if by_character(self._last) else " "
+        return "\n\n" if topic and self._style == "paragraph" else "" if by_character(self._last) else " "
 
 
 def formatter(style: Style, part: int, parts: int, *, brief: bool = True) -> Formatter:

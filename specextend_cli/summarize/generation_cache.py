@@ -9,14 +9,28 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from specextend_cli.engine.private_files import create
+from specextend_cli.summarize.events import SentenceAttention
 
 _VERSION = 1
 _LIMIT = 50_000  # texts; the oldest go first
+# The tables keep the names of version 0.1: "notes" has the texts, "looks" their attention.
+_TABLES = "notes (key text primary key, text text, written real)", "looks (key text primary key, looks text)"
+
+
+@contextmanager
+def transaction(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
+    """A transaction on an sqlite file for this user alone, which has these `tables`; safe with several processes."""
+    create(path.parent)  # it holds what documents say
+    with closing(sqlite3.connect(path, timeout=10)) as store, store:
+        for table in tables:
+            store.execute(f"create table if not exists {table}")
+        yield store
 
 
 def key(prompt: Sequence[int], settings: object) -> str:
@@ -24,8 +38,24 @@ def key(prompt: Sequence[int], settings: object) -> str:
     return hashlib.sha256(json.dumps([_VERSION, list(prompt), settings], sort_keys=True).encode()).hexdigest()
 
 
+def pack(attention: Iterable[SentenceAttention]) -> str:
+    """The attention of an answer's sentences as JSON."""
+    return json.dumps([[a.start, a.end, {k: round(v, 4) for k, v in a.shares.items()}] for a in attention])
+
+
+def unpack(text: str) -> list[SentenceAttention]:
+    """The inverse of `pack`; none from damaged text."""
+    try:
+        return [
+            SentenceAttention(int(start), int(end), {int(k): float(v) for k, v in shares.items()})
+            for start, end, shares in json.loads(text)
+        ]
+    except (ValueError, TypeError, AttributeError):
+        return []
+
+
 class GenerationCache:
-    """A small sqlite file, safe with several processes. `path` None keeps nothing.
+    """Texts by key in an sqlite file. `path` None keeps nothing.
 
     A file that cannot be used is no error: nothing is kept, and `problem` says why.
     """
@@ -33,57 +63,38 @@ class GenerationCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.problem = ""
-        if path is not None:
-            try:
-                create(path.parent)  # for this user alone: it holds what documents say
-                with closing(self._connect()) as store, store:
-                    # The tables keep the names of version 0.1: "notes" has the texts, "looks" their attention.
-                    store.execute("create table if not exists notes (key text primary key, text text, written real)")
-                    store.execute("create table if not exists looks (key text primary key, looks text)")
-            except (OSError, sqlite3.Error) as error:
-                self._give_up(error)
+        self._execute()
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
-        return self._one("select text from notes where key = ?", key)
+        return self._execute(("select text from notes where key = ?", key))
 
     def attention(self, key: str) -> str:
-        """The attention that was stored with the text, packed (see `attribution`), or ""."""
-        return self._one("select looks from looks where key = ?", key) or ""
-
-    def _one(self, query: str, key: str) -> str | None:
-        if self.path is None:
-            return None
-        try:
-            with closing(self._connect()) as store:
-                row = store.execute(query, (key,)).fetchone()
-        except sqlite3.Error as error:
-            self._give_up(error)
-            return None
-        return None if row is None else str(row[0])
+        """The attention that was stored with the text, packed, or ""."""
+        return self._execute(("select looks from looks where key = ?", key)) or ""
 
     def put(self, key: str, text: str, attention: str = "") -> str:
         """Keep a text and the packed attention of its sentences; returns `problem`. They are on disk by then."""
-        if self.path is None:
-            return self.problem
-        try:
-            with closing(self._connect()) as store, store:
-                store.execute("insert or replace into notes values (?, ?, ?)", (key, text, time.time()))
-                store.execute(
-                    "delete from notes where key in (select key from notes order by written desc limit -1 offset ?)",
-                    (_LIMIT,),
-                )
-                if attention:
-                    store.execute("insert or replace into looks values (?, ?)", (key, attention))
-                    store.execute("delete from looks where key not in (select key from notes)")
-        except sqlite3.Error as error:
-            self._give_up(error)
+        oldest = "select key from notes order by written desc limit -1 offset ?"
+        statements: list[tuple[Any, ...]] = [
+            ("insert or replace into notes values (?, ?, ?)", key, text, time.time()),
+            (f"delete from notes where key in ({oldest})", _LIMIT),
+        ]
+        if attention:
+            statements.append(("insert or replace into looks values (?, ?)", key, attention))
+            statements.append(("delete from looks where key not in (select key from notes)",))
+        self._execute(*statements)
         return self.problem
 
-    def _connect(self) -> sqlite3.Connection:
-        assert self.path is not None
-        return sqlite3.connect(self.path, timeout=10)
-
-    def _give_up(self, error: Exception) -> None:
-        self.problem = f"chunk summaries are not being saved: {self.path}: {error}"
-        self.path = None
+    def _execute(self, *statements: tuple[Any, ...]) -> str | None:
+        """Run statements, each with its parameters, in one transaction. The last one's value, if it has any."""
+        if self.path is None:
+            return None
+        try:
+            with transaction(self.path, *_TABLES) as store:
+                rows = [store.execute(sql, parameters).fetchone() for sql, *parameters in statements]
+        except (OSError, sqlite3.Error) as error:
+            self.problem = f"chunk summaries are not being saved: {self.path}: {error}"
+            self.path = None
+            return None
+        return str(rows[-1][0]) if rows and rows[-1] else None

@@ -7,20 +7,17 @@ prompt.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import chain
+from dataclasses import dataclass
 
 from specextend_cli.documents.document import Document
-from specextend_cli.summarize.attribution import SentenceAttention
-from specextend_cli.summarize.cached_generator import CachedGenerator, Prompt
-from specextend_cli.summarize.events import Event, Method, Part, Plan, Text
+from specextend_cli.summarize.cached_generator import CachedGenerator
+from specextend_cli.summarize.events import Event, Part, Rates, SentenceAttention, Text
 from specextend_cli.summarize.evidence import EvidenceTracker
-from specextend_cli.summarize.extractive import verbatim
 from specextend_cli.summarize.formatting import QuoteLayout, formatter
-from specextend_cli.summarize.planning import Work, pack
-from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.provenance import Provenance, join_texts, provenance_of
+from specextend_cli.summarize.pipeline import Pipeline
+from specextend_cli.summarize.planning import pack, plan_work, template_of
+from specextend_cli.summarize.prompt_builder import Prompt
+from specextend_cli.summarize.provenance import Provenance, document_sentences, join_texts, provenance_of
 from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummarySettings
 from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.word_count import count_words
@@ -32,10 +29,7 @@ _TO_END = 24  # tokens, to end a sentence with
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text that a prompt summarizes: a chunk, or chunk summaries, which were generated, joined.
-
-    `pages` are the first and last page it is about, `tokens` its size.
-    """
+    """A text that a prompt summarizes, a chunk or joined chunk summaries: first and last page, size in tokens."""
 
     text: str
     pages: tuple[int, int]
@@ -66,79 +60,56 @@ class _WordLimit:
         return not self._full
 
 
-@dataclass
-class MapReduce:
-    """One document's way through the levels.
+class MapReduce(Pipeline):
+    """One document's way through the levels."""
 
-    A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, which of
-    these was done, and `chunk_summaries` are those of the first level.
-    """
-
-    document: Document
-    work: Work
-    settings: SummarySettings
-    prompt_builder: PromptBuilder
-    generator: CachedGenerator
-    evidence: EvidenceTracker
-    chunk_summaries: tuple[str, ...] = field(default=(), init=False)
-    method: Method = field(default="abstractive", init=False)
-    _finals: list[tuple[Prompt, SourceText]] = field(default_factory=list, init=False)
-
-    @property
-    def plan(self) -> Plan:
-        """What will be done."""
-        return self.work.plan
+    def __init__(
+        self, document: Document, settings: SummarySettings, generator: CachedGenerator, rates: Rates | None = None
+    ) -> None:
+        self.generator, self.prompt_builder = generator, generator.prompt_builder
+        plan, self.chunks = plan_work(document, self.prompt_builder, settings, rates)
+        super().__init__(document, settings, plan, EvidenceTracker(document, document_sentences(document, self.chunks)))
+        self._finals: list[tuple[Prompt, SourceText]] = []
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
         if not self.settings.request.needs_writing and self._size <= self._words:
-            self.method = "verbatim"
-            return self._verbatim()
-        return chain(self._map_and_reduce(), self._abstractive())
+            for number, c in enumerate(self.chunks, 1):
+                yield Part(number, len(self.chunks), 1, 1, self._pages(c.start, c.end), c.tokens, True)
+            yield from self._verbatim()
+        else:
+            self.method = "abstractive"
+            yield from self._map_and_reduce()
+            yield from self._abstractive()
 
     def _map_and_reduce(self) -> Iterator[Event]:
         """Summarize chunks, then their summaries, until few enough texts are left for the prompts `_finals`."""
-        document, work, window = self.document, self.work, self.settings.preset.window
-        citer, count = self.evidence.citer, self.prompt_builder.encoder.count
+        text, settings, citer, level = self.document.text, self.settings, self.evidence.citer, 1
         sources = [
-            SourceText(
-                document.text[c.start : c.end],
-                _page_range(document, c.start, c.end),
-                c.tokens,
-                provenance_of(c, citer.sentences),
-            )
-            for c in work.chunks
+            SourceText(text[c.start : c.end], self._pages(c.start, c.end), c.tokens, provenance_of(c, citer.sentences))
+            for c in self.chunks
         ]
-        most = window.chunk_summary_tokens
+        most, room = settings.preset.window.chunk_summary_tokens, settings.preset.window.chunk
         words = int(most * WORDS_PER_TOKEN * SHARE)
-        level = 1
-        while len(sources) > self.settings.summary_parts:
-            levels, template = max(work.plan.levels, level + 1), "map" if level == 1 else "merge"
-            prompts = [
-                self._prompt(template, source, self._part(i, sources, level, levels), words, most)
-                for i, source in enumerate(sources)
-            ]
+        while len(sources) > settings.summary_parts:
+            prompts = list(self._prompts(sources, level, words, most))
             yield self.generator.level(prompts)
             answers = yield from self.generator.chunk_summaries(prompts)
-            summaries = [
-                SourceText(
-                    answer.text,
-                    source.pages,
-                    count(answer.text),
-                    citer.provenance(answer.text, answer.attention, source.provenance),
-                )
-                for answer, source in zip(answers, sources, strict=True)
-            ]
             if level == 1:
-                self.chunk_summaries = tuple(summary.text for summary in summaries)
-            groups = pack([summary.tokens for summary in summaries], window.chunk, self.settings.summary_parts)
+                self.chunk_summaries = tuple(answer.text for answer in answers)
+            summaries = [
+                self._source(one.text, of.pages, citer.provenance(one.text, one.attention, of.provenance))
+                for one, of in zip(answers, sources, strict=True)
+            ]
+            groups = pack([summary.tokens for summary in summaries], room, settings.summary_parts)
             sources = [self._join([summaries[i] for i in group]) for group in groups]
             level += 1
-        template = "single" if level == 1 else "reduce"
-        for i, source in enumerate(sources):
-            prompt = self._final_prompt(template, source, self._part(i, sources, level, level, final=True))
-            self._finals.append((prompt, source))
-        yield self.generator.level([prompt for prompt, _ in self._finals])
+        words, most = max(self._words // len(sources), 1), settings.summary_tokens // len(sources)
+        each = min(max(self.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
+        most = min(most, int(words * each * SLACK) + _TO_END)
+        prompts = list(self._prompts(sources, level, words, most, final=True))
+        self._finals = list(zip(prompts, sources, strict=True))
+        yield self.generator.level(prompts)
 
     def _abstractive(self) -> Iterator[Event]:
         """The target's sentences in the style that is asked for, each with its evidence."""
@@ -165,60 +136,33 @@ class MapReduce:
                         yield from self.evidence.add(gap + delta, (begin, end), attention, source.provenance)
                         gap, begin = "", end
 
-    def _verbatim(self) -> Iterator[Event]:
-        document, chunks = self.document, self.work.chunks
-        for number, c in enumerate(chunks, 1):
-            yield Part(number, len(chunks), 1, 1, _page_range(document, c.start, c.end), c.tokens, True)
-        yield from verbatim(document, self.evidence, self.settings.request.style, self._size)
-
-    def _part(self, i: int, sources: Sequence[SourceText], level: int, levels: int, *, final: bool = False) -> Part:
-        return Part(i + 1, len(sources), level, levels, sources[i].pages, sources[i].tokens, final)
-
-    def _final_prompt(self, template: str, source: SourceText, part: Part) -> Prompt:
-        words, most = max(self._words // part.parts, 1), self.settings.summary_tokens // part.parts
-        each = min(max(self.work.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
-        tokens = min(most, int(words * each * SLACK) + _TO_END)
-        return self._prompt(template, source, part, words, tokens, streamed=True)
-
-    def _prompt(
-        self, template: str, source: SourceText, part: Part, words: int, tokens: int, *, streamed: bool = False
-    ) -> Prompt:
-        """A prompt for about `words` words, in at most `tokens` tokens, and always fewer than its source has."""
-        first, last = source.pages
-        values = {
-            "title": self.document.name,
-            "words": words,
-            "pages": str(first) if first == last else f"{first}-{last}",
-            "part": part.number,
-            "parts": part.parts,
-            "language": "the document's language",
-        }
-        build, limit = self.prompt_builder, min(tokens, self.settings.max_tokens or tokens)
-        return Prompt(
-            part,
-            build.prompt(template, values, source.text),
-            max(min(limit, source.tokens - 1), 1),
-            build.segment_starts(template, values, source.text, [span.start for span in source.provenance.spans]),
-            build.shared_prefix(template, values),
-            streamed,
-        )
-
-    @cached_property
-    def _size(self) -> int:
-        """The document's words; one at least."""
-        return max(count_words(self.document.text), 1)
-
-    @cached_property
-    def _words(self) -> int:
-        """How many words the summary is to have."""
-        return self.settings.bounded_words(self._size, self.plan.tokens)
+    def _prompts(
+        self, sources: Sequence[SourceText], level: int, words: int, most: int, *, final: bool = False
+    ) -> Iterator[Prompt]:
+        """Prompts for about `words` words each, in at most `most` tokens, and always fewer than the source has."""
+        build, template = self.prompt_builder, template_of(level, final=final)
+        levels = level if final else max(self.plan.levels, level + 1)
+        for number, source in enumerate(sources, 1):
+            first, last = source.pages
+            values = {
+                "title": self.document.name,
+                "words": words,
+                "pages": str(first) if first == last else f"{first}-{last}",
+                "part": number,
+                "parts": len(sources),
+                "language": "the document's language",
+            }
+            yield Prompt(
+                Part(number, len(sources), level, levels, source.pages, source.tokens, final),
+                build.prompt(template, values, source.text),
+                max(min(most, self.settings.max_tokens or most, source.tokens - 1), 1),
+                build.segment_starts(template, values, source.text, [span.start for span in source.provenance.spans]),
+                build.shared_prefix(template, values),
+            )
 
     def _join(self, texts: Sequence[SourceText]) -> SourceText:
-        text, provenance = join_texts(((one.text, one.provenance) for one in texts), "\n\n")
-        pages = (texts[0].pages[0], texts[-1].pages[1])
+        text, provenance = join_texts([(one.text, one.provenance) for one in texts], "\n\n")
+        return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), provenance)
+
+    def _source(self, text: str, pages: tuple[int, int], provenance: Provenance) -> SourceText:
         return SourceText(text, pages, self.prompt_builder.encoder.count(text), provenance)
-
-
-def _page_range(document: Document, start: int, end: int) -> tuple[int, int]:
-    pages = document.pages_of(start, end) or (1,)
-    return pages[0], pages[-1]

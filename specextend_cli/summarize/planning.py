@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
-from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.events import LevelWork, Plan, Rates
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.request import SummarySettings
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A plan and the chunks it counts."""
-
-    plan: Plan
-    chunks: tuple[Chunk, ...]
-
-
 def plan_work(
     document: Document, prompt_builder: PromptBuilder, settings: SummarySettings, rates: Rates | None = None
-) -> Work:
-    """Chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
+) -> tuple[Plan, tuple[Chunk, ...]]:
+    """The plan, and chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
     window, parts = settings.preset.window, settings.summary_parts
     chunks = tuple(chunk(document, prompt_builder.encoder.encode, window.chunk))
     sizes = tuple(piece.tokens for piece in chunks)
     counts = [len(chunks)]
     while counts[-1] > parts:
         counts.append(len(pack([window.chunk_summary_tokens] * counts[-1], window.chunk, parts)))
-    work = _expected(prompt_builder, settings, counts, sum(sizes))
-    name, pages = document.name, len(document.pages) or 1
-    return Work(Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, work, rates), chunks)
-
-
-def _expected(
-    prompt_builder: PromptBuilder, settings: SummarySettings, counts: Sequence[int], tokens: int
-) -> tuple[LevelWork, ...]:
-    """The work of levels with so many prompts each, over a text of `tokens` tokens, if every answer takes its room."""
-    values = dict.fromkeys(PLACEHOLDERS, "9999")
-    levels = []
+    # The expected work, if every answer takes its room.
+    left, work = sum(sizes), list[LevelWork]()
     for level, prompts in enumerate(counts, 1):
         final = level == len(counts)
-        template = ("single" if level == 1 else "reduce") if final else ("map" if level == 1 else "merge")
-        answer = settings.summary_tokens // prompts if final else settings.preset.window.chunk_summary_tokens
-        written = min(answer * prompts, tokens)
-        levels.append(LevelWork(prompts, tokens + prompts * prompt_builder.overhead(template, values), written))
-        tokens = written
-    return tuple(levels)
+        answer = settings.summary_tokens // prompts if final else window.chunk_summary_tokens
+        read = left + prompts * prompt_builder.overhead(template_of(level, final=final))
+        left = min(answer * prompts, left)
+        work.append(LevelWork(prompts, read, left))
+    name, pages = document.name, len(document.pages) or 1
+    return Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, tuple(work), rates), chunks
+
+
+def template_of(level: int, *, final: bool) -> str:
+    """The template of the prompts of a level (see `PromptBuilder.prompt`)."""
+    first, later = ("single", "reduce") if final else ("map", "merge")
+    return first if level == 1 else later
 
 
 def pack(sizes: Sequence[int], room: int, parts: int = 1) -> list[range]:

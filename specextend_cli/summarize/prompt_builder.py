@@ -6,27 +6,40 @@ file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.preset import Preset
+from specextend_cli.models.preset import PLACEHOLDERS, Preset
 from specextend_cli.models.prompt_templates import fill
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.events import Part
 from specextend_cli.summarize.request import SummaryRequest
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
-class PromptBuilder:
-    """Builds the prompts of one preset with its target's tokenizer, from the model in `directory`.
+class Prompt:
+    """The tokens that ask for one part, the most tokens of the answer, and the segments of its source (see `decode`).
 
-    They say what the `request` asks for.
+    Its first `shared_prefix` tokens may be those of other prompts.
     """
+
+    part: Part
+    tokens: Sequence[int]
+    max_tokens: int
+    segment_starts: Sequence[int] = ()
+    shared_prefix: int = 0
+
+
+@dataclass(frozen=True)
+class PromptBuilder:
+    """The prompts of one preset and `request`, by the tokenizer of the target in `directory`."""
 
     preset: Preset
     encoder: TextEncoder
@@ -56,9 +69,9 @@ class PromptBuilder:
         stretch = count(text) / max(ends[-1], 1)
         return [len(before) + round(end * stretch) for end in ends]
 
-    def overhead(self, template: str, values: Mapping[str, object]) -> int:
-        """Tokens of a prompt besides its text."""
-        return sum(map(len, self.frame(template, values)))
+    def overhead(self, template: str) -> int:
+        """Tokens of a prompt besides its text, with numbers of four digits."""
+        return sum(map(len, self.frame(template, dict.fromkeys(PLACEHOLDERS, "9999"))))
 
     def shared_prefix(self, template: str, values: Mapping[str, object]) -> int:
         """How many tokens every prompt of `template` begins with, whatever the values."""
@@ -67,8 +80,16 @@ class PromptBuilder:
 
     def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
         """Token ids before and after the text."""
+        return self._frames(template, tuple(values.items()))
+
+    @cached_property
+    def _frames(self) -> Callable[[str, tuple[tuple[str, object], ...]], tuple[list[int], list[int]]]:
+        """`_frame` with its last results: it compiles the chat template, and each prompt asks for it several times."""
+        return lru_cache(maxsize=8)(self._frame)
+
+    def _frame(self, template: str, values: tuple[tuple[str, object], ...]) -> tuple[list[int], list[int]]:
         prompts = self.preset.prompts
-        wanted = {"question": self.request.focus or "", **values}
+        wanted = {"question": self.request.focus or "", **dict(values)}
         if self.request.language is not None:
             wanted["language"] = self.request.language
         words = self.request.spelled(prompts, template, self._harmless)

@@ -52,22 +52,16 @@ def document_sentences(document: Document, chunks: Iterable[Chunk]) -> list[Docu
 
 def provenance_of(chunk: Chunk, sentences: Sequence[DocumentSentence]) -> Provenance:
     """The provenance of a chunk's text: each of its sentences is one span."""
-    first, last = (bisect_left(sentences, at, key=lambda one: one.start) for at in (chunk.start, chunk.end))
-    parts = (
-        SourceSpan(sentences[i].start - chunk.start, sentences[i].end - chunk.start, {i: 1.0})
-        for i in range(first, last)
-    )
-    return Provenance(tuple(parts), range(first, last))
+    read = range(*(bisect_left(sentences, at, key=lambda one: one.start) for at in (chunk.start, chunk.end)))
+    own = ((sentences[i].start - chunk.start, sentences[i].end - chunk.start, {i: 1.0}) for i in read)
+    return Provenance(tuple(SourceSpan(*one) for one in own), read)
 
 
-def join_texts(parts: Iterable[tuple[str, Provenance]], gap: str) -> tuple[str, Provenance]:
+def join_texts(parts: Sequence[tuple[str, Provenance]], gap: str) -> tuple[str, Provenance]:
     """Texts with a gap between them, and the provenance of the whole."""
-    text = ""
-    joined: list[SourceSpan] = []
-    reads: list[range] = []
+    text, joined = "", list[SourceSpan]()
     for piece, own in parts:
         text += gap * bool(text)
         joined += [replace(one, start=len(text) + one.start, end=len(text) + one.end) for one in own.spans]
-        reads.append(own.read)
         text += piece
-    return text, Provenance(tuple(joined), range(reads[0].start, reads[-1].stop) if reads else range(0))
+    return text, Provenance(tuple(joined), range(parts[0][1].read.start, parts[-1][1].read.stop))

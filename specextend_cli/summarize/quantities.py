@@ -136,11 +136,7 @@ def _figures(match: re.Match[str]) -> Iterator[str]:
 def _plain(digits: str) -> Iterator[str]:
     grouped = re.fullmatch(r"\d{1,3}([.,])\d{3}(?:\1\d{3})*(?:[.,]\d+)?", digits)
     if grouped:
-        head, mark, tail = digits, grouped[1], ""
-        other = "." if mark == "," else ","
-        if other in digits:
-            head, _, tail = digits.partition(other)
-        yield head.replace(mark, "") + ("." + tail if tail else "")
+        yield digits.replace(grouped[1], "").replace(",", ".")
     if len(re.findall(r"[.,]", digits)) <= 1:
         yield digits.replace(",", ".")
     elif not grouped:

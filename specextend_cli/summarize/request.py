@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
@@ -17,7 +17,7 @@ from specextend_cli.models.prompt_templates import Mode as Mode
 from specextend_cli.models.prompt_templates import Style, check_prompt, placeholders, spell_out
 
 if TYPE_CHECKING:
-    from specextend_cli.models.preset import Preset, Prompts, Window
+    from specextend_cli.models.preset import Preset, Prompts
 
 Length: TypeAlias = Literal["short", "medium", "long"]
 LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
@@ -27,23 +27,10 @@ SLACK = 1.25
 """Tokens that a text may have for every token that its words take on average."""
 SHARE = 0.8
 """Of the words that the tokens of a summary have room for: how many it usually has."""
-MOST_CHARACTERS = {"template": 20_000, "focus": 1_000, "language": 60}
-
-
-class Form(NamedTuple):
-    """A style's own length in words, if it has one, and whether one prompt must write it all."""
-
-    words: int | None = None
-    whole: bool = False
-
-
-FORMS: Mapping[Style, Form] = {
-    "paragraph": Form(),
-    "bullets": Form(),
-    "abstract": Form(words=200, whole=True),
-    "tldr": Form(words=40, whole=True),
-    "outline": Form(),
-}
+_OWN_WORDS: Mapping[Style, int] = {"abstract": 200, "tldr": 40}
+"""Styles with a length of their own, which one prompt must write."""
+_CHARACTERS = {"template": ("--template", 20_000), "focus": ("--focus", 1_000), "language": ("--lang", 60)}
+"""The most that a user's own words may have."""
 WRITES_SUMMARY = ("single", "reduce")
 OLD_MODES: Mapping[str, Mode] = {"quoted": "extractive", "written": "abstractive"}
 """Values of `sentences` in version 0.1."""
@@ -80,10 +67,15 @@ class SummaryRequest:
         """UsageError where something cannot be asked, or `preset` has no place for it."""
         if self.length not in (None, *LENGTHS) and not (isinstance(self.length, int) and self.length > 0):
             raise UsageError(f"--length {self.length}: no such length", fix=f"a number of words, {format_or(LENGTHS)}")
-        if self.style not in FORMS:
-            raise UsageError(f"--style {self.style}: no such style", fix=format_or(FORMS))
-        for name, most in MOST_CHARACTERS.items():
-            self._bounded(name, most)
+        if self.style not in get_args(Style):
+            raise UsageError(f"--style {self.style}: no such style", fix=format_or(get_args(Style)))
+        for name, (flag, most) in _CHARACTERS.items():
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise UsageError(f"{flag} is empty", fix="leave it out")
+            if value is not None and len(value) > most:
+                why = f"at most {most:,} are taken"
+                raise UsageError(f"{flag} has {len(value):,} characters", why=why, fix="say less")
         if self.mode == "guided" and preset.ranker is None:
             raise UsageError(
                 f"preset {preset.name} cannot guide the choice of sentences",
@@ -91,10 +83,10 @@ class SummaryRequest:
                 fix="--mode extractive, which needs no model, or train one: specextend train-ranker",
             )
         if self.mode in ("extractive", "guided") and self.needs_writing:
-            flag = "--template" if self.template is not None else "--lang"
-            why = "a document's own sentences follow no template, and stay in its language"
             raise UsageError(
-                f"--mode {self.mode} and {flag} contradict each other", why=why, fix="leave one of them out"
+                f"--mode {self.mode} and {'--lang' if self.template is None else '--template'} contradict each other",
+                why="a document's own sentences follow no template, and stay in its language",
+                fix="leave one of them out",
             )
         if self.template is not None:
             try:
@@ -103,32 +95,17 @@ class SummaryRequest:
                 raise UsageError("the template cannot be filled", why=str(error), fix="correct it there") from error
         if (self.mode or preset.mode) != "abstractive" and not self.needs_writing:
             return  # what quotes needs no room, and finds the words of a focus without a prompt
-        self._has_room(preset.window)
-        for flag, place, names in (
-            ("--focus", "focus", ("map", *WRITES_SUMMARY)),
-            ("--lang", "language", WRITES_SUMMARY),
-        ):
-            if getattr(self, place) is not None:
-                self._has_place(preset, flag, place, names)
-
-    def _has_room(self, window: Window) -> None:
-        most = window.context - window.chunk - 1
-        if self.room(window.summary_tokens) > most:
+        most = preset.window.context - preset.window.chunk - 1
+        if self.room(preset.window.summary_tokens) > most:
             raise UsageError(
                 f"--length {self.length} is more than this preset can write",
                 why=f"beside what it reads, its window has room for {int(most * WORDS_PER_TOKEN / SLACK):,} words",
                 fix="a shorter one, or a preset with a larger window: specextend presets list",
             )
-
-    def _bounded(self, name: str, most: int) -> None:
-        value = getattr(self, name)
-        if value is None:
-            return
-        flag = "--lang" if name == "language" else f"--{name}"
-        if not value.strip():
-            raise UsageError(f"{flag} is empty", fix="leave it out")
-        if len(value) > most:
-            raise UsageError(f"{flag} has {len(value):,} characters", why=f"at most {most:,} are taken", fix="say less")
+        if self.focus is not None:
+            self._has_place(preset, "--focus", "focus", ("map", *WRITES_SUMMARY))
+        if self.language is not None:
+            self._has_place(preset, "--lang", "language", WRITES_SUMMARY)
 
     def _has_place(self, preset: Preset, flag: str, place: str, names: Sequence[str]) -> None:
         for name in names:
@@ -146,11 +123,8 @@ class SummaryRequest:
         final = template in WRITES_SUMMARY
         if final and self.template is not None:
             words = quote(self.template)
-        sentences = {
-            "style": prompts.style(self.style if final else "paragraph"),
-            "focus": "" if self.focus is None else prompts.focus,
-        }
-        return spell_out(words, sentences)
+        style = prompts.style(self.style if final else "paragraph")
+        return spell_out(words, {"style": style, "focus": "" if self.focus is None else prompts.focus})
 
     @property
     def needs_writing(self) -> bool:
@@ -172,12 +146,8 @@ class SummaryRequest:
         """How many words to ask for, where the preset would write `usual`."""
         if isinstance(self.length, int):
             return self.length
-        form = FORMS[self.style]
-        own = usual if form.words is None else min(form.words, usual)
+        own = min(_OWN_WORDS.get(self.style, usual), usual)
         return max(int(own * LENGTHS[self.length or "medium"]), 10)
-
-
-assert set(FORMS) == set(get_args(Style))
 
 
 _PART, LEAST = 1 / 3, 30
@@ -200,11 +170,11 @@ class SummarySettings:
     @property
     def summary_parts(self) -> int:
         """The most prompts that write the summary: those of the preset, or as many as its words need."""
-        most, usual, words = self.preset.window.summary_parts, self.usual_words(), self.words()
-        if FORMS[self.request.style].whole:
+        if self.request.style in _OWN_WORDS:
             return 1
         # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
-        return min(ceil(most * words / max(usual, 1)), most)
+        most = self.preset.window.summary_parts
+        return min(ceil(most * self.words() / max(self.usual_words(), 1)), most)
 
     @property
     def summary_tokens(self) -> int:

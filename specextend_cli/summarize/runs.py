@@ -11,23 +11,25 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import accumulate, islice, starmap
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from specextend_cli.documents.document import Document
-from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize.events import Citation, Rates, Sentence, Summary
 from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.generation_cache import transaction
 
 _LIMIT = 500  # runs; the oldest go first
 _BYTES = 32_000_000
 _PACED = 20  # runs that say how fast the next one will be
 _ID = 6  # digits at least
+_TABLE = "runs (id text primary key, made real, record text)"
+_ORDER = "order by made desc, rowid desc"
 _PASSAGE, _AROUND = 1_000, 240  # characters of a passage, and of what stands before and after it
 LAST = "last"
 
@@ -71,7 +73,7 @@ class Run:
 
 
 class RunStore:
-    """A table of a small sqlite file, safe with several processes. `path` None keeps nothing.
+    """A table of the sqlite file of `GenerationCache`. `path` None keeps nothing.
 
     Adding never fails: a store that cannot be used keeps nothing. Asking raises InputError.
     """
@@ -87,7 +89,7 @@ class RunStore:
         record = json.dumps(_record(summary, document, made))
         digits = hashlib.sha256(record.encode()).hexdigest()
         try:
-            with self._open() as store:
+            with transaction(self.path, _TABLE) as store:
                 size = _ID
                 while store.execute("select 1 from runs where id = ?", (digits[:size],)).fetchone():
                     size += 1
@@ -100,40 +102,30 @@ class RunStore:
     def all(self) -> list[Run]:
         """All of them, the newest first."""
         with self._asked() as store:
-            return list(self._newest(store))
+            return list(_newest(store))
 
     def rates(self, preset: str, mode: str) -> Rates | None:
         """Seconds that this preset's last runs in that mode took for a token read and for one written: medians.
 
-        None: there are no such runs.
-
-        Runs that found chunk summaries of earlier ones, and read less than their document, do not count.
+        None: there are no such runs. Runs that found chunk summaries of earlier ones, and read less than their
+        document, do not count.
         """
         if self.path is None:
             return None
-        try:
-            with self._asked() as store:
-                whole = (one for one in self._newest(store) if one.preset == preset and one.read >= one.tokens > 0)
-                timed = (one for one in whole if one.reading and (mode == "abstractive") == (one.written > 0))
-                last = list(islice((one for one in timed if one.busy >= one.reading), _PACED))
-        except InputError:
-            return None
+        last: list[Run] = []
+        with suppress(InputError), self._asked() as store:
+            whole = (one for one in _newest(store) if one.preset == preset and one.read >= one.tokens > 0)
+            timed = (one for one in whole if one.reading and (mode == "abstractive") == (one.written > 0))
+            last = list(islice((one for one in timed if one.busy >= one.reading), _PACED))
         if not last:
             return None
         read = median(run.reading / run.read for run in last)
         return Rates(read, median((run.busy - run.reading) / max(run.written, 1) for run in last))
 
-    @staticmethod
-    def _newest(store: sqlite3.Connection) -> Iterator[Run]:
-        for row in store.execute("select id, record from runs order by made desc, rowid desc"):
-            if (run := _run(*row)) is not None:
-                yield run
-
     def get(self, name: str) -> Run:
         """The run whose id is or begins with `name`, or the last one. InputError: there is none, or no longer."""
         with self._asked() as store:
-            ids = self._matching(store, name)
-            row = store.execute("select id, record from runs where id = ?", (ids[0],)).fetchone() if ids else None
+            row = store.execute("select id, record from runs where id = ?", (_matching(store, name),)).fetchone()
         run = _run(*row) if row else None
         if run is None:
             raise _unknown(name)
@@ -142,11 +134,7 @@ class RunStore:
     def remove(self, names: Sequence[str]) -> int:
         """Forget these runs, all or none of them; how many they were. InputError as `get`."""
         with self._asked() as store:
-            found = {name: self._matching(store, name) for name in names}
-            for name, ids in found.items():
-                if not ids:
-                    raise _unknown(name)
-            chosen = {ids[0] for ids in found.values()}
+            chosen = {_matching(store, name) for name in names}
             store.executemany("delete from runs where id = ?", [(one,) for one in chosen])
         return len(chosen)
 
@@ -155,35 +143,35 @@ class RunStore:
         with self._asked() as store:
             return int(store.execute("delete from runs").rowcount)
 
-    @staticmethod
-    def _matching(store: sqlite3.Connection, name: str) -> list[str]:
-        if name == LAST:
-            return [row[0] for row in store.execute("select id from runs order by made desc, rowid desc limit 1")]
-        if not name:
-            return []
-        found = store.execute("select id from runs where substr(id, 1, ?) = ?", (len(name), name.lower())).fetchall()
-        ids = [row[0] for row in found]
-        if name.lower() in ids:
-            return [name.lower()]
-        if len(ids) > 1:
-            raise UsageError(f"{len(ids)} runs begin with {name}", fix="give more of its digits: specextend runs list")
-        return ids
-
     @contextmanager
     def _asked(self) -> Iterator[sqlite3.Connection]:
+        assert self.path is not None
         try:
-            with self._open() as store:
+            with transaction(self.path, _TABLE) as store:
                 yield store
         except (OSError, sqlite3.Error) as error:
             raise InputError("the runs cannot be read", why=f"{self.path}: {error}") from error
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        assert self.path is not None
-        create(self.path.parent)
-        with closing(sqlite3.connect(self.path, timeout=10)) as store, store:
-            store.execute("create table if not exists runs (id text primary key, made real, record text)")
-            yield store
+
+def _newest(store: sqlite3.Connection) -> Iterator[Run]:
+    rows = store.execute(f"select id, record from runs {_ORDER}")
+    return (run for run in starmap(_run, rows) if run is not None)
+
+
+def _matching(store: sqlite3.Connection, name: str) -> str:
+    """The id that is or begins with `name`, or the last one's. InputError: there is none."""
+    if name == LAST:
+        found = store.execute(f"select id from runs {_ORDER} limit 1")
+    else:
+        found = store.execute("select id from runs where substr(id, 1, ?) = ?", (len(name), name.lower()))
+    ids: list[str] = [row[0] for row in found]
+    if name.lower() in ids:
+        return name.lower()
+    if not ids or not name:
+        raise _unknown(name)
+    if len(ids) > 1:
+        raise UsageError(f"{len(ids)} runs begin with {name}", fix="give more of its digits: specextend runs list")
+    return ids[0]
 
 
 def _unknown(name: str) -> InputError:
@@ -196,23 +184,15 @@ def _unknown(name: str) -> InputError:
 
 def _shrink(store: sqlite3.Connection) -> None:
     """The newest runs stay, as many as there is room for."""
-    room, keep = _BYTES, 0
-    for (size,) in store.execute("select length(record) from runs order by made desc, rowid desc limit ?", (_LIMIT,)):
-        room -= size
-        if room < 0 and keep:
-            break
-        keep += 1
-    store.execute(
-        "delete from runs where id in (select id from runs order by made desc, rowid desc limit -1 offset ?)", (keep,)
-    )
+    sizes = store.execute(f"select length(record) from runs {_ORDER} limit ?", (_LIMIT,))
+    keep = sum(total <= _BYTES for total in accumulate(size for (size,) in sizes))
+    store.execute(f"delete from runs where id in (select id from runs {_ORDER} limit -1 offset ?)", (max(keep, 1),))
 
 
 def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]:
-    quotes = {
-        citation.start: asdict(_quote(document, citation))
-        for sentence in summary.sentences
-        for citation in sentence.citations
-    }
+    """What `Run` has, but for its id."""
+    citations = [citation for sentence in summary.sentences for citation in sentence.citations]
+    coverage, meter = summary.coverage, summary.meter
     return {
         "made": made,
         "document": summary.document,
@@ -220,17 +200,17 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "unit": document.unit,
         "preset": summary.preset,
         "drafter": summary.drafter,
-        "pages": summary.coverage.pages,
-        "tokens": summary.coverage.tokens,
-        "read": summary.meter.prompt_tokens,
-        "written": summary.meter.tokens,
+        "pages": coverage.pages,
+        "tokens": coverage.tokens,
+        "read": meter.prompt_tokens,
+        "written": meter.tokens,
         "seconds": round(summary.seconds, 3),
-        "busy": round(summary.meter.prefill_seconds + summary.meter.decode_seconds, 3),
-        "reading": round(summary.meter.prefill_seconds, 3),
+        "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
+        "reading": round(meter.prefill_seconds, 3),
         "text": summary.text,
-        "notes": list(summary.chunk_summaries),
+        "notes": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],
-        "quotes": quotes,
+        "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
     }
 
 
@@ -251,17 +231,14 @@ def _run(name: str, record: str) -> Run | None:
     """A run from its record; None where that is damaged, or another version's."""
     try:
         values = json.loads(record)
-        sentences = tuple(
-            Sentence(
-                **{
-                    **sentence,
-                    "citations": tuple(Citation(**one) for one in sentence["citations"]),
-                    "unsupported": tuple(Unsupported(**one) for one in sentence["unsupported"]),
-                }
-            )
-            for sentence in values.pop("sentences")
-        )
-        quotes = {int(start): Quote(**quote) for start, quote in values.pop("quotes").items()}
-        return Run(id=name, notes=tuple(values.pop("notes")), sentences=sentences, quotes=quotes, **values)
+        values["sentences"] = tuple(map(_sentence, values["sentences"]))
+        values["quotes"] = {int(start): Quote(**quote) for start, quote in values["quotes"].items()}
+        return Run(**{**values, "id": name, "notes": tuple(values["notes"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _sentence(values: dict[str, Any]) -> Sentence:
+    citations = tuple(Citation(**one) for one in values["citations"])
+    unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
+    return Sentence(**{**values, "citations": citations, "unsupported": unsupported})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import regex
 
@@ -38,11 +39,7 @@ _PATIENCE = 2
 
 def split(text: str) -> list[str]:
     """The sentences of a text, none left out: each with the white space after it."""
-    sentences, start = [], 0
-    for end in _ends(text):
-        sentences.append(text[start:end])
-        start = end
-    return [*sentences, text[start:]] if start < len(text) else sentences
+    return [text[start:end] for start, end in pairwise((0, *_ends(text), len(text))) if start < end]
 
 
 def _ends(text: str) -> Iterator[int]:
@@ -60,10 +57,7 @@ def _goes_on(text: str, start: int, mark: regex.Match[str]) -> bool:
     # Only the last characters are searched, so that long sentences take linear time.
     tail = text[max(start, end - _TAIL) : end].rstrip()
     if tail.endswith("."):
-        return (
-            _ABBREVIATION.search(tail) is not None
-            or _NUMBER.fullmatch(text[start : min(end, start + _TAIL)]) is not None
-        )
+        return bool(_ABBREVIATION.search(tail) or _NUMBER.fullmatch(text[start : min(end, start + _TAIL)]))
     at_a_space = "\n" not in mark[0] and regex.search(_PHRASED + r"\Z", tail) is not None
     return at_a_space and end - start < _PHRASE
 
@@ -72,11 +66,10 @@ def spans(text: str) -> list[tuple[int, int]]:
     """Where the sentences of `text` lie; white space between them is in none."""
     found, at = [], 0
     for sentence in split(text):
-        body = sentence.strip()
         start = at + len(sentence) - len(sentence.lstrip())
-        if body:
-            found.append((start, start + len(body)))
         at += len(sentence)
+        if body := sentence.strip():
+            found.append((start, start + len(body)))
     return found
 
 
@@ -93,22 +86,18 @@ class Sentences:
     def add(self, delta: str) -> str:
         """Sentences that `delta` completes, or ""."""
         self._open += delta
-        return "".join(self._complete())
+        start, complete = 0, []
+        for end in _ends(self._open):
+            sentence, start = self._open[start:end], end
+            if self._is_new(sentence):
+                complete.append(sentence)
+        self._open = self._open[start:]
+        return "".join(complete)
 
     def finish(self, *, whole: bool) -> str:
         """What is left: an unfinished sentence too when decoding ended by itself (`whole`), or there is no other."""
         rest, self._open = self._open, ""
-        if (whole or not self._seen) and rest.strip() and self._is_new(rest):
-            return rest
-        return ""
-
-    def _complete(self) -> Iterator[str]:
-        start = 0
-        for end in _ends(self._open):
-            sentence, start = self._open[start:end], end
-            if self._is_new(sentence):
-                yield sentence
-        self._open = self._open[start:]
+        return rest if (whole or not self._seen) and rest.strip() and self._is_new(rest) else ""
 
     def _is_new(self, sentence: str) -> bool:
         words = tuple(_WORD.findall(sentence.lower()))

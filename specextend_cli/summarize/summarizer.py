@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read
@@ -23,7 +23,7 @@ from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
 from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_draft
-from specextend_cli.runtime.loading_thread import result_of, stages
+from specextend_cli.runtime.loading_thread import Stage, result_of, stages
 from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads
@@ -37,19 +37,15 @@ from specextend_cli.summarize.events import (
     Part,
     Plan,
     Retried,
-    Stage,
     Summarized,
     Summary,
     Text,
     Warned,
 )
-from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
 from specextend_cli.summarize.generation_cache import GenerationCache
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.provenance import document_sentences
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.runs import RunStore
@@ -82,20 +78,15 @@ class Options(EngineOptions, SummaryRequest):
     @property
     def request(self) -> SummaryRequest:
         """What they ask of the summary."""
-        return _part(self, SummaryRequest)
+        return SummaryRequest(**self._values_of(SummaryRequest))
 
     @property
     def engine(self) -> EngineOptions:
         """What they ask of the engine."""
-        return _part(self, EngineOptions)
+        return EngineOptions(**self._values_of(EngineOptions))
 
-
-_Kind = TypeVar("_Kind", SummaryRequest, EngineOptions)
-
-
-def _part(options: Options, kind: type[_Kind]) -> _Kind:
-    """The fields of `options` that it has from `kind`."""
-    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+    def _values_of(self, kind: type[SummaryRequest | EngineOptions]) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(kind)}
 
 
 class Summarizer:
@@ -165,7 +156,13 @@ class Summarizer:
         """
         began = perf_counter()
         meter = Meter()
-        self._check(document)
+        extraction, unit = document.extraction, document.unit
+        if self.options.strict and extraction.failed:
+            raise FitError(
+                f"{document.name} cannot be read completely",
+                why=f"{unit}s {', '.join(map(str, extraction.failed))} failed",
+                fix="leave out --strict to summarize the rest",
+            )
         scored = self._scored(document)
         if self.settings.mode == "guided":
             # First of all: fetching, compiling and reading can take minutes.
@@ -177,31 +174,29 @@ class Summarizer:
         retried: list[Retried] = []
         warnings: list[str] = []
         for event in pipeline.run():
-            if isinstance(event, (engine.Prefilled, engine.Step, engine.Retrieved)):
-                meter.add(event)
-            elif isinstance(event, Text) and event.final:
-                text += event.delta
-            elif isinstance(event, Part) and event.level == 1:
-                read += event.tokens
-            elif isinstance(event, Level) and event.level == 1:
-                reused = event.reused
-            elif isinstance(event, ChunkRead):
-                reused += event.reused
-            elif isinstance(event, Retried):
-                retried.append(event)
-            elif isinstance(event, engine.DrafterFailed):
-                event = Warned(f"{event.why}: it drafts no more, and the summary is not affected")
+            match event:
+                case engine.Prefilled() | engine.Step() | engine.Retrieved():
+                    meter.add(event)
+                case Text(final=True):
+                    text += event.delta
+                case Part(level=1):
+                    read += event.tokens
+                case Level(level=1):
+                    reused = event.reused
+                case ChunkRead():
+                    reused += event.reused
+                case Retried():
+                    retried.append(event)
+                case engine.DrafterFailed():
+                    event = Warned(f"{event.why}: it drafts no more, and the summary is not affected")
             if isinstance(event, Warned):
                 warnings.append(event.message)
             yield event
         for warning in self._warnings(text, pipeline.method):
             warnings.append(warning)
             yield Warned(warning)
-        extraction = document.extraction
-        dropped = plan.tokens - read
-        coverage = Coverage(
-            extraction.pages, extraction.empty, extraction.failed, read, dropped, document.unit, extraction.ocr
-        )
+        pages, empty, failed, dropped = extraction.pages, extraction.empty, extraction.failed, plan.tokens - read
+        coverage = Coverage(pages, empty, failed, read, dropped, unit, extraction.ocr)
         summary = Summary(
             document=document.name,
             text=text.strip(),
@@ -249,32 +244,34 @@ class Summarizer:
 
     def _pipeline(self, scored: ScoredSentences) -> Generator[Stage, None, Extractive | MapReduce]:
         """What summarizes the document of these sentences."""
-        settings, rates = self.settings, self._runs.rates(self.preset.name, self.settings.mode)
-        document = scored.document
+        settings = self.settings
         if settings.mode == "extractive":
             return Extractive(scored, settings)
+        rates = self._runs.rates(self.preset.name, settings.mode)
         yield from self._prepare()
-        build = self._builder
-        generator = CachedGenerator(self.preset, self.options.engine, build, self._cache, self.load)
+        generator = CachedGenerator(self.preset, self.options.engine, self._builder, self._cache, self.load)
         if settings.mode == "guided":
-            return Extractive(scored, settings, self._guide(generator), rates)
-        work = plan_work(document, build, settings, rates)
-        evidence = EvidenceTracker(document, document_sentences(document, work.chunks))
-        return MapReduce(document, work, settings, build, generator, evidence)
+            return Extractive(scored, settings, self._guide(generator.identity), rates)
+        return MapReduce(scored.document, settings, generator, rates)
 
     @cached_property
     def _trees(self) -> Trees:
         own = self.preset.ranker.path / TREES if self.preset.ranker else None
         return Trees.load(own if own is not None and own.is_file() else sentence_ranker())
 
-    def _guide(self, generator: CachedGenerator) -> Guide:
-        ranker = self.preset.ranker
+    def _guide(self, target: object) -> Guide:
+        options, ranker = self.options, self.preset.ranker
         assert ranker is not None
         weights = StateWeights.load(ranker.path / STATES)
-        encoder, prefix, load = self._builder.encoder, self._reading_prefix, partial(self._load_reader, weights.layer)
-        options = self.options
-        identity = [generator.identity, options.dtype, options.device, options.compile, options.attention]
-        return Guide(weights, encoder, prefix, ranker.chunk, identity, self._cache, load)
+        return Guide(
+            weights,
+            self._builder.encoder,
+            self._reading_prefix,
+            ranker.chunk,
+            identity=[target, options.dtype, options.device, options.compile, options.attention],
+            cache=self._cache,
+            load=partial(self._load_reader, weights.layer),
+        )
 
     @property
     def _reading_prefix(self) -> list[int]:
@@ -300,11 +297,10 @@ class Summarizer:
     def _check_prompts(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
         window = self.preset.window
-        values = dict.fromkeys(PLACEHOLDERS, "9999")
         text = max(window.chunk, 3 * (window.chunk_summary_tokens + 2))
         for template in ("single", "map", "reduce"):
             new = window.chunk_summary_tokens if template == "map" else self.settings.summary_tokens
-            need = self._builder.overhead(template, values) + text + new
+            need = self._builder.overhead(template) + text + new
             if need > window.context:
                 raise UsageError(
                     f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",
@@ -312,25 +308,11 @@ class Summarizer:
                     fix="lower chunk, chunk_summary_tokens or summary_tokens under [window]",
                 )
 
-    def _check(self, document: Document) -> None:
-        if self.options.strict and document.extraction.failed:
-            pages = ", ".join(map(str, document.extraction.failed))
-            raise FitError(
-                f"{document.name} cannot be read completely",
-                why=f"{document.unit}s {pages} failed",
-                fix="leave out --strict to summarize the rest",
-            )
-
     def _load_reader(self, layers: int) -> Generator[Event, None, Reader]:
         """Load the target's first layers, if they are not loaded yet."""
         if self._reader is None:
-            options, preset = self.options, self.preset
-            yield Stage(f"loading {preset.title.partition(',')[0]}")
-            import_transformers()
-            fit_threads()
-            directory = self._builder.directory
-            if options.compile:
-                yield from load_library(directory, device_of(options.device))
+            options, preset, directory = self.options, self.preset, self._builder.directory
+            yield from self._prepare_loading(preset.title.partition(",")[0], directory)
             from specextend_cli.runtime.loading import load_reader
 
             self._reader = load_reader(preset, ModelDirectories(directory, None), options.engine, layers)
@@ -346,11 +328,7 @@ class Summarizer:
             pair: ModelDirectories = yield from stages(
                 lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
             )
-            yield Stage(f"loading {preset.title}")
-            import_transformers()
-            fit_threads()
-            if options.compile:
-                yield from load_library(pair.target, device_of(options.device))
+            yield from self._prepare_loading(preset.title, pair.target)
             from specextend_cli.summarize.text_generator import load_generator
 
             self._generator = load_generator(preset, pair, options.engine)
@@ -358,16 +336,20 @@ class Summarizer:
             if options.compile:
                 yield from run_natively(lm, heads, exact=is_exact(preset, options.engine))
             yield from run_by_graphs(lm, heads)
-            self._generator.batch_size = min(self._generator.batch_size, self._batch)
+            drafted = {options.draft, options.draft_head, options.draft_attention} != {None}
+            batch = options.batch or (1 if drafted else preset.window.batch)
+            self._generator.batch_size = min(self._generator.batch_size, batch)
             self._generator.keep_exact()
             yield Stage(f"drafts: {describe(self._generator.drafter)}")
         return self._generator.without_drafts() if self.plain else self._generator
 
-    @property
-    def _batch(self) -> int:
-        options = self.options
-        drafts = options.draft is not None or options.draft_head is not None or options.draft_attention is not None
-        return options.batch or (1 if drafts else self.preset.window.batch)
+    def _prepare_loading(self, title: str, directory: Path) -> Iterator[Stage]:
+        """What loading a model needs: transformers, threads, and the native library."""
+        yield Stage(f"loading {title}")
+        import_transformers()
+        fit_threads()
+        if self.options.compile:
+            yield from load_library(directory, device_of(self.options.device))
 
     @property
     def _builder(self) -> PromptBuilder:

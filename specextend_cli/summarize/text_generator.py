@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from tokenizers import Tokenizer
 
-from specextend_cli.engine.batch import BatchRequest, States, decode_batch
+from specextend_cli.engine.batch import BatchRequest, States, decode_batch, slots_for
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.events import Finished
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
-from specextend_cli.models.sources import ModelDirectories as Directories
+from specextend_cli.models.sources import ModelDirectories
+from specextend_cli.models.tokens import load_tokenizer
+from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
-from specextend_cli.runtime.loading import (
-    drafter_of,
-    end_tokens,
-    load_language_model,
-    load_target,
-    retrieval_of,
-    sampling_of,
-)
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
-from specextend_cli.summarize.attribution import AttributionTracker
 from specextend_cli.summarize.events import Text
+from specextend_cli.summarize.prompt_builder import Prompt
 from specextend_cli.summarize.text_stream import TextStream
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
@@ -43,10 +37,7 @@ _TEMPERATURE, _TOP_P, _PENALTY = 0.7, 0.9, 0.1  # of a retry; each adds so much 
 
 @dataclass
 class TextGenerator:
-    """Generates with one target and one drafter.
-
-    `generate_batch` has at most `batch_size` texts in a batch.
-    """
+    """Generates with one target and one drafter; at most `batch_size` texts in a batch."""
 
     target: Target
     drafter: Drafter
@@ -57,60 +48,44 @@ class TextGenerator:
     eos: frozenset[int]
     prefill_chunk: int
     batch_size: int = 1
-    text: str = field(default="", init=False)
 
-    def generate(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int,
-        final: bool,
-        segment_starts: Sequence[int] = (),
-        shared_prefix: int = 0,
-    ) -> Iterator[EngineEvent | Text]:
-        """Events of one answer; when they end, `text` is the answer, stripped, in whole sentences.
+    def generate(self, prompt: Prompt) -> Generator[EngineEvent | Text, None, TextStream]:
+        """Events of one answer; returns it, stripped, in whole sentences.
 
-        `segment_starts` and `shared_prefix` are those of `decode`. The text ends before a sentence that begins to
-        repeat others, and before one that `max_tokens` leaves unfinished.
+        The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
         """
-        stream, attribution = TextStream(self.tokenizer), AttributionTracker()
-        with _enough_memory(len(prompt)):
+        stream = TextStream(self.tokenizer)
+        with _enough_memory(len(prompt.tokens)):
             for event in decode(
                 self.target,
                 self.drafter,
-                prompt,
-                stop=Stop(max_tokens, self.eos, stream.until),
+                prompt.tokens,
+                stop=Stop(prompt.max_tokens, self.eos, stream.until),
                 sampling=self.sampling,
                 retrieval=self.retrieval,
                 gate=self.draft_gate,
                 prefill_chunk=self.prefill_chunk,
-                shared_prefix=shared_prefix,
-                segment_starts=segment_starts,
+                shared_prefix=prompt.shared_prefix,
+                segment_starts=prompt.segment_starts,
             ):
-                if isinstance(event, Step):
-                    attribution.add(event)
                 yield event
-                if isinstance(event, Finished):
-                    stream.finish(whole=event.reason == "eos")
-                if fresh := stream.take():
-                    yield Text(fresh, final, attribution.take(stream))
-        self.text = stream.text
+                yield from stream.released(event, final=prompt.part.final)
+        return stream
 
-    def generate_batch(
-        self, prompts: Sequence[tuple[Sequence[int], int, Sequence[int], int]]
-    ) -> Iterator[tuple[int, EngineEvent | Text | str]]:
-        """Answers to prompts, each with its most new tokens, its segment starts, and its shared prefix.
-
-        Nothing is drafted. Events come with the prompt's number; the last of each is its answer, the same as `text`
-        after `generate`.
-        """
+    def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | TextStream]]:
+        """The same for several prompts, without drafts. Events have the prompt's number; its answer is the last one."""
         streams = [TextStream(self.tokenizer) for _ in prompts]
-        attributions = [AttributionTracker() for _ in prompts]
         requests = [
-            BatchRequest(prompt, Stop(most, self.eos, stream.until), self.sampling, starts, shared_prefix)
-            for (prompt, most, starts, shared_prefix), stream in zip(prompts, streams, strict=True)
+            BatchRequest(
+                prompt.tokens,
+                Stop(prompt.max_tokens, self.eos, stream.until),
+                self.sampling,
+                prompt.segment_starts,
+                prompt.shared_prefix,
+            )
+            for prompt, stream in zip(prompts, streams, strict=True)
         ]
-        with _enough_memory(max(len(prompt) for prompt, *_ in prompts)):
+        with _enough_memory(max(len(prompt.tokens) for prompt in prompts)):
             for number, event in decode_batch(
                 self.target.lm,
                 requests,
@@ -122,16 +97,10 @@ class TextGenerator:
             ):
                 if isinstance(event, States):
                     continue
-                stream, attribution = streams[number], attributions[number]
-                if isinstance(event, Step):
-                    attribution.add(event)
                 yield number, event
+                yield from ((number, text) for text in streams[number].released(event, final=False))
                 if isinstance(event, Finished):
-                    stream.finish(whole=event.reason == "eos")
-                if fresh := stream.take():
-                    yield number, Text(fresh, False, attribution.take(stream))
-                if isinstance(event, Finished):
-                    yield number, stream.text
+                    yield number, streams[number]
 
     def keep_exact(self) -> None:
         """Limit trees and batches to as many rows as the target computes with the rounding of a single row."""
@@ -169,37 +138,27 @@ def _enough_memory(tokens: int) -> Iterator[None]:
         ) from error
 
 
-def load_generator(preset: Preset, directories: Directories, options: EngineOptions) -> TextGenerator:
-    """Load everything, in seconds. Raises what `load_target` and `drafter_of` raise.
+def load_generator(preset: Preset, directories: ModelDirectories, options: EngineOptions) -> TextGenerator:
+    """Load everything, in seconds. Raises what `loading.load_target` and `loading.drafter_of` raise.
 
     Where several processes share the target, all of them load their parts of it now; only this one drafts.
     """
-    from specextend_cli.engine.batch import slots_for
-    from specextend_cli.models.tokens import load_tokenizer
-
     if group := process_group():
         group.broadcast("load", preset, directories, options)
-    target = load_target(preset, directories, options)
-    lm, device = target.lm, target.lm.device
-    retrieval = retrieval_of(preset, options)
+    target = loading.load_target(preset, directories, options)
+    lm, device, window = target.lm, target.lm.device, preset.window
+    retrieval = loading.retrieval_of(preset, options)
+    load = partial(loading.load_language_model, preset, "none", device, None)
+    longest = window.chunk + 2 * window.chunk_summary_tokens
     return TextGenerator(
         target=target,
-        drafter=drafter_of(
-            preset,
-            options,
-            target,
-            retrieval,
-            directories.draft,
-            partial(load_language_model, preset, "none", device, None),
-        ),
+        drafter=loading.drafter_of(preset, options, target, retrieval, directories.draft, load),
         tokenizer=load_tokenizer(directories.target),
-        sampling=sampling_of(preset, options),
+        sampling=loading.sampling_of(preset, options),
         retrieval=retrieval,
         draft_gate=DraftGate(preset.tree),
-        eos=end_tokens(lm),
+        eos=loading.end_tokens(lm),
         prefill_chunk=1024 if device.type == "cpu" else 4096,
         # Other processes cannot follow a batch.
-        batch_size=1
-        if group
-        else slots_for(lm, preset.window.chunk + 2 * preset.window.chunk_summary_tokens, free_memory(device) // 4),
+        batch_size=1 if group else slots_for(lm, longest, free_memory(device) // 4),
     )

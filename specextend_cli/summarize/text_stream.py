@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
+from specextend_cli.engine.events import Event as EngineEvent
+from specextend_cli.engine.events import Finished, Step
+from specextend_cli.summarize.events import SentenceAttention, Text
 from specextend_cli.summarize.sentences import Sentences
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_KEPT = 24  # segments of a sentence, the largest ones; the others have hardly any attention
 
 
 class TextStream:
-    """Feed it tokens by `until`, take the text that is final by `take`; `text` is all of it.
+    """Feed it tokens by `until` and the engine's events by `released`.
 
-    `origins` says of each piece of it, characters [start, end), which tokens [first, last) wrote it.
+    `text` is all that was released, and `attention` that of its sentences. `origins` says of each piece of it,
+    characters [start, end), which tokens [first, last) wrote it.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -24,8 +34,10 @@ class TextStream:
         self._taken = 0
         self._space = ""
         self.origins: list[tuple[int, int, int, int]] = []
+        self.attention: list[SentenceAttention] = []
         self._length = 0
         self._read = self._first = 0
+        self._rows: list[Tensor | None] = []  # the attention of each token, by segment of the prompt
 
     @property
     def text(self) -> str:
@@ -49,11 +61,25 @@ class TextStream:
         """No more tokens come; an unfinished sentence counts only where the answer is `whole`."""
         self._release(self._sentences.finish(whole=whole))
 
-    def take(self) -> str:
-        """The text released since the last call."""
-        fresh = "".join(self._pieces[self._taken :])
+    def released(self, event: EngineEvent, *, final: bool) -> Iterator[Text]:
+        """The text released since the last call, `final` or not, if there is any. `event` is the engine's next one."""
+        if isinstance(event, Step):
+            self._rows += [None] * len(event.tokens) if event.attribution is None else event.attribution
+        elif isinstance(event, Finished):
+            self.finish(whole=event.reason == "eos")
+        fresh, origins = "".join(self._pieces[self._taken :]), self.origins[self._taken :]
         self._taken = len(self._pieces)
-        return fresh
+        if fresh:
+            attention = tuple(self._sentence_attention(origins))
+            self.attention += attention
+            yield Text(fresh, final, attention)
+
+    def _sentence_attention(self, origins: Iterable[tuple[int, int, int, int]]) -> Iterator[SentenceAttention]:
+        for start, end, first, last in origins:
+            if rows := [row for row in self._rows[first:last] if row is not None]:
+                mean = sum(rows[1:], rows[0]) / len(rows)
+                best = mean.topk(min(_KEPT, len(mean)))
+                yield SentenceAttention(start, end, dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 
     def _release(self, text: str) -> None:
         # White space waits for what follows it: an answer neither begins nor ends with any.

@@ -82,10 +82,7 @@ class TfidfIndex:
         return {term: value / total for term, value in worth.items()}
 
     def shares(self, weights: Mapping[str, float], within: range | None = None) -> dict[int, float]:
-        """For every passage with any of the terms, the weight of those it has, 0 to 1.
-
-        `within`: only these passages are looked up.
-        """
+        """For every passage, of all or of those `within`, with any of the terms: the weight of those it has, 0 to 1."""
         found: dict[int, float] = defaultdict(float)
         for term, weight in weights.items():
             places = self._places.get(term, [])
@@ -95,10 +92,6 @@ class TfidfIndex:
                 found[passage] += weight
         # The order of terms is arbitrary, and sums depend on it: rounding makes equal shares equal.
         return {passage: round(share, 9) for passage, share in found.items()}
-
-    def share(self, weights: Mapping[str, float], passage: int) -> float:
-        """The weight of those terms that one passage has, 0 to 1."""
-        return sum(weight for term, weight in weights.items() if self._has(passage, term))
 
     def missing(self, weights: Mapping[str, float], passage: int) -> dict[str, float]:
         """Those terms that a passage does not have."""

@@ -1,10 +1,8 @@
-"""The embedded pair writes the same tokens with drafts and without, however short the prompt is.
-
-In bfloat16 where our kernels are, in float32 elsewhere.
-"""
+"""The embedded pair writes the same tokens with drafts and without, however short the prompt is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,6 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native.compiler import compiler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.text_generator import TextGenerator
@@ -26,23 +22,10 @@ SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "flood-warning.pdf"
 LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 129, 140)
 
 
-@pytest.fixture(autouse=True)
-def hidden_kernels() -> None:
-    """Nothing is hidden: the summarizer loads the kernels itself."""
-
-
-@pytest.fixture(scope="module", params=[pytest.param("compiled", marks=pytest.mark.full), "stock"])
-def generator(request: pytest.FixtureRequest) -> TextGenerator:
-    """By our kernels and compiled layers, where this machine can have them; by stock layers in float32."""
-    options = Options(cache=False, dtype="float32", compile=False)
-    if request.param == "compiled":
-        try:
-            Library.within(Path())
-            compiler()
-        except CannotCompileError as error:
-            pytest.skip(str(error))
-        options = Options(cache=False)
-    return result_of(Summarizer(options).load())
+@pytest.fixture(scope="module")
+def stock(kernels: str) -> TextGenerator:
+    """By stock layers in float32, with our kernels or torch's."""
+    return result_of(Summarizer(Options(cache=False, dtype="float32", compile=False)).load())
 
 
 def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
@@ -53,18 +36,13 @@ def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> l
     return [token for event in events if isinstance(event, Step) for token in event.tokens]
 
 
-def test_drafts_change_no_token_of_a_short_text(generator: TextGenerator) -> None:
+def check(generator: TextGenerator, lengths: Sequence[int]) -> None:
     tokens = generator.tokenizer.encode(read(SAMPLE).text[:4000]).ids
-    lengths = LENGTHS if generator.target.lm.exact_rows else LENGTHS[::9]  # stock layers are slow
     for start, length in enumerate(lengths):
         prompt = tokens[7 * start : 7 * start + length]
         plain = _written(generator, NoDrafter(), prompt)
         assert _written(generator, generator.drafter, prompt) == plain, length
 
 
-def test_batches_and_trees_have_no_more_rows_than_are_exact(generator: TextGenerator) -> None:
-    rows = generator.target.lm.exact_rows
-    if rows is None:
-        pytest.skip("our kernels are not here")
-    assert generator.batch_size <= rows
-    assert generator.draft_gate.shape.nodes <= rows
+def test_drafts_change_no_token_of_a_short_text(stock: TextGenerator) -> None:
+    check(stock, LENGTHS[::9])  # stock layers are slow

@@ -77,8 +77,8 @@ def main() -> None:
                     sentences.append(event.text)
                 elif isinstance(event, Plan):
                     plan = event
-            work = plan_work(planted.document, summarizer._builder, summarizer.settings)
-            citer = Citer(planted.document.text, document_sentences(planted.document, work.chunks))
+            _, chunks = plan_work(planted.document, summarizer._builder, summarizer.settings)
+            citer = Citer(planted.document.text, document_sentences(planted.document, chunks))
             for sentence in sentences:
                 pages = planted.stated(sentence)
                 if not pages:

@@ -35,8 +35,9 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.events import Summarized
+from specextend_cli.summarize.events import Part, Summarized
 from specextend_cli.summarize.factcheck import FactSource
+from specextend_cli.summarize.prompt_builder import Prompt
 from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
@@ -100,14 +101,13 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
     names = ("title", "pages", "part", "parts", "language")
     values: dict[str, object] = {**dict.fromkeys(names, "1"), "title": document.name, "words": words}
     values["language"] = "the document's language"
-    room = window.context - most - prompter.overhead(template, values) - 16
+    room = window.context - most - prompter.overhead(template) - 16
     ids = prompter.encoder.encode(text)
     if len(ids) > room:
         text = prompter.encoder.decode(ids[:room])
     generator = result_of(summarizer.load())
-    for _ in generator.generate(prompter.prompt(template, values, text), max_tokens=most, final=True):
-        pass
-    return generator.text
+    part = Part(1, 1, 1, 1, (1, 1), len(ids), final=True)
+    return result_of(generator.generate(Prompt(part, prompter.prompt(template, values, text), most))).text
 
 
 def ours(summarizer: Summarizer, document: Document) -> tuple[str, dict[str, object]]:

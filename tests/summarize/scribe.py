@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cache as cached
 from pathlib import Path
@@ -13,7 +13,7 @@ from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.summarize.tiny_preset import SENTENCES
 
@@ -44,17 +44,17 @@ class Scribe:
     after: int = 1 << 30
     prompts: list[Sequence[int]] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
-    text: str = ""
     batch_size: int = 1
     drafter = SimpleNamespace(name="none")
 
-    def generate(self, prompt, *, max_tokens: int, final: bool, segment_starts=(), shared_prefix=0) -> Iterator[Event]:
+    def generate(self, prompt: Prompt) -> Generator[Event, None, SimpleNamespace]:
         if len(self.prompts) == self.after:
             raise KeyboardInterrupt
-        self.prompts.append(prompt)
-        self.text = self.answer(prompt, max_tokens)
-        yield Text(self.text, final)
-        yield Finished("eos", max_tokens)
+        self.prompts.append(prompt.tokens)
+        text = self.answer(prompt.tokens, prompt.max_tokens)
+        yield Text(text, prompt.part.final)
+        yield Finished("eos", prompt.max_tokens)
+        return SimpleNamespace(text=text, attention=[])
 
     def resampled(self, attempt: int) -> Scribe:
         self.attempts.append(attempt)

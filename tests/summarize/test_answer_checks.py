@@ -120,7 +120,7 @@ def test_tries_are_kept_too(presets) -> None:
     assert not silent.prompts
 
 
-@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])
 def test_real_models_try_otherwise_and_always_alike(presets, monkeypatch, batch: int) -> None:
     monkeypatch.setattr("specextend_cli.summarize.cached_generator.flaw", lambda text, limit: "in circles")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from specextend_cli.engine.events import Prefilled, Step
@@ -11,7 +13,7 @@ from specextend_cli.summarize.events import ChunkSummarized, Level, Part, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.summarize.scribe import document
 
-TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(60))
+TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(45))
 
 
 def small(preset: Preset) -> Preset:
@@ -19,7 +21,9 @@ def small(preset: Preset) -> Preset:
     return preset.model_copy(update={"window": preset.window.model_copy(update=sizes)})
 
 
+@cache
 def told(path, **options) -> list:
+    """The events of a run that is made once for all tests."""
     with Summarizer(Options(preset=str(path), dtype="float32", cache=False, **options)) as summarizer:
         summarizer.preset = small(summarizer.preset)
         return list(summarizer.run(document(TEXT)))
@@ -39,7 +43,7 @@ def test_the_same_text_with_any_batch(presets) -> None:
 
 
 def test_every_part_begins_and_is_summarized_once(presets) -> None:
-    events = told(presets["one"], batch=4)
+    events = told(presets["one"], batch=8)
     first = [event.number for event in events if isinstance(event, Part) and event.level == 1]
     summarized = [event.number for event in events if isinstance(event, ChunkSummarized) and event.level == 1]
     assert sorted(first) == sorted(summarized) == list(range(1, len(first) + 1))
@@ -47,7 +51,7 @@ def test_every_part_begins_and_is_summarized_once(presets) -> None:
 
 def test_text_of_one_chunk_summary_is_shown_at_a_time(presets) -> None:
     """Each piece of text that is shown belongs to one chunk summary."""
-    events = told(presets["one"], batch=4)
+    events = told(presets["one"], batch=8)
     summaries = [event.text for event in events if isinstance(event, ChunkSummarized)]
     shown = [event.delta.strip() for event in events if isinstance(event, Text) and not event.final]
     assert shown
@@ -78,7 +82,7 @@ def test_what_was_summarized_before_an_interruption_is_kept(presets) -> None:
 
 def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, monkeypatch) -> None:
     """On a slow machine a batch takes minutes: it is written in smaller ones, and the text is the same."""
-    path, whole = presets["one"], told(presets["one"], batch=16)[-1].summary
+    path, whole = presets["one"], told(presets["one"], batch=8)[-1].summary
     monkeypatch.setattr(text_generator, "_PATIENCE", 0.0)
     chunks = len(whole.plan.chunks)
     assert chunks > 8

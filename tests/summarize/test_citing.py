@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 
 from specextend_cli.documents.document import Chunk
 from specextend_cli.engine.attribution import attribution_layers
-from specextend_cli.summarize.attribution import SentenceAttention, pack, unpack
-from specextend_cli.summarize.events import Sentence, Text
+from specextend_cli.summarize.events import Sentence, SentenceAttention, Text
 from specextend_cli.summarize.evidence import Citer, attended_sentences
+from specextend_cli.summarize.generation_cache import pack, unpack
 from specextend_cli.summarize.provenance import (
     DocumentSentence,
     Provenance,
@@ -193,8 +194,9 @@ class Copyist(Scribe):
         super().__init__(lambda prompt, most: "")
         self.prompter, self.looking = prompter, looking
 
-    def generate(self, prompt, *, max_tokens, final, segment_starts=(), shared_prefix=0):
-        text = next(text for _, text, ids in reversed(self.prompter.asked) if ids == prompt)
+    def generate(self, prompt):
+        final = prompt.part.final
+        text = next(text for _, text, ids in reversed(self.prompter.asked) if ids == prompt.tokens)
         told = [(n, text[a:b]) for n, (a, b) in enumerate(spans(text)) if "crowns" in text[a:b]]
         said, attention, at = [], [], 0
         for number, sentence in told:
@@ -202,8 +204,9 @@ class Copyist(Scribe):
             attention.append(SentenceAttention(at, at + len(words), {number: 0.4}))
             said.append(words)
             at += len(words) + 1
-        self.text = " ".join(said)
-        yield Text(self.text, final, tuple(attention) if self.looking else ())
+        found = tuple(attention) if self.looking else ()
+        yield Text(" ".join(said), final, found)
+        return SimpleNamespace(text=" ".join(said), attention=found)
 
 
 @pytest.mark.parametrize("looking", [True, False])

@@ -155,9 +155,9 @@ def test_the_same_text_at_every_run(preset) -> None:
 
 @pytest.mark.parametrize("asked", [{"template": "A haiku on {document}"}, {"mode": "abstractive"}])
 def test_who_wants_the_models_words_gets_them(preset, asked) -> None:
-    scribe = Scribe(lambda prompt, most: "Wool is sold on the market on Saturdays.")
-    summary, _ = run(summarizer(preset, scribe, asked=asked), document(TEXT))
-    assert summary.text == scribe.text
+    words = "Wool is sold on the market on Saturdays."
+    summary, _ = run(summarizer(preset, Scribe(lambda prompt, most: words), asked=asked), document(TEXT))
+    assert summary.text == words
 
 
 def test_quotes_may_be_asked_of_any_preset(presets) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
@@ -85,8 +86,6 @@ def broken_by_junk(store):
 
 
 def broken_by_another_layout(store):
-    import sqlite3
-
     with sqlite3.connect(store) as base:
         base.execute("create table notes (something_else text)")
     base.close()
@@ -114,12 +113,13 @@ def test_a_cache_that_cannot_be_made_is_said_and_done_without(presets, home):
     assert any(isinstance(event, Warned) for event in events)
 
 
-def test_a_store_without_write_permission_still_reads(tmp_path):
+def test_a_store_without_write_permission_still_reads(tmp_path, monkeypatch):
     """Asked of sqlite itself: whoever runs the tests may be allowed to write anywhere."""
     path = tmp_path / "notes.sqlite"
     GenerationCache(path).put("a", "kept")
     store = GenerationCache(path)
-    store._connect = lambda: __import__("sqlite3").connect(f"file:{path}?mode=ro", uri=True)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path, timeout: connect(f"file:{path}?mode=ro", timeout, uri=True))
     assert store.get("a") == "kept"
     store.put("b", "lost")
     assert "readonly" in store.problem

@@ -189,11 +189,12 @@ def test_an_edited_document_is_read_again_where_it_changed(preset) -> None:
 
 
 def test_damaged_scores_are_computed_again(preset, monkeypatch) -> None:
-    first, _ = summarize(preset)
-    for stored in ("[]", "null", "[NaN]", "x", '{"a": 1}', "[" * 9999):
-        monkeypatch.setattr("specextend_cli.summarize.generation_cache.GenerationCache.get", lambda *_, s=stored: s)
-        again, _ = summarize(preset)
-        assert (again.text, again.reused) == (first.text, 0)
+    with Summarizer(Options(preset=str(preset))) as made:
+        first = made.summarize(document(LONG))
+        for stored in ("[]", "null", "[NaN]", "x", '{"a": 1}', "[" * 9999):
+            monkeypatch.setattr("specextend_cli.summarize.generation_cache.GenerationCache.get", lambda *_, s=stored: s)
+            again = made.summarize(document(LONG))
+            assert (again.text, again.reused) == (first.text, 0)
 
 
 def test_scores_of_other_weights_or_precision_are_not_reused(presets, preset) -> None:

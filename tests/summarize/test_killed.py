@@ -12,10 +12,10 @@ import pytest
 from tests.summarize.tiny_preset import text
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.full)])
-def test_killed_at_random_moments(presets, tmp_path, kills):
+@pytest.mark.parametrize(("kills", "sentences"), [(2, 40), pytest.param(10, 100, marks=pytest.mark.full)])
+def test_killed_at_random_moments(presets, tmp_path, kills, sentences):
     source = tmp_path / "a.txt"
-    source.write_text(text(100))
+    source.write_text(text(sentences))
     done = subprocess.run(
         [sys.executable, "-m", "tests.summarize.killed", str(presets["one"]), str(source), "11", str(kills)],
         capture_output=True,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.summarize.request import LEAST, SummaryRequest
 from specextend_cli.summarize.word_count import count_words
+from tests.helpers.grid import but_for
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import guided, text, write
 
@@ -61,9 +62,9 @@ def test_any_number_of_words_is_met(preset, script, style, wanted, longest, seed
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("script", ["Latin", "Han"])
+@pytest.mark.parametrize("script", but_for(("Latin",), ("Latin", "Han")))
 def test_numbers_from_20_to_2000_are_met_in_every_style(preset, style, script):
-    source = document(prose(script, 500, 30, 1))
+    source = document(prose(script, 250, 30, 1))
     for wanted in (20, 50, 100, 500, 2000):
         summary, _ = run(summarizer(preset, asked={"length": wanted, "style": style}), source)
         assert summary.method == "extractive"
@@ -117,12 +118,15 @@ def test_the_usual_length_is_met_within_a_sentence(preset, style):
 
 @pytest.mark.parametrize("style", STYLES)
 def test_never_more_tokens_than_said(presets, tokens, style):
-    path = guided(presets["one"].parent)
+    path, reader = guided(presets["one"].parent), None
     for most in (8, 12, 25, 40, 80):
         asked = {"length": 60, "max_tokens": most, "style": style}
         for source in (text(30), "\n".join(f"| {n} | rain over the town |" for n in range(90))):
-            summary, _ = run(summarizer(path, asked=asked), document(source))
+            made = summarizer(path, asked=asked)
+            made._reader = reader  # loaded once
+            summary, _ = run(made, document(source))
             assert 0 < tokens(summary.text) <= most
+            reader = made._reader
 
 
 def test_without_a_model_a_token_is_a_word(preset):

@@ -9,7 +9,8 @@ import pytest
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize import text_generator as module
-from specextend_cli.summarize.events import Text
+from specextend_cli.summarize.events import Part, Text
+from specextend_cli.summarize.prompt_builder import Prompt
 from specextend_cli.summarize.text_generator import TextGenerator
 
 
@@ -20,7 +21,7 @@ def tokenizer(presets):
 
 @pytest.fixture
 def write(tokenizer, monkeypatch):
-    """What a writer makes of these tokens, some a step; the deltas, and the writer."""
+    """What a writer makes of these tokens, some a step: the deltas, and the whole text."""
 
     def written(tokens, *, size=1, reason="eos"):
         def decode(*_, stop, **__):
@@ -34,8 +35,15 @@ def write(tokenizer, monkeypatch):
         monkeypatch.setattr(module, "decode", decode)
         draft_gate = SimpleNamespace()
         made = TextGenerator(None, None, tokenizer, None, None, draft_gate, frozenset(), 64)
-        events = list(made.generate([1], max_tokens=1000, final=True))
-        return [event.delta for event in events if isinstance(event, Text)], made
+        generating = made.generate(Prompt(Part(1, 1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000))
+        deltas = []
+        while True:
+            try:
+                event = next(generating)
+            except StopIteration as end:
+                return deltas, end.value.text
+            if isinstance(event, Text):
+                deltas.append(event.delta)
 
     return written
 
@@ -45,28 +53,28 @@ def test_no_delta_holds_half_a_character(write, tokenizer, size):
     text = "Ships 🙂🙃 bring naïve tea. 你好，世界。 A family: 👩‍👩‍👧! Ωμέγα\N{COMBINING ACUTE ACCENT} ends"
     tokens = tokenizer.encode(text).ids
     assert any("\ufffd" in tokenizer.decode([token]) for token in tokens)
-    deltas, made = write(tokens, size=size)
-    assert "".join(deltas) == made.text == text
+    deltas, whole = write(tokens, size=size)
+    assert "".join(deltas) == whole == text
     assert not any("\ufffd" in delta for delta in deltas)
 
 
 @pytest.mark.parametrize("missing", [1, 2, 3])
 def test_half_a_character_at_the_end_is_left_out(write, tokenizer, missing):
     tokens = tokenizer.encode("Tea 🙂").ids[:-missing]
-    assert write(tokens)[1].text == "Tea"
+    assert write(tokens)[1] == "Tea"
 
 
 def test_control_tokens_are_no_text(write, tokenizer):
-    assert write(tokenizer.encode("Tea<|im_start|> and salt.<|im_end|>").ids)[1].text == "Tea and salt."
+    assert write(tokenizer.encode("Tea<|im_start|> and salt.<|im_end|>").ids)[1] == "Tea and salt."
 
 
 @pytest.mark.parametrize(("reason", "text"), [("eos", "Tea. And sal"), ("length", "Tea.")])
 def test_an_end_by_length_leaves_no_unfinished_sentence(write, tokenizer, reason, text):
-    assert write(tokenizer.encode("\n Tea. And sal").ids, reason=reason)[1].text == text
+    assert write(tokenizer.encode("\n Tea. And sal").ids, reason=reason)[1] == text
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 11])
 def test_going_in_circles_ends_it_however_many_tokens_a_step_accepts(write, tokenizer, size):
-    deltas, made = write(tokenizer.encode("It rains. It snows. " * 3 + "New one. " * 40).ids, size=size)
-    assert made.text == "It rains. It snows."
-    assert "".join(deltas).strip() == made.text
+    deltas, whole = write(tokenizer.encode("It rains. It snows. " * 3 + "New one. " * 40).ids, size=size)
+    assert whole == "It rains. It snows."
+    assert "".join(deltas).strip() == whole

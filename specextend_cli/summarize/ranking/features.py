@@ -57,44 +57,15 @@ _CUES = {
     "present": r"\b(?:is|are|has|have)\b",
 }
 """Words that summaries of English reports and proposals have more often, or less, than their documents."""
+# fmt: off
 MEASURES = (
-    "place",
-    "place_squared",
-    "place_log",
-    "first_tenth",
-    "last_tenth",
-    "opens_document",
-    "opens_block",
-    "block_place",
-    "block_size",
-    "section_place",
-    "section_part",
-    "item",
-    "words_log",
-    "words_short",
-    "words_long",
-    "digits",
-    "capitals",
-    "symbols",
-    "parentheses",
-    "quotation",
-    "question",
-    "degree",
-    "lexrank",
-    "section_degree",
-    "centroid_sum",
-    "frequent",
-    "frequent_mean",
-    "like_opening",
-    "like_heading",
-    "like_title",
-    "like_before",
-    "like_after",
-    "new_terms",
-    "degree_before",
-    "degree_after",
-    "section_weight",
+    "place", "place_squared", "place_log", "first_tenth", "last_tenth", "opens_document", "opens_block",
+    "block_place", "block_size", "section_place", "section_part", "item", "words_log", "words_short", "words_long",
+    "digits", "capitals", "symbols", "parentheses", "quotation", "question", "degree", "lexrank", "section_degree",
+    "centroid_sum", "frequent", "frequent_mean", "like_opening", "like_heading", "like_title", "like_before",
+    "like_after", "new_terms", "degree_before", "degree_after", "section_weight",
 )
+# fmt: on
 """The names of the first columns."""
 _PATTERNS = [regex.compile(pattern) for pattern in _CUES.values()]
 _DIGIT, _CAPITAL = regex.compile(r"\d"), regex.compile(r"\b\p{Lu}")

@@ -1,0 +1,57 @@
+"""What every way to summarize a document shares: its plan, evidence and length, and short documents as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specextend_cli.documents.document import Document
+from specextend_cli.summarize.events import Event, Method, Plan, Text, Warned
+from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.formatting import QuoteLayout
+from specextend_cli.summarize.request import SummarySettings
+from specextend_cli.summarize.word_count import count_words
+
+
+class Pipeline:
+    """One document's way to its summary.
+
+    A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, what was
+    done, and `chunk_summaries` are those of the first level.
+    """
+
+    method: Method
+
+    def __init__(self, document: Document, settings: SummarySettings, plan: Plan, evidence: EvidenceTracker) -> None:
+        self.document = document
+        self.settings = settings
+        self.plan = plan
+        self.evidence = evidence
+        self.chunk_summaries: tuple[str, ...] = ()
+        self._size = max(count_words(document.text), 1)
+        self._words = settings.bounded_words(self._size, plan.tokens)  # that the summary is to have
+
+    def run(self) -> Iterator[Event]:
+        """The events of the work and the summary."""
+        raise NotImplementedError
+
+    def _verbatim(self) -> Iterator[Event]:
+        """The document as it is: in a list style one sentence a line, else with its own line breaks."""
+        self.method = "verbatim"
+        document, sentences = self.document, self.evidence.citer.sentences
+        form = QuoteLayout(self.settings.request.style)
+        end = sentences[0].start if sentences else 0
+        for number, sentence in enumerate(sentences):
+            if form.mark:
+                delta = form.place(document.text[sentence.start : sentence.end], topic=number == 0)
+            else:
+                delta = document.text[end : sentence.end]
+            end = sentence.end
+            yield Text(delta, True)
+            yield from self.evidence.quote(delta, number)
+        what = f"{document.name} has no more words ({self._size}) than its summary is to have"
+        yield Warned(f"{what}: it is printed as it is")
+
+    def _pages(self, start: int, end: int) -> tuple[int, int]:
+        """The first and last page of characters [start, end)."""
+        pages = self.document.pages_of(start, end) or (1,)
+        return pages[0], pages[-1]

@@ -1,0 +1,44 @@
+"""As `test_short_texts`, by our kernels and compiled layers, in bfloat16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specextend_cli import Options, Summarizer
+from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.native.compiler import compiler
+from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.summarize.text_generator import TextGenerator
+from tests.pair.test_short_texts import LENGTHS, check
+
+pytestmark = [pytest.mark.pair, pytest.mark.full]
+
+
+@pytest.fixture(autouse=True)
+def hidden_kernels() -> None:
+    """Nothing is hidden: the summarizer loads the kernels itself."""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> TextGenerator:
+    """The pair as users have it, where this machine can compile it."""
+    try:
+        Library.within(Path())
+        compiler()
+    except CannotCompileError as error:
+        pytest.skip(str(error))
+    return result_of(Summarizer(Options(cache=False)).load())
+
+
+def test_drafts_change_no_token_of_a_short_text(compiled: TextGenerator) -> None:
+    check(compiled, LENGTHS)
+
+
+def test_batches_and_trees_have_no_more_rows_than_are_exact(compiled: TextGenerator) -> None:
+    rows = compiled.target.lm.exact_rows
+    if rows is None:
+        pytest.skip("our kernels are not here")
+    assert compiled.batch_size <= rows
+    assert compiled.draft_gate.shape.nodes <= rows
