@@ -54,8 +54,7 @@ def configure(
         )
     else:
         require(
-            joined >= reads and joined % reads == 0,
-            f"its fc reads {joined} numbers, the target's states have {reads}",
+            joined >= reads and joined % reads == 0, f"its fc reads {joined} numbers, the target's states have {reads}"
         )
 
     heads = settings.num_attention_heads or 0

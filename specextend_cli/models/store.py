@@ -41,12 +41,7 @@ def cache_root() -> Path:
 
 
 def build(
-    directory: Path,
-    fill: Callable[[Path], None],
-    *,
-    need: int = 0,
-    verify: bool = False,
-    progress: Progress = silent,
+    directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
 ) -> Path:
     """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
 

@@ -143,10 +143,7 @@ def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[in
     """The tensors of a model: GGUF's name -> transformers' name and shape."""
     hidden, middle, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     q, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
-    matrices = {
-        "attn_output": ("self_attn.o_proj", (hidden, q)),
-        "ffn_down": ("mlp.down_proj", (hidden, middle)),
-    }
+    matrices = {"attn_output": ("self_attn.o_proj", (hidden, q)), "ffn_down": ("mlp.down_proj", (hidden, middle))}
     if own.fused:
         matrices["attn_qkv"] = ("self_attn.qkv_proj", (q + 2 * kv, hidden))
         matrices["ffn_up"] = ("mlp.gate_up_proj", (2 * middle, hidden))
@@ -210,11 +207,7 @@ def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict
         return settings | {"rope_type": "linear", "factor": float(factor)}
     if scaling == "yarn":
         original = facts[f"{architecture}.rope.scaling.original_context_length"]
-        return settings | {
-            "rope_type": "yarn",
-            "factor": float(factor),
-            "original_max_position_embeddings": original,
-        }
+        return settings | {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": original}
     raise ValueError(f"it scales positions by {scaling!r:.40}")
 
 

@@ -35,10 +35,7 @@ def preset_for(source: GgufFile) -> Preset:
 
 def _window(context: int) -> Window:
     return Window(
-        context=context,
-        chunk=2 * context // 3,
-        chunk_summary_tokens=context // 16,
-        summary_tokens=context // 10,
+        context=context, chunk=2 * context // 3, chunk_summary_tokens=context // 16, summary_tokens=context // 10
     )
 
 
