@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object
+from specextend_cli.models.checkpoint import read_settings
 
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
@@ -28,7 +28,7 @@ def render_chat(
     """
     from specextend_cli.models.template_sandbox import Sandbox, bounded
 
-    settings = _read_json(directory / "tokenizer_config.json")
+    settings = _settings(directory)
     source = template or chat_template(directory)
     if source is None:
         raise ModelError(
@@ -59,7 +59,7 @@ def chat_template(directory: Path) -> str | None:
     try:
         if file.is_file():
             return _bounded(file.read_text(encoding="utf-8"))
-        template = _read_json(directory / "tokenizer_config.json").get("chat_template")
+        template = _settings(directory).get("chat_template")
         if isinstance(template, list):  # several, by name
             template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
         if template is not None and not isinstance(template, str):
@@ -93,10 +93,6 @@ def _refuse(message: str) -> NoReturn:
     raise TemplateError(message)
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        return read_object(file)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {file}", why=str(error)) from error
+def _settings(directory: Path) -> dict[str, Any]:
+    file = directory / "tokenizer_config.json"
+    return read_settings(file) if file.is_file() else {}

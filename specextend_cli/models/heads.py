@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import check_safetensors, damaged, reason, weight_files
+from specextend_cli.models.checkpoint import checked_weights, damaged, reason
 from specextend_cli.models.head_config import configure, default_layers
 
 if TYPE_CHECKING:
@@ -75,20 +75,12 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     return Loaded(head.eval().requires_grad_(False), other)
 
 
-def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> tuple[EagleHead, float, bool]:
-    """The head, reading the layers with which it agrees better with the target on `tokens` [n].
-
-    Returns the head, the share of next tokens on which the two agree, and whether the other layers were chosen.
-    """
-    head, config = loaded.head, loaded.head.config
-    agreement = _agreement(head, target, tokens, config.feature_layers)
-    if loaded.other_layers is None:
-        return head, agreement, False
-    other = _agreement(head, target, tokens, loaded.other_layers)
-    if other <= agreement:
-        return head, agreement, False
-    head.config = replace(config, feature_layers=loaded.other_layers)
-    return head, other, True
+def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> EagleHead:
+    """The head, reading the layers with which it agrees better with the target on `tokens` [n]."""
+    head, other = loaded.head, loaded.other_layers
+    if other and agreement(head, target, tokens, other) > agreement(head, target, tokens, head.config.feature_layers):
+        head.config = replace(head.config, feature_layers=other)
+    return head
 
 
 def save_head(
@@ -138,14 +130,10 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    files = weight_files(directory)
-    if not files:
-        raise damaged(directory, "a file of weights is missing", name)
     tensors: dict[str, Tensor] = {}
     try:
-        for file in files:
+        for file in checked_weights(directory, name):
             if file.suffix == ".safetensors":
-                check_safetensors(file, name=name)
                 tensors.update(load_file(file))
             else:
                 tensors.update(torch.load(file, map_location="cpu", weights_only=True))
@@ -231,7 +219,7 @@ def _misfit(directory: Path, why: str) -> ModelError:
     )
 
 
-def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
+def agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
     """The share of positions at which the head's most likely next token is the target's."""
     import torch
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import check_safetensors, damaged, read_header, weight_files
+from specextend_cli.models.checkpoint import check_safetensors, checked_weights, damaged, read_header
 from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
@@ -39,12 +39,8 @@ def load_model(
     architecture, one that needs code from its repository or reads more than text, weights that contradict the
     configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
-    weights = weight_files(directory)
+    weights = checked_weights(directory, name)
     safe = [file for file in weights if file.suffix == ".safetensors"]
-    for file in safe:
-        check_safetensors(file, name=name)
-    if not weights:
-        raise damaged(directory, "a file of weights is missing", name)
 
     import torch
     from safetensors import SafetensorError

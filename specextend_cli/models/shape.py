@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_header, read_object, reason, weight_files
+from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
 
 
@@ -61,11 +61,7 @@ class Shape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> Shape:
         """Of a model in transformers' layout."""
-        try:
-            config = read_object(directory / "config.json")
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
-        return cls.from_config(config)
+        return cls.from_config(read_settings(directory / "config.json"))
 
     @property
     def parameters(self) -> int:
