@@ -36,7 +36,8 @@ def render_chat(
             why="the format of its prompts is unknown",
             fix="write chat_template in the preset's [prompts]",
         )
-    environment = Sandbox(tojson=_tojson)
+    # Jinja's own tojson escapes HTML characters.
+    environment = Sandbox(tojson=lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent))
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     given = {"messages": messages, "add_generation_prompt": True}
@@ -80,11 +81,6 @@ def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
     tokens = {key: value for key, value in settings.items() if key.endswith("_token") and value}
     contents = {key: value.get("content") if isinstance(value, dict) else value for key, value in tokens.items()}
     return {key: value for key, value in contents.items() if isinstance(value, str)}
-
-
-def _tojson(value: object, indent: int | None = None) -> str:
-    # Jinja's own filter escapes HTML characters.
-    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -55,13 +55,12 @@ def _layers(folder: Path, name: str) -> list[dict[str, Any]]:
             fix=f"ollama pull {name}, or set OLLAMA_MODELS to the directory of ollama's store",
         )
     try:
-        layers = read_object(manifest)["layers"]
+        layers: list[dict[str, Any]] = read_object(manifest)["layers"]
         if not all(isinstance(layer["mediaType"], str) and isinstance(layer["digest"], str) for layer in layers):
             raise ValueError("its layers have no mediaType and digest")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ModelError(f"cannot read {manifest}", why=str(error), fix=f"ollama pull {name}") from error
-    found: list[dict[str, Any]] = layers
-    return found
+    return layers
 
 
 def _store() -> Path:

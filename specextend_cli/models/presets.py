@@ -45,21 +45,18 @@ def read_preset(path: Path) -> Preset:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if "name" not in data:
+            check_name(path)
+        _rename_old_keys(path, data)
+        # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
+        text = json.dumps({"name": path.stem, **data}, default=str)
+        preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
     except FileNotFoundError:
         raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
-    except RecursionError:
-        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
-    if "name" not in data:
-        check_name(path)
-    _rename_old_keys(path, data)
-    try:
-        # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
-        text = json.dumps({"name": path.stem, **data}, default=str)
-        preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
     except ValidationError as error:
         raise _explain(path, error) from error
     except RecursionError:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from specextend_cli.models.gguf.file import Gguf
+from specextend_cli.models.gguf.file import Gguf, GgufTensor
 from specextend_cli.models.gguf.tokenizer import special_ids
 
 _MOST = 1 << 26  # of any size
@@ -88,6 +88,10 @@ def config_of(model: Gguf) -> dict[str, Any]:
     theta = number("rope.freq_base", 1e6 if architecture == "gemma3" else 10000.0)
     if rotated != head_dim and not own.fused:
         raise ValueError(f"it rotates {rotated} of {head_dim} numbers of a head")
+    # The embedding may be padded beyond the vocabulary's tokens.
+    rows, tokens = model.tensors["token_embd.weight"].rows, len(facts["tokenizer.ggml.tokens"])
+    if not tokens <= rows <= _MOST:
+        raise ValueError(f"it has {tokens} tokens and an embedding of {rows} rows")
     config: dict[str, Any] = {
         "architectures": [own.name],
         "model_type": own.model_type,
@@ -103,7 +107,7 @@ def config_of(model: Gguf) -> dict[str, Any]:
         "rms_norm_eps": number("attention.layer_norm_rms_epsilon"),
         "rope_parameters": _rope(model, architecture, theta, rotated),
         "tie_word_embeddings": "output.weight" not in model.tensors,
-        "vocab_size": _embedding_rows(model),
+        "vocab_size": rows,
         "pad_token_id": None,
         **special_ids(facts),
     }
@@ -182,19 +186,11 @@ def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[in
     return table
 
 
-def _embedding_rows(model: Gguf) -> int:
-    """The vocabulary's size, which may be padded beyond its tokens."""
-    rows, tokens = model.tensors["token_embd.weight"].rows, len(model.facts["tokenizer.ggml.tokens"])
-    if not tokens <= rows <= _MOST:
-        raise ValueError(f"it has {tokens} tokens and an embedding of {rows} rows")
-    return rows
-
-
 def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict[str, Any]:
     """transformers' rope_parameters. ValueError: positions are scaled as only longer inputs would show."""
     facts, settings = model.facts, {"rope_type": "default", "rope_theta": theta}
     if "rope_freqs.weight" in model.tensors:
-        return settings | _llama3(_vector(model, "rope_freqs.weight"), theta, dimensions)
+        return settings | _llama3(model.tensors["rope_freqs.weight"], theta, dimensions)
     if any(name.startswith("rope_factors_") for name in model.tensors):
         raise ValueError("its positions are scaled by the input's length (longrope), which drafting does not survive")
     scaling = facts.get(f"{architecture}.rope.scaling.type", "none")
@@ -211,16 +207,11 @@ def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict
     raise ValueError(f"it scales positions by {scaling!r:.40}")
 
 
-def _vector(model: Gguf, name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-    tensor = model.tensors[name]
-    if tensor.kind.name != "F32" or tensor.columns > 1 << 16 or tensor.rows != 1:
-        raise ValueError(f"its {name} is no short vector")
-    vector: np.ndarray[Any, np.dtype[np.float32]] = tensor.raw().view("<f4")[0].astype(np.float32)
-    return vector
-
-
-def _llama3(divisors: np.ndarray[Any, np.dtype[np.float32]], theta: float, dimensions: int) -> dict[str, Any]:
+def _llama3(tensor: GgufTensor, theta: float, dimensions: int) -> dict[str, Any]:
     """The settings of Llama 3.1's scaling, of which the file has the result: what divides each frequency."""
+    if tensor.kind.name != "F32" or tensor.columns > 1 << 16 or tensor.rows != 1:
+        raise ValueError("its rope_freqs.weight is no short vector")
+    divisors = tensor.raw().view("<f4")[0].astype(np.float32)
     if len(divisors) != dimensions // 2 or not np.isfinite(divisors).all():
         raise ValueError("its rope_freqs.weight is not of the length of its heads")
     wavelengths = 2 * np.pi * theta ** (np.arange(0, dimensions, 2) / dimensions)
