@@ -14,16 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, reason
 from specextend_cli.models.head_config import configure, default_layers
+from specextend_cli.models.skip_init import SkipInit
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from specextend_cli.engine.head import EagleHead, HeadConfig
-    from specextend_cli.engine.lm import LanguageModel
+if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
 
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
@@ -52,9 +56,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     It computes in the target's number format, because the two may share modules. `name` is the preset's. ModelError:
     damaged or missing weights, a head of another target, an unknown layout.
     """
-    from specextend_cli.engine.head import EagleHead
     from specextend_cli.models.head_settings import HeadSettings
-    from specextend_cli.models.skip_init import SkipInit
 
     settings = HeadSettings.read(directory)
     tensors = _read_tensors(directory, name)
@@ -97,9 +99,6 @@ def save_head(
     `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
     `notes` are further keys of config.json. ValueError for EAGLE-1 and for what this layout cannot say.
     """
-    import torch
-    from safetensors.torch import save_file
-
     config = head.config
     if config.generation != 3:
         raise ValueError("only EAGLE-3 heads are written")
@@ -126,10 +125,6 @@ def save_head(
 
 def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
     """The tensors, under the names of `EagleHead`."""
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     tensors: dict[str, Tensor] = {}
     try:
         for file in checked_weights(directory, name):
@@ -153,8 +148,6 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 
 def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
     """Share the target's embedding and output layer where the checkpoint has none."""
-    import torch
-
     width = int(target.config.hidden_size)
     if "embedding.weight" not in tensors:
         if head.config.hidden != width:
@@ -221,10 +214,6 @@ def _misfit(directory: Path, why: str) -> ModelError:
 
 def agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
     """The share of positions at which the head's most likely next token is the target's."""
-    import torch
-
-    from specextend_cli.engine.attention import ForwardContext
-
     with torch.inference_mode():
         positions = torch.arange(len(tokens), device=tokens.device)
         out = target.forward(tokens, positions, target.new_cache(len(tokens)), features=layers)
