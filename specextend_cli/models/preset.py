@@ -42,6 +42,7 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization: TypeAlias = Literal["none", "nf4"]
+Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -229,19 +230,13 @@ class Prompts(_Table):
     """
 
     system: str = prompt_templates.SYSTEM
-    map: str = prompt_templates.MAP
-    reduce: str = prompt_templates.REDUCE
-    single: str = prompt_templates.SINGLE
+    map: Prompt = prompt_templates.MAP
+    reduce: Prompt = prompt_templates.REDUCE
+    single: Prompt = prompt_templates.SINGLE
     styles: dict[prompt_templates.Style, str] = Field(default_factory=dict)
     focus: str = prompt_templates.FOCUS
     chat_template: str | None = None
     template_options: dict[str, bool | int | str] = Field(default_factory=dict)
-
-    @field_validator("map", "reduce", "single")
-    @classmethod
-    def _is_prompt(cls, template: str) -> str:
-        check_prompt(template)
-        return template
 
     @field_validator("styles")
     @classmethod

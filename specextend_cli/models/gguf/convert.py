@@ -19,7 +19,7 @@ from gguf import dequantize
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.four_bit import FILE, GROUP, PARTS, ROWS, FourBit, to_bf16
-from specextend_cli.models.gguf.families import Family, config_of, family, layout
+from specextend_cli.models.gguf.families import Family, Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf, GgufTensor
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
 from specextend_cli.models.store import Progress, silent
@@ -27,9 +27,6 @@ from specextend_cli.models.tensor_file import TensorFile
 
 _AT_ONCE = 1 << 22  # numbers
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
-
-Table = dict[str, tuple[str, tuple[int, ...]]]
-"""name -> another name or a type, and the shape."""
 
 
 def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:

@@ -7,7 +7,7 @@ with the whole model in memory in float32. What llama.cpp's converter changes is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from specextend_cli.models.gguf.tokenizer import special_ids
 _MOST = 1 << 26  # of any size
 _GEMMA_27B = (46, 62)  # layers of Gemma 2's and 3's largest model, whose attention is scaled otherwise
 _LLAMA3_LENGTHS = [1 << n for n in range(7, 18)]  # original context lengths
+
+
+Table: TypeAlias = dict[str, tuple[str, tuple[int, ...]]]
+"""Of tensors: name -> another name or a type, and the shape."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ def config_of(model: Gguf) -> dict[str, Any]:
     return config
 
 
-def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+def layout(own: Family, config: dict[str, Any]) -> Table:
     """The tensors of a model: GGUF's name -> transformers' name and shape."""
     hidden, middle, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     q, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
@@ -160,21 +164,15 @@ def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[in
     if own.gemma:
         norms = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}
         norms |= {"ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
-    biased = [
-        name
-        for name in matrices
-        if (config.get("attention_bias") and name.startswith("attn"))
-        or (config.get("mlp_bias") and name.startswith("ffn"))
-        or (own.qkv_bias and name in ("attn_q", "attn_k", "attn_v"))
-    ]
-    layer: dict[str, tuple[str, tuple[int, ...]]] = {
-        f"{a}.weight": (f"{b}.weight", s) for a, (b, s) in matrices.items()
-    }
+    always = ("attn_q", "attn_k", "attn_v") if own.qkv_bias else ()
+    flags = {name: "attention_bias" if name.startswith("attn") else "mlp_bias" for name in matrices}
+    biased = [name for name in matrices if name in always or config.get(flags[name])]
+    layer: Table = {f"{theirs}.weight": (f"{ours}.weight", shape) for theirs, (ours, shape) in matrices.items()}
     layer |= {f"{name}.bias": (f"{matrices[name][0]}.bias", matrices[name][1][:1]) for name in biased}
     layer |= {f"{theirs}.weight": (f"{ours}.weight", (hidden,)) for theirs, ours in norms.items()}
     if own.qk_norm:
         layer |= {f"attn_{part}_norm.weight": (f"self_attn.{part}_norm.weight", (head,)) for part in "qk"}
-    table: dict[str, tuple[str, tuple[int, ...]]] = {
+    table: Table = {
         "token_embd.weight": ("model.embed_tokens.weight", (config["vocab_size"], hidden)),
         "output_norm.weight": ("model.norm.weight", (hidden,)),
     }
