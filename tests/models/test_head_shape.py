@@ -13,13 +13,15 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.heads import load_head
-from specextend_cli.models.memory import Estimate, draft_shape, estimate, fits
-from specextend_cli.models.preset import LocalSource, Preset
+from specextend_cli.models.memory import draft_shape, fits
+from specextend_cli.models.preset import LocalSource
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import HeadShape
 from tests.engine.tiny_heads import VARIANTS
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import LAYOUTS, angelslim
+
+from .test_memory import estimated
 
 
 def shape_of(config: HeadConfig) -> HeadShape:
@@ -67,12 +69,6 @@ def test_a_configuration_without_sizes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": "many", "num_attention_heads": 2}))
     with pytest.raises(ModelError, match="does not describe an EAGLE head"):
         HeadShape.of(tmp_path)
-
-
-def estimated(preset: Preset, **changes: Any) -> Estimate:
-    need = estimate(preset, **changes)
-    assert need is not None
-    return need
 
 
 HEADS = {preset.name: preset for preset in list_presets() if preset.draft.head is not None}

