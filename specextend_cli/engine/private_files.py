@@ -45,15 +45,15 @@ def make_private(directory: Path) -> None:
 def publish(made: Path, file: Path) -> None:
     """Move `made`, from the same directory, to `file`, whole or not at all, and record its digest."""
     made.chmod(0o600)
-    _sync(made)
+    sync(made)
     record, partial = _record(file), _record(made)
-    partial.write_text(_digest(made))
+    partial.write_text(sha256(made))
     partial.chmod(0o600)
-    _sync(partial)
+    sync(partial)
     file.unlink(missing_ok=True)  # an old file beside the new record would count as damaged for good
     partial.replace(record)
     made.replace(file)
-    _sync(file.parent)
+    sync(file.parent)
 
 
 def is_good(file: Path) -> bool:
@@ -87,7 +87,7 @@ def _check_file(file: Path) -> None:
             raise DamagedError(f"{path} is no file")
         if found.st_uid not in _trusted() or _others_write(found):
             raise UntrustedError(f"{path} belongs to another user, or others can write it; remove it")
-    if record.read_text(errors="replace") != _digest(file):
+    if record.read_text(errors="replace") != sha256(file):
         raise DamagedError(f"{file} is damaged")
 
 
@@ -132,7 +132,8 @@ def _record(file: Path) -> Path:
     return file.with_name(f"{file.name}{_RECORD}")
 
 
-def _digest(file: Path) -> str:
+def sha256(file: Path) -> str:
+    """The SHA-256 sum of a file, in hexadecimal."""
     with file.open("rb") as opened:
         digest = hashlib.sha256()
         while block := opened.read(1 << 20):
@@ -140,7 +141,8 @@ def _digest(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Write a file, or a directory's entries, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

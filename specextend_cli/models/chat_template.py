@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object
+from specextend_cli.models.checkpoint import read_settings
 
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
@@ -28,7 +28,7 @@ def render_chat(
     """
     from specextend_cli.models.template_sandbox import Sandbox, bounded
 
-    settings = _read_json(directory / "tokenizer_config.json")
+    settings = _settings(directory)
     source = template or chat_template(directory)
     if source is None:
         raise ModelError(
@@ -36,7 +36,8 @@ def render_chat(
             why="the format of its prompts is unknown",
             fix="write chat_template in the preset's [prompts]",
         )
-    environment = Sandbox(tojson=_tojson)
+    # Jinja's own tojson escapes HTML characters.
+    environment = Sandbox(tojson=lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent))
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     given = {"messages": messages, "add_generation_prompt": True}
@@ -59,7 +60,7 @@ def chat_template(directory: Path) -> str | None:
     try:
         if file.is_file():
             return _bounded(file.read_text(encoding="utf-8"))
-        template = _read_json(directory / "tokenizer_config.json").get("chat_template")
+        template = _settings(directory).get("chat_template")
         if isinstance(template, list):  # several, by name
             template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
         if template is not None and not isinstance(template, str):
@@ -82,21 +83,12 @@ def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for key, value in contents.items() if isinstance(value, str)}
 
 
-def _tojson(value: object, indent: int | None = None) -> str:
-    # Jinja's own filter escapes HTML characters.
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
 def _refuse(message: str) -> NoReturn:
     from jinja2.exceptions import TemplateError
 
     raise TemplateError(message)
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        return read_object(file)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {file}", why=str(error)) from error
+def _settings(directory: Path) -> dict[str, Any]:
+    file = directory / "tokenizer_config.json"
+    return read_settings(file) if file.is_file() else {}

@@ -26,6 +26,14 @@ def read_object(file: Path) -> dict[str, Any]:
     return parse_object(file.read_text(encoding="utf-8"))
 
 
+def read_settings(file: Path) -> dict[str, Any]:
+    """`read_object`; ModelError where the file cannot be read."""
+    try:
+        return read_object(file)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {file}", why=str(error)) from error
+
+
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in a text; ValueError as `read_object`."""
     try:
@@ -86,6 +94,17 @@ def _indexed(index: Path, suffix: str) -> list[str]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass
     return []
+
+
+def checked_weights(directory: Path, name: str) -> list[Path]:
+    """`weight_files`, each of safetensors compared with its header; ModelError where one differs, or there are none."""
+    files = weight_files(directory)
+    if not files:
+        raise damaged(directory, "a file of weights is missing", name)
+    for file in files:
+        if file.suffix == ".safetensors":
+            check_safetensors(file, name=name)
+    return files
 
 
 def check_safetensors(file: Path, *, name: str = "NAME") -> None:

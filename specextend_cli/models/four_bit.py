@@ -51,10 +51,7 @@ class FourBit:
         if kind.name == "Q8_0":
             numbers = blocks[..., 2:].view(np.int8)
             high, low, rounded = (numbers >> 4) + 8, numbers & 15, _bf16(d)
-            return (
-                cls._of(rows, high, 16 * rounded, np.zeros_like(d)),
-                cls._of(rows, low, rounded, 8 * rounded),
-            )
+            return (cls._of(rows, high, 16 * rounded, np.zeros_like(d)), cls._of(rows, low, rounded, 8 * rounded))
         if kind.name == "Q4_K":
             scale, least = Q4_K.get_scale_min(blocks[..., 4:16].reshape(-1, 12))
             scale, least = (one.reshape(rows, -1, 8).astype(np.float32) for one in (scale, least))

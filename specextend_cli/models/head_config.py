@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
-    from specextend_cli.engine.head import HeadConfig
-    from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.head import HeadConfig
+from specextend_cli.engine.lm import LanguageModel
+
+if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
 
 _MOST_LAYERS = 8  # a head of more would be a model
@@ -25,7 +27,6 @@ def configure(
 
     ValueError: the two contradict each other, or the head is another target's. KeyError: a tensor is missing.
     """
-    from specextend_cli.engine.head import HeadConfig
 
     def require(holds: object, why: str) -> None:
         if not holds:
@@ -54,8 +55,7 @@ def configure(
         )
     else:
         require(
-            joined >= reads and joined % reads == 0,
-            f"its fc reads {joined} numbers, the target's states have {reads}",
+            joined >= reads and joined % reads == 0, f"its fc reads {joined} numbers, the target's states have {reads}"
         )
 
     heads = settings.num_attention_heads or 0
@@ -162,8 +162,6 @@ def _feature_layers(
 
 def _check_numbers(tensors: dict[str, Tensor]) -> None:
     """ValueError for weights that are not floating-point: quantized ones would be read as small whole numbers."""
-    import torch
-
     known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
     for name, tensor in tensors.items():
         if name in ("draft_to_target", "t2d"):

@@ -14,16 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import check_safetensors, damaged, reason, weight_files
+from specextend_cli.models.checkpoint import checked_weights, damaged, reason
 from specextend_cli.models.head_config import configure, default_layers
+from specextend_cli.models.skip_init import SkipInit
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from specextend_cli.engine.head import EagleHead, HeadConfig
-    from specextend_cli.engine.lm import LanguageModel
+if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
 
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
@@ -52,9 +56,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     It computes in the target's number format, because the two may share modules. `name` is the preset's. ModelError:
     damaged or missing weights, a head of another target, an unknown layout.
     """
-    from specextend_cli.engine.head import EagleHead
     from specextend_cli.models.head_settings import HeadSettings
-    from specextend_cli.models.skip_init import SkipInit
 
     settings = HeadSettings.read(directory)
     tensors = _read_tensors(directory, name)
@@ -75,20 +77,12 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     return Loaded(head.eval().requires_grad_(False), other)
 
 
-def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> tuple[EagleHead, float, bool]:
-    """The head, reading the layers with which it agrees better with the target on `tokens` [n].
-
-    Returns the head, the share of next tokens on which the two agree, and whether the other layers were chosen.
-    """
-    head, config = loaded.head, loaded.head.config
-    agreement = _agreement(head, target, tokens, config.feature_layers)
-    if loaded.other_layers is None:
-        return head, agreement, False
-    other = _agreement(head, target, tokens, loaded.other_layers)
-    if other <= agreement:
-        return head, agreement, False
-    head.config = replace(config, feature_layers=loaded.other_layers)
-    return head, other, True
+def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> EagleHead:
+    """The head, reading the layers with which it agrees better with the target on `tokens` [n]."""
+    head, other = loaded.head, loaded.other_layers
+    if other and agreement(head, target, tokens, other) > agreement(head, target, tokens, head.config.feature_layers):
+        head.config = replace(head.config, feature_layers=other)
+    return head
 
 
 def save_head(
@@ -105,9 +99,6 @@ def save_head(
     `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
     `notes` are further keys of config.json. ValueError for EAGLE-1 and for what this layout cannot say.
     """
-    import torch
-    from safetensors.torch import save_file
-
     config = head.config
     if config.generation != 3:
         raise ValueError("only EAGLE-3 heads are written")
@@ -134,18 +125,10 @@ def save_head(
 
 def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
     """The tensors, under the names of `EagleHead`."""
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    files = weight_files(directory)
-    if not files:
-        raise damaged(directory, "a file of weights is missing", name)
     tensors: dict[str, Tensor] = {}
     try:
-        for file in files:
+        for file in checked_weights(directory, name):
             if file.suffix == ".safetensors":
-                check_safetensors(file, name=name)
                 tensors.update(load_file(file))
             else:
                 tensors.update(torch.load(file, map_location="cpu", weights_only=True))
@@ -165,8 +148,6 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
 
 def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
     """Share the target's embedding and output layer where the checkpoint has none."""
-    import torch
-
     width = int(target.config.hidden_size)
     if "embedding.weight" not in tensors:
         if head.config.hidden != width:
@@ -231,12 +212,8 @@ def _misfit(directory: Path, why: str) -> ModelError:
     )
 
 
-def _agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
+def agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
     """The share of positions at which the head's most likely next token is the target's."""
-    import torch
-
-    from specextend_cli.engine.attention import ForwardContext
-
     with torch.inference_mode():
         positions = torch.arange(len(tokens), device=tokens.device)
         out = target.forward(tokens, positions, target.new_cache(len(tokens)), features=layers)

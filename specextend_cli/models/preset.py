@@ -5,7 +5,7 @@ Unknown keys, wrong types and impossible values are refused. `presets` finds and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import (
@@ -13,11 +13,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
+    ValidationInfo,
+    field_serializer,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
@@ -34,8 +34,7 @@ from specextend_cli.models.names import (
     RepositoryName,
 )
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
-from specextend_cli.models.prompt_templates import Mode as Mode
-from specextend_cli.models.prompt_templates import check_names, check_prompt
+from specextend_cli.models.prompt_templates import Mode, check_names, check_prompt
 from specextend_cli.models.shape import HeadShape, Shape
 
 DEFAULT = "smollm2-135m"
@@ -43,6 +42,7 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization: TypeAlias = Literal["none", "nf4"]
+Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -190,39 +190,10 @@ class Draft(_Table):
         return self
 
 
-@dataclass(frozen=True)
-class _Defaults:
-    """Annotates a field that is one of the engine's dataclasses with the values of keys that a preset leaves out.
-
-    The fields named `internal` are set by the engine alone and cannot be set in a preset.
-    """
-
-    values: Retrieval | TreeShape
-    internal: tuple[str, ...]
-
-    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(
-            self._complete,
-            handler(source),
-            serialization=core_schema.plain_serializer_function_ser_schema(self._keys),
-        )
-
-    def _complete(self, given: object) -> object:
-        if not isinstance(given, dict):
-            return given
-        if unknown := next((key for key in given if key in self.internal), None):
-            raise ValueError(f"{unknown!r} cannot be set in a preset")
-        # The values are validated as Python's from here on, whose strict mode does not take a list for a tuple.
-        return self._keys(self.values) | {
-            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
-        }
-
-    def _keys(self, values: Retrieval | TreeShape) -> dict[str, object]:
-        return {field.name: getattr(values, field.name) for field in fields(values) if field.name not in self.internal}
-
-
 RETRIEVAL = Retrieval(recent=128, positions="compact")
 TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
+_INTERNAL = ("breaks", "forwards", "floor")
+"""Fields of the two that the engine alone sets: they are not in a preset, and refused there."""
 
 
 class Window(_Table):
@@ -259,19 +230,13 @@ class Prompts(_Table):
     """
 
     system: str = prompt_templates.SYSTEM
-    map: str = prompt_templates.MAP
-    reduce: str = prompt_templates.REDUCE
-    single: str = prompt_templates.SINGLE
+    map: Prompt = prompt_templates.MAP
+    reduce: Prompt = prompt_templates.REDUCE
+    single: Prompt = prompt_templates.SINGLE
     styles: dict[prompt_templates.Style, str] = Field(default_factory=dict)
     focus: str = prompt_templates.FOCUS
     chat_template: str | None = None
     template_options: dict[str, bool | int | str] = Field(default_factory=dict)
-
-    @field_validator("map", "reduce", "single")
-    @classmethod
-    def _is_prompt(cls, template: str) -> str:
-        check_prompt(template)
-        return template
 
     @field_validator("styles")
     @classmethod
@@ -322,8 +287,8 @@ class Preset(_Table):
     mode: Mode = "abstractive"
     target: Target
     draft: Draft = Draft()
-    retrieval: Annotated[Retrieval, _Defaults(RETRIEVAL, internal=("breaks",))] = RETRIEVAL
-    tree: Annotated[TreeShape, _Defaults(TREE, internal=("forwards", "floor"))] = TREE
+    retrieval: Retrieval = RETRIEVAL
+    tree: TreeShape = TREE
     decoding: Sampling = Sampling()
     window: Window
     prompts: Prompts = Prompts()
@@ -333,6 +298,22 @@ class Preset(_Table):
     def sources(self) -> tuple[Source, ...]:
         """Where the target comes from, and the draft, if it is a model."""
         return (self.target.source, *(() if self.draft.source is None else (self.draft.source,)))
+
+    @field_validator("retrieval", "tree", mode="before")
+    @classmethod
+    def _completed(cls, given: object, info: ValidationInfo) -> object:
+        if not isinstance(given, dict):
+            return given
+        if unknown := next((key for key in given if key in _INTERNAL), None):
+            raise ValueError(f"{unknown!r} cannot be set in a preset")
+        # The values are validated as Python's from here on, whose strict mode does not take a list for a tuple.
+        plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+        return cls._settings(RETRIEVAL if info.field_name == "retrieval" else TREE) | plain
+
+    @field_serializer("retrieval", "tree")
+    @staticmethod
+    def _settings(values: Retrieval | TreeShape) -> dict[str, object]:
+        return {key: value for key, value in asdict(values).items() if key not in _INTERNAL}
 
     @model_validator(mode="after")
     def _drafts(self) -> Preset:

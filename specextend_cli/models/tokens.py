@@ -75,8 +75,7 @@ class TextEncoder:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             data = text.encode()
         if self._fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
-            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-            return ids
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
         if self._nfc and not text.isascii():
             text = self._tokenizer.normalizer.normalize_str(text)
         return self._fast.encode_ordinary(text)
@@ -90,14 +89,12 @@ class TextEncoder:
 
         Not for documents, which go through `encode`.
         """
-        ids: list[int] = self._with_special.encode(text, add_special_tokens=False).ids
-        return ids
+        return list(self._with_special.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens left out. Incomplete characters become U+FFFD."""
         if not self._pieces:
-            text: str = self._with_special.decode(list(ids), skip_special_tokens=True)
-            return text
+            return str(self._with_special.decode(list(ids), skip_special_tokens=True))
         pieces = (self._pieces.get(number) or self._added[number] for number in ids if number not in self._special)
         return b"".join(pieces).decode("utf-8", "replace")
 

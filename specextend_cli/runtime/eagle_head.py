@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.checkpoint import check_safetensors, damaged, weight_files
+from specextend_cli.models.checkpoint import checked_weights
 from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.preset import Draft, LocalSource, Preset
 
@@ -37,12 +37,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         why = "--draft-head names a directory with an EAGLE head: config.json beside its weights"
         raise UsageError(f"there is no directory {directory}", why=why, fix="specextend train-draft makes one")
     HeadSettings.read(path)
-    weights = weight_files(path)
-    if not weights:
-        raise damaged(path, "a file of weights is missing", "")
-    for file in weights:
-        if file.suffix == ".safetensors":
-            check_safetensors(file, name="")
+    checked_weights(path, "")
     draft = Draft(kind="blend", of=("eagle", "ngram"), source=LocalSource(kind="local", path=path), window=WINDOW)
     retrieval = replace(preset.retrieval, positions="compact")
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
@@ -64,6 +59,6 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     head = loaded.head
     if loaded.other_layers is not None and target.parts == 1:
         tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
-        head = probe(loaded, target, torch.tensor(tokens, device=target.device))[0]
+        head = probe(loaded, target, torch.tensor(tokens, device=target.device))
     round_to_four_bit(head)
     return head

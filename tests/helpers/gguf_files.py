@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import transformers
 from gguf import GGMLQuantizationType as Kind
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
+
+from tests.helpers.gguf_writer import add_tokenizer, finish
 
 COMMON: dict[str, Any] = {
     "hidden_size": 256,
@@ -128,10 +129,7 @@ def write(
         else:
             data = quantized(array, kind)
             writer.add_tensor(theirs, data, raw_shape=data.shape, raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return file
 
 
@@ -148,24 +146,6 @@ def quantized(array: np.ndarray, kind: Kind) -> np.ndarray:
             scale = random.uniform(1e-4, 2e-4, len(blocks)).astype(np.float16)
             blocks[:, place : place + 2] = scale[:, None].view(np.uint8)
         return blocks.reshape(array.shape[0], -1)
-
-
-def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer, pre: str = "smollm") -> None:
-    """A byte-level vocabulary, with its special tokens and a chat template."""
-    vocab = tokenizer.get_vocab()
-    tokens = sorted(vocab, key=vocab.__getitem__)
-    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(tokens)
-    writer.add_token_types([3 if token in special else 1 for token in tokens])
-    merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    writer.add_token_merges([" ".join(merge) for merge in merges])
-    writer.add_eos_token_id(2)
-    writer.add_chat_template(
-        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}"
-        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-    )
 
 
 def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from specextend_cli.models import pypi_source
 from specextend_cli.models.preset import WheelSource
 from specextend_cli.models.tokens import LLAMA3, QWEN2
+from tests.helpers import gguf_writer
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog. The dog didn't mind; it's used to foxes, isn't it?",
@@ -28,10 +30,6 @@ SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 ABSENT = {0x04, 0x14, 0xF1, 0xF2}  # bytes outside the tiny vocabularies, as some are outside SmolLM2's
 
 SIZES = {"hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 96, "layers": 2}
-CHAT = (
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'}}\n"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
 
 
 def _byte_level(*, regex: bool) -> pre_tokenizers.ByteLevel:
@@ -96,23 +94,9 @@ def shapes(vocab: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def write_gguf(
-    file: Path,
-    tokenizer: Tokenizer,
-    tensors: dict[str, np.ndarray] | None = None,
-    *,
-    quantized: bool = True,
-    **facts: Any,
-) -> Path:
-    """A tiny SmolLM2-like GGUF, random unless `tensors` are given; `facts` replace architecture or pre-tokenizer."""
-    vocab = tokenizer.get_vocab()
-    tokens = sorted(vocab, key=vocab.__getitem__)
-    random = np.random.default_rng(0)
-    if tensors is None:
-        tensors = {
-            name: random.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes(len(tokens)).items()
-        }
-    writer = gguf.GGUFWriter(file, facts.get("architecture", "llama"))
+def write_gguf(file: Path, tokenizer: Tokenizer, architecture: str = "llama", pre: str = "smollm") -> Path:
+    """A tiny, random SmolLM2-like GGUF."""
+    writer = gguf.GGUFWriter(file, architecture)
     writer.add_context_length(256)
     writer.add_embedding_length(SIZES["hidden"])
     writer.add_block_count(SIZES["layers"])
@@ -122,26 +106,18 @@ def write_gguf(
     writer.add_rope_freq_base(100000.0)
     writer.add_rope_dimension_count(SIZES["head_dim"])
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(facts.get("pre", "smollm"))
-    writer.add_token_list(tokens)
-    writer.add_token_types([3 if token in SPECIALS else 1 for token in tokens])
-    merges = json.loads(tokenizer.to_str())["model"]["merges"]
-    writer.add_token_merges([" ".join(merge) for merge in merges])
+    gguf_writer.add_tokenizer(writer, tokenizer, pre)
     writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
     writer.add_pad_token_id(2)
-    writer.add_chat_template(CHAT)
-    for name, array in tensors.items():
-        if not quantized or array.ndim == 1:
+    random = np.random.default_rng(0)
+    for name, shape in shapes(tokenizer.get_vocab_size()).items():
+        array = random.normal(0, 0.05, shape).astype(np.float32)
+        if array.ndim == 1:
             writer.add_tensor(name, array)
             continue
         kind = gguf.GGMLQuantizationType.Q8_0 if name == "token_embd.weight" else gguf.GGMLQuantizationType.Q4_1
         writer.add_tensor(name, gguf.quantize(array, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_writer.finish(writer)
     return file
 
 
@@ -201,6 +177,14 @@ def index(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel_folder))
     return wheel_folder
+
+
+@pytest.fixture
+def fetched(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The wheel, as pip would download it."""
+    wheel = next(wheel_folder.glob("*.whl"))
+    monkeypatch.setattr(pypi_source, "_fetch_wheel", lambda source, into, progress: Path(shutil.copy(wheel, into)))
+    return wheel
 
 
 @pytest.fixture(autouse=True)

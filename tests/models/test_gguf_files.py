@@ -21,6 +21,7 @@ from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset import GgufSource, OllamaSource
 from specextend_cli.models.presets import load_preset, read_preset, to_toml
 from specextend_cli.models.sources import fetch, is_present, locate, remove, size_on_disk
+from tests.helpers import gguf_writer
 
 from .conftest import write_gguf
 
@@ -45,10 +46,7 @@ def rewritten(original: Path, file: Path, **changed: Any) -> Path:
             writer.add_key_value(key, value, gguf.GGUFValueType.get_type(value))
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_writer.finish(writer)
     return file
 
 

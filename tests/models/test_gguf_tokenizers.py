@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_of
 from specextend_cli.models.tokens import TextEncoder
-from tests.helpers import gguf_files
+from tests.helpers import gguf_writer
 
 from .conftest import CORPUS, PRE_TOKENIZERS, SPECIALS, train
 
@@ -44,10 +44,8 @@ def split(pattern: str) -> pre_tokenizers.PreTokenizer:
 def facts_of(tokenizer: Tokenizer, file: Path, pre: str) -> dict[str, object]:
     """The metadata of a file with that byte-level vocabulary, one token added that is not special."""
     writer = gguf.GGUFWriter(file, "llama")
-    gguf_files.add_tokenizer(writer, tokenizer, pre)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
+    gguf_writer.add_tokenizer(writer, tokenizer, pre)
+    gguf_writer.finish(writer)
     return Gguf.read(file).facts
 
 

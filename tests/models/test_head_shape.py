@@ -13,38 +13,22 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.heads import load_head
-from specextend_cli.models.memory import Estimate, draft_shape, estimate, fits
-from specextend_cli.models.preset import LocalSource, Preset
+from specextend_cli.models.memory import draft_shape, fits
+from specextend_cli.models.preset import LocalSource
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import HeadShape
 from tests.engine.tiny_heads import VARIANTS
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import LAYOUTS, angelslim
 
+from .test_memory import estimated
+
 
 def shape_of(config: HeadConfig) -> HeadShape:
     """With an embedding of its own, and an output layer if it is an EAGLE-3 head."""
-    is_three = config.generation == 3
-    return HeadShape(
-        generation=3 if is_three else 1,
-        layers=config.layers,
-        hidden=config.hidden,
-        target_hidden=config.target_hidden,
-        fused=len(config.feature_layers),
-        heads=config.heads,
-        kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
-        intermediate=config.intermediate,
-        draft_vocab=config.draft_vocabulary if is_three else 0,
-        embedding=config.vocabulary,
-        fc_bias=config.fc_bias,
-        qkv_bias=config.qkv_bias,
-        attention_bias=config.attention_bias,
-        mlp_bias=config.mlp_bias,
-        norm_before_fc=config.norm_before_fc,
-        fc_norm=config.fc_norm,
-        qk_norm=config.qk_norm,
-    )
+    same = {name: getattr(config, name) for name in HeadShape.model_fields if hasattr(config, name)}
+    output = config.draft_vocabulary if config.generation == 3 else 0
+    return HeadShape(**same, fused=len(config.feature_layers), draft_vocab=output, embedding=config.vocabulary)
 
 
 def own(head: EagleHead, *shared: torch.nn.Module) -> int:
@@ -87,12 +71,6 @@ def test_a_configuration_without_sizes_is_refused(tmp_path: Path) -> None:
         HeadShape.of(tmp_path)
 
 
-def estimated(preset: Preset, **changes: Any) -> Estimate:
-    need = estimate(preset, **changes)
-    assert need is not None
-    return need
-
-
 HEADS = {preset.name: preset for preset in list_presets() if preset.draft.head is not None}
 
 
@@ -103,19 +81,13 @@ def test_shipped_sizes_are_those_of_a_head_for_their_target(name: str) -> None:
     assert target is not None
     assert (shape.target_hidden or shape.hidden) == target.hidden
     assert shape.embedding in (0, target.vocab)
+    sizes = ("generation", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "layers", "fc_bias")
     config = HeadConfig(
-        generation=shape.generation,
-        hidden=shape.hidden,
+        **{name: getattr(shape, name) for name in sizes},
         target_hidden=target.hidden,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        intermediate=shape.intermediate,
-        layers=shape.layers,
         vocabulary=target.vocab,
         draft_vocabulary=shape.draft_vocab or target.vocab,
         feature_layers=tuple(range(shape.fused if shape.generation == 3 else 1)),
-        fc_bias=shape.fc_bias,
     )
     with torch.device("meta"):
         head = EagleHead(config)

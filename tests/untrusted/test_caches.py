@@ -251,7 +251,7 @@ import os, signal
 from contextlib import nullcontext
 from pathlib import Path
 from specextend_cli.engine import private_files
-private_files._sync = lambda path: os.kill(os.getpid(), signal.SIGKILL) if path.suffix == {{suffix!r}} else None
+private_files.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL) if path.suffix == {{suffix!r}} else None
 made = Path({str(place)!r}) / "kernels.so.2"
 made.write_bytes(b"newer")
 private_files.publish(made, made.with_name("kernels.so"))

@@ -22,6 +22,7 @@ from specextend_cli.engine.tree import DraftTree
 from tests.engine.test_identity import POLICIES, SHAPE, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
+from tests.helpers.grid import but_for, grid
 
 NEW = 12
 TOKENS = prompt(40)
@@ -79,20 +80,29 @@ def expected() -> list[int]:
     return generate(tiny(), TOKENS, NEW)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(trees(), min_size=1, max_size=4), st.booleans())
+@pytest.mark.parametrize("examples", but_for([50], [50, 150]))
 def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
-    target: Target, expected: list[int], handed: list[DraftTree], gate: bool
+    target: Target, expected: list[int], examples: int
 ) -> None:
-    assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
+    @settings(max_examples=examples, deadline=None)
+    @given(st.lists(trees(), min_size=1, max_size=4), st.booleans())
+    def check(handed: list[DraftTree], gate: bool) -> None:
+        assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
+
+    check()
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(trees(), min_size=1, max_size=4), st.integers(0, 2**31))
-def test_nor_do_sampled_ones(target: Target, handed: list[DraftTree], seed: int) -> None:
-    sampling = Sampling(temperature=0.9, top_k=30, seed=seed, repetition_penalty=1.1)
-    plain, _ = run(target, HostileDrafter([DraftTree(*torch.zeros(3, 0))]), TOKENS, small("full"), sampling, new=NEW)
-    assert run(target, HostileDrafter(handed), TOKENS, small("full"), sampling, new=NEW)[0] == plain
+@pytest.mark.parametrize("examples", but_for([15], [15, 40]))
+def test_nor_do_sampled_ones(target: Target, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.lists(trees(), min_size=1, max_size=4), st.integers(0, 2**31))
+    def check(handed: list[DraftTree], seed: int) -> None:
+        sampling = Sampling(temperature=0.9, top_k=30, seed=seed, repetition_penalty=1.1)
+        none = HostileDrafter([DraftTree(*torch.zeros(3, 0))])
+        plain, _ = run(target, none, TOKENS, small("full"), sampling, new=NEW)
+        assert run(target, HostileDrafter(handed), TOKENS, small("full"), sampling, new=NEW)[0] == plain
+
+    check()
 
 
 @settings(max_examples=150, deadline=None)
@@ -131,10 +141,7 @@ def _lm(target: Target, policy: str, value: float) -> Drafter:
     return LMDrafter(lm, target, small(policy))
 
 
-@pytest.mark.parametrize("make", [_eagle, _lm])
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("value", NOT_NUMBERS)
-@pytest.mark.parametrize("blended", [False, True])
+@grid(make=[_eagle, _lm], policy=POLICIES, value=NOT_NUMBERS, blended=[False, True])
 def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
     make: Callable[[Target, str, float], Drafter],
     policy: str,
@@ -162,8 +169,7 @@ def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"eps": -1.0}, {"eps": float("nan")}, {"rope": {"rope_type": "default", "rope_theta": -5.0}}],
+    "changes", [{"eps": -1.0}, {"eps": float("nan")}, {"rope": {"rope_type": "default", "rope_theta": -5.0}}]
 )
 def test_a_head_whose_settings_make_no_numbers_changes_nothing(
     changes: dict[str, object], target: Target, expected: list[int]

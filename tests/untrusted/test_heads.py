@@ -87,18 +87,27 @@ def test_a_size_that_contradicts_the_tensors(layout: Any, key: str, tmp_path: Pa
     refused(tmp_path, lm)
 
 
-def test_fewer_layers_than_there_are(tmp_path: Path, lm: LanguageModel) -> None:
-    tied(tmp_path)
-    change(tmp_path, num_hidden_layers=1)
-    refused(tmp_path, lm, "num_hidden_layers 1", "it has 2")
+UNFIT: list[tuple[Any, Settings, str]] = [
+    (tied, {"num_hidden_layers": 1}, "num_hidden_layers 1, it has 2"),
+    (tied, {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 512}, "one kind"),
+    (bare, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),  # no embedding of its own would tell
+    (safeailab_3, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),
+    (angelslim, {"quantization_config": {"quant_method": "fp8"}}, "quantiz"),
+    (angelslim, {"attention_bias": True}, "attention_bias"),
+    (angelslim, {"mlp_bias": True}, "mlp_bias"),
+    (yarn, {"qkv_bias": True}, "qkv_bias"),
+    (bare, {"norm_before_fc": False}, "norm_before_fc"),
+    (speculators, {"fc_norm": False}, "fc_norm"),
+]
 
 
-@pytest.mark.parametrize("layout", [bare, safeailab_3])
-def test_a_vocabulary_of_another_target(layout: Any, tmp_path: Path, lm: LanguageModel) -> None:
-    """The head has no embedding of its own that would tell."""
+@pytest.mark.parametrize(("layout", "settings", "word"), UNFIT)
+def test_settings_that_contradict_the_tensors_or_are_not_known(
+    layout: Any, settings: Settings, word: str, tmp_path: Path, lm: LanguageModel
+) -> None:
     layout(tmp_path)
-    change(tmp_path, vocab_size=VOCABULARY - 1)
-    refused(tmp_path, lm, "vocab_size 96")
+    change(tmp_path, **settings)
+    refused(tmp_path, lm, word)
 
 
 WORDS = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, float("nan")]
@@ -203,12 +212,6 @@ def test_a_sliding_window_is_kept(settings: Settings, tmp_path: Path, lm: Langua
     assert load_head(tmp_path, lm).head.config.sliding_window == 512
 
 
-def test_layers_of_two_kinds(tmp_path: Path, lm: LanguageModel) -> None:
-    tied(tmp_path)
-    change(tmp_path, layer_types=["full_attention", "sliding_attention"], sliding_window=512)
-    refused(tmp_path, lm, "one kind")
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -241,12 +244,6 @@ def test_weights_are_numbers_with_a_point(dtype: torch.dtype, name: str, tmp_pat
     refused(tmp_path, lm, str(dtype).removeprefix("torch."))
 
 
-def test_quantized_heads(tmp_path: Path, lm: LanguageModel) -> None:
-    angelslim(tmp_path)
-    change(tmp_path, quantization_config={"quant_method": "fp8"})
-    refused(tmp_path, lm, "quantiz")
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.bfloat16])
 def test_tokens_are_whole_numbers(dtype: torch.dtype, tmp_path: Path, lm: LanguageModel) -> None:
     angelslim(tmp_path)
@@ -265,22 +262,6 @@ def test_two_rows_for_one_token(tmp_path: Path, lm: LanguageModel) -> None:
 
     change_tensors(tmp_path, twice)
     refused(tmp_path, lm, "d2t")
-
-
-@pytest.mark.parametrize(
-    ("flag", "layout"), [("attention_bias", angelslim), ("mlp_bias", angelslim), ("qkv_bias", yarn)]
-)
-def test_biases_that_are_said_and_are_not_there(flag: str, layout: Any, tmp_path: Path, lm: LanguageModel) -> None:
-    layout(tmp_path)
-    change(tmp_path, **{flag: True})
-    refused(tmp_path, lm, flag)
-
-
-@pytest.mark.parametrize(("flag", "layout"), [("norm_before_fc", bare), ("fc_norm", speculators)])
-def test_norms_that_are_there_and_denied(flag: str, layout: Any, tmp_path: Path, lm: LanguageModel) -> None:
-    layout(tmp_path)
-    change(tmp_path, **{flag: False})
-    refused(tmp_path, lm, flag)
 
 
 @pytest.mark.parametrize("eps", [-1, 0, "1e-6", float("nan"), float("inf"), 2.0, None, True])

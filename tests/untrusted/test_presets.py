@@ -324,7 +324,7 @@ def test_a_template_that_fails_is_an_error_of_the_model(template: str, tmp_path:
 )
 def test_a_template_ends(template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And leaves the memory to others."""
-    monkeypatch.setattr(template_sandbox, "_SECONDS", 0.5)
+    monkeypatch.setattr(template_sandbox, "_SECONDS", 0.2)
     monkeypatch.setattr(template_sandbox, "_BYTES", 1 << 26)
     with pytest.raises(ModelError, match="chat template") as caught:
         render_chat(tmp_path, [{"role": "user", "content": "hello"}], template=template)

@@ -7,30 +7,26 @@ million numbers at a time. Those of four bits keep their codes beside the full w
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gguf import dequantize
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.four_bit import FILE, GROUP, PARTS, ROWS, FourBit, to_bf16
+from specextend_cli.models.gguf.families import Family, Table, config_of, family, layout
+from specextend_cli.models.gguf.file import Gguf, GgufTensor
+from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
 from specextend_cli.models.store import Progress, silent
 from specextend_cli.models.tensor_file import TensorFile
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from specextend_cli.models.gguf.families import Family
-    from specextend_cli.models.gguf.file import Gguf, GgufTensor
-
 _AT_ONCE = 1 << 22  # numbers
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
-
-Table = dict[str, tuple[str, tuple[int, ...]]]
-"""name -> another name or a type, and the shape."""
 
 
 def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
@@ -38,9 +34,6 @@ def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
 
     ModelError: it is absent, damaged, or of a kind that is not supported.
     """
-    from specextend_cli.models.gguf.families import config_of, family, layout
-    from specextend_cli.models.gguf.file import Gguf
-
     with _readable(file):
         try:
             model = Gguf.read(file)
@@ -71,9 +64,6 @@ def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
 
     ModelError as `read_gguf`, or a number is not finite.
     """
-    from specextend_cli.models.gguf.families import family
-    from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
-
     model, config, table = read_gguf(file)
     with _readable(file):
         tokenizer = tokenizer_of(model.facts)
@@ -155,8 +145,6 @@ def _blocks(
     tensor: GgufTensor, order: npt.NDArray[np.int64] | None
 ) -> Iterator[tuple[npt.NDArray[np.float32], tuple[FourBit, ...]]]:
     """Some rows of the tensor after the other, dequantized, and the codes that they are the sum of."""
-    from gguf import dequantize
-
     raw = tensor.raw()
     if len(tensor.shape) == 1 and order is not None:  # a bias, whose numbers are rows
         raw = raw.reshape(len(order), -1)

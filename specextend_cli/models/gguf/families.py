@@ -7,16 +7,20 @@ with the whole model in memory in float32. What llama.cpp's converter changes is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from specextend_cli.models.gguf.file import Gguf
+from specextend_cli.models.gguf.file import Gguf, GgufTensor
 from specextend_cli.models.gguf.tokenizer import special_ids
 
 _MOST = 1 << 26  # of any size
 _GEMMA_27B = (46, 62)  # layers of Gemma 2's and 3's largest model, whose attention is scaled otherwise
 _LLAMA3_LENGTHS = [1 << n for n in range(7, 18)]  # original context lengths
+
+
+Table: TypeAlias = dict[str, tuple[str, tuple[int, ...]]]
+"""Of tensors: name -> another name or a type, and the shape."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,10 @@ def config_of(model: Gguf) -> dict[str, Any]:
     theta = number("rope.freq_base", 1e6 if architecture == "gemma3" else 10000.0)
     if rotated != head_dim and not own.fused:
         raise ValueError(f"it rotates {rotated} of {head_dim} numbers of a head")
+    # The embedding may be padded beyond the vocabulary's tokens.
+    rows, tokens = model.tensors["token_embd.weight"].rows, len(facts["tokenizer.ggml.tokens"])
+    if not tokens <= rows <= _MOST:
+        raise ValueError(f"it has {tokens} tokens and an embedding of {rows} rows")
     config: dict[str, Any] = {
         "architectures": [own.name],
         "model_type": own.model_type,
@@ -103,7 +111,7 @@ def config_of(model: Gguf) -> dict[str, Any]:
         "rms_norm_eps": number("attention.layer_norm_rms_epsilon"),
         "rope_parameters": _rope(model, architecture, theta, rotated),
         "tie_word_embeddings": "output.weight" not in model.tensors,
-        "vocab_size": _embedding_rows(model),
+        "vocab_size": rows,
         "pad_token_id": None,
         **special_ids(facts),
     }
@@ -139,14 +147,11 @@ def config_of(model: Gguf) -> dict[str, Any]:
     return config
 
 
-def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+def layout(own: Family, config: dict[str, Any]) -> Table:
     """The tensors of a model: GGUF's name -> transformers' name and shape."""
     hidden, middle, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     q, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
-    matrices = {
-        "attn_output": ("self_attn.o_proj", (hidden, q)),
-        "ffn_down": ("mlp.down_proj", (hidden, middle)),
-    }
+    matrices = {"attn_output": ("self_attn.o_proj", (hidden, q)), "ffn_down": ("mlp.down_proj", (hidden, middle))}
     if own.fused:
         matrices["attn_qkv"] = ("self_attn.qkv_proj", (q + 2 * kv, hidden))
         matrices["ffn_up"] = ("mlp.gate_up_proj", (2 * middle, hidden))
@@ -159,21 +164,15 @@ def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[in
     if own.gemma:
         norms = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}
         norms |= {"ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
-    biased = [
-        name
-        for name in matrices
-        if (config.get("attention_bias") and name.startswith("attn"))
-        or (config.get("mlp_bias") and name.startswith("ffn"))
-        or (own.qkv_bias and name in ("attn_q", "attn_k", "attn_v"))
-    ]
-    layer: dict[str, tuple[str, tuple[int, ...]]] = {
-        f"{a}.weight": (f"{b}.weight", s) for a, (b, s) in matrices.items()
-    }
+    always = ("attn_q", "attn_k", "attn_v") if own.qkv_bias else ()
+    flags = {name: "attention_bias" if name.startswith("attn") else "mlp_bias" for name in matrices}
+    biased = [name for name in matrices if name in always or config.get(flags[name])]
+    layer: Table = {f"{theirs}.weight": (f"{ours}.weight", shape) for theirs, (ours, shape) in matrices.items()}
     layer |= {f"{name}.bias": (f"{matrices[name][0]}.bias", matrices[name][1][:1]) for name in biased}
     layer |= {f"{theirs}.weight": (f"{ours}.weight", (hidden,)) for theirs, ours in norms.items()}
     if own.qk_norm:
         layer |= {f"attn_{part}_norm.weight": (f"self_attn.{part}_norm.weight", (head,)) for part in "qk"}
-    table: dict[str, tuple[str, tuple[int, ...]]] = {
+    table: Table = {
         "token_embd.weight": ("model.embed_tokens.weight", (config["vocab_size"], hidden)),
         "output_norm.weight": ("model.norm.weight", (hidden,)),
     }
@@ -185,19 +184,11 @@ def layout(own: Family, config: dict[str, Any]) -> dict[str, tuple[str, tuple[in
     return table
 
 
-def _embedding_rows(model: Gguf) -> int:
-    """The vocabulary's size, which may be padded beyond its tokens."""
-    rows, tokens = model.tensors["token_embd.weight"].rows, len(model.facts["tokenizer.ggml.tokens"])
-    if not tokens <= rows <= _MOST:
-        raise ValueError(f"it has {tokens} tokens and an embedding of {rows} rows")
-    return rows
-
-
 def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict[str, Any]:
     """transformers' rope_parameters. ValueError: positions are scaled as only longer inputs would show."""
     facts, settings = model.facts, {"rope_type": "default", "rope_theta": theta}
     if "rope_freqs.weight" in model.tensors:
-        return settings | _llama3(_vector(model, "rope_freqs.weight"), theta, dimensions)
+        return settings | _llama3(model.tensors["rope_freqs.weight"], theta, dimensions)
     if any(name.startswith("rope_factors_") for name in model.tensors):
         raise ValueError("its positions are scaled by the input's length (longrope), which drafting does not survive")
     scaling = facts.get(f"{architecture}.rope.scaling.type", "none")
@@ -210,24 +201,15 @@ def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict
         return settings | {"rope_type": "linear", "factor": float(factor)}
     if scaling == "yarn":
         original = facts[f"{architecture}.rope.scaling.original_context_length"]
-        return settings | {
-            "rope_type": "yarn",
-            "factor": float(factor),
-            "original_max_position_embeddings": original,
-        }
+        return settings | {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": original}
     raise ValueError(f"it scales positions by {scaling!r:.40}")
 
 
-def _vector(model: Gguf, name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-    tensor = model.tensors[name]
-    if tensor.kind.name != "F32" or tensor.columns > 1 << 16 or tensor.rows != 1:
-        raise ValueError(f"its {name} is no short vector")
-    vector: np.ndarray[Any, np.dtype[np.float32]] = tensor.raw().view("<f4")[0].astype(np.float32)
-    return vector
-
-
-def _llama3(divisors: np.ndarray[Any, np.dtype[np.float32]], theta: float, dimensions: int) -> dict[str, Any]:
+def _llama3(tensor: GgufTensor, theta: float, dimensions: int) -> dict[str, Any]:
     """The settings of Llama 3.1's scaling, of which the file has the result: what divides each frequency."""
+    if tensor.kind.name != "F32" or tensor.columns > 1 << 16 or tensor.rows != 1:
+        raise ValueError("its rope_freqs.weight is no short vector")
+    divisors = tensor.raw().view("<f4")[0].astype(np.float32)
     if len(divisors) != dimensions // 2 or not np.isfinite(divisors).all():
         raise ValueError("its rope_freqs.weight is not of the length of its heads")
     wavelengths = 2 * np.pi * theta ** (np.arange(0, dimensions, 2) / dimensions)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gguf import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFValueType
+from gguf import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFReader, GGUFValueType
 
 _VERSIONS = (2, 3)
 _MOST_FIELDS = 1 << 12
@@ -28,19 +28,7 @@ _MOST_TENSORS = 1 << 16
 _MOST_NUMBERS = 1 << 40  # of a tensor
 _MOST_PARTS = 1 << 10  # files
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
-_FORMATS = {
-    GGUFValueType.UINT8: "B",
-    GGUFValueType.INT8: "b",
-    GGUFValueType.UINT16: "H",
-    GGUFValueType.INT16: "h",
-    GGUFValueType.UINT32: "I",
-    GGUFValueType.INT32: "i",
-    GGUFValueType.FLOAT32: "f",
-    GGUFValueType.BOOL: "?",
-    GGUFValueType.UINT64: "Q",
-    GGUFValueType.INT64: "q",
-    GGUFValueType.FLOAT64: "d",
-}
+_NUMBERS = GGUFReader.gguf_scalar_to_np
 
 
 @dataclass(frozen=True)
@@ -166,14 +154,19 @@ class _Header:
         if kind == GGUFValueType.STRING:
             return self._string()
         if kind != GGUFValueType.ARRAY:
-            return self._number(_FORMATS[kind])
+            return self._numbers(kind, 1)[0]
         item = GGUFValueType(self._number("I"))
         if item == GGUFValueType.ARRAY:
             raise ValueError("it has arrays of arrays")
         count = self._count("items", _MOST_ITEMS)
         if item == GGUFValueType.STRING:
             return [self._string() for _ in range(count)]
-        return list(struct.unpack(f"<{count}{_FORMATS[item]}", self._take(count * struct.calcsize(_FORMATS[item]))))
+        return self._numbers(item, count)
+
+    def _numbers(self, kind: GGUFValueType, count: int) -> list[Any]:
+        form = np.dtype(_NUMBERS[kind]).newbyteorder("<")
+        found: list[Any] = np.frombuffer(self._take(count * form.itemsize), form).tolist()
+        return found
 
     def _string(self) -> str:
         length = self._number("Q")

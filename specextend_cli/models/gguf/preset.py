@@ -19,6 +19,7 @@ def preset_for(source: GgufFile) -> Preset:
     model, config, _ = read_gguf(gguf_file(source))
     if (context := config["max_position_embeddings"]) < _LEAST:
         raise ModelError(f"the model in {source} cannot summarize", why=f"it reads at most {context} tokens")
+    tokens = min(_CONTEXT, context)
     kind = f"{config['model_type']}, {config['num_hidden_layers']} layers"
     # Models that think before they answer are asked not to: a summary needs no steps, and they take many tokens.
     thinks = "enable_thinking" in str(model.facts.get("tokenizer.chat_template", ""))
@@ -28,17 +29,10 @@ def preset_for(source: GgufFile) -> Preset:
         description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.",
         licence=_line(model.facts.get("general.license")) or "as its publisher says",
         target=Target(source=source, shape=Shape.from_config(config)),
-        window=_window(min(_CONTEXT, context)),
+        window=Window(
+            context=tokens, chunk=2 * tokens // 3, chunk_summary_tokens=tokens // 16, summary_tokens=tokens // 10
+        ),
         prompts=Prompts(template_options={"enable_thinking": False} if thinks else {}),
-    )
-
-
-def _window(context: int) -> Window:
-    return Window(
-        context=context,
-        chunk=2 * context // 3,
-        chunk_summary_tokens=context // 16,
-        summary_tokens=context // 10,
     )
 
 

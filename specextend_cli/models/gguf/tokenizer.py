@@ -25,14 +25,8 @@ _SPLITS = {
 """Regular expressions by GGUF's names of pre-tokenizers, as the models' makers published them."""
 _DIGITS = ("smollm", "refact", "starcoder", "command-r")
 _WORDS = ("gpt-2", "phi-2")
-_WHOLE_WORDS = (
-    "llama-bpe",
-    "llama3",
-    "llama-v3",
-    "falcon3",
-    "pixtral",
-    "tekken",
-)  # looks up whole words before it merges
+# These look up whole words before they merge.
+_WHOLE_WORDS = ("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "tekken")
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 """Control tokens that end an answer where the file names only the one that ends a text."""
 
