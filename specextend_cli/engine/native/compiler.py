@@ -44,7 +44,7 @@ def processor() -> tuple[str, ...]:
 
 def _may_use_tiles() -> bool:
     """Ask Linux for the registers of AMX, which a process gets on request only; all its threads may use them then."""
-    return ctypes.CDLL(None, use_errno=True).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0
+    return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0)
 
 
 def first_line(error: BaseException) -> str:
