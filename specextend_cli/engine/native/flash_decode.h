@@ -267,7 +267,7 @@ class Reader {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
           square[i] = key + i < span.count ? load_as<Ints>(from) : Ints{};
         }
-        prefetcher_.ask(kLanes / 4);
+        prefetcher_.ask(kTiled ? kLanes / 2 : kLanes / 4);  // tiles leave no time to ask later
         transpose(square);
         for (int64_t i = 0; i < kLanes; ++i) store(&keys_[(word + i) * kBlock + key], square[i]);
       }
@@ -275,7 +275,7 @@ class Reader {
 
   void read_values(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kNumbers) {
-      prefetcher_.ask(1);
+      prefetcher_.ask(kTiled ? 2 : 1);
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
