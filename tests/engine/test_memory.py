@@ -9,7 +9,8 @@ import sys
 import pytest
 
 MEASURE = """
-import json, resource, sys, torch
+import json, re, resource, sys, torch
+from pathlib import Path
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import LMDrafter
@@ -28,7 +29,10 @@ buffers = set()
 length = int(sys.argv[1])
 for event in decode(target, drafter, [i % 1000 + 100 for i in range(length)], stop=Stop(24), retrieval=retrieval):
     buffers.add(target.cache.buffer.data_ptr())
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+if sys.platform == "darwin":
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+else:  # Linux counts in ru_maxrss what the process that started this one had
+    peak = 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 weights = sum(p.numel() * p.element_size() for p in lm.model.parameters())
 print(json.dumps({"peak": peak, "weights": weights, "kv": target.cache.nbytes, "buffers": len(buffers)}))
 """
