@@ -120,14 +120,16 @@ def _gpu_check(gpu: str | None) -> Check:
 
 def _processor() -> Iterator[Check]:
     """What makes decoding fast without a GPU: instructions, a C++ compiler, and compiled code that may be loaded."""
-    from specextend_cli.engine.native import CannotCompileError
+    from specextend_cli.engine.native import CannotCompileError, Library
     from specextend_cli.engine.native.compiler import compiler
     from specextend_cli.engine.native.library import VARIABLE, instructions
     from specextend_cli.engine.private_files import UntrustedError, make_private
     from specextend_cli.models.store import cache_root
 
+    programs, is_shipped = cache_root() / "programs", False
     try:
         name = instructions()
+        is_shipped = Library.within(programs).is_shipped
     except CannotCompileError as error:
         yield Check("instructions", str(error), "poor", f"unset {VARIABLE}", f"no native code runs; {_SLOW}")
     else:
@@ -139,14 +141,16 @@ def _processor() -> Iterator[Check]:
     try:
         command = compiler()
     except CannotCompileError as error:
-        yield Check("compiler", str(error), "poor", "sudo apt install g++ (macOS: xcode-select --install)", cost)
+        if is_shipped:
+            yield Check("compiler", f"{error}; none is needed, as native code came with the package")
+        else:
+            yield Check("compiler", str(error), "poor", "sudo apt install g++ (macOS: xcode-select --install)", cost)
     else:
         name = " ".join(command)
         if (why := _why_not(command)) is not None:
             yield Check("compiler", f"{name} fails ({why})", "poor", "sudo apt install g++", cost)
         else:
             yield Check("compiler", name)
-    programs = cache_root() / "programs"
     try:
         if programs.exists():
             make_private(programs)

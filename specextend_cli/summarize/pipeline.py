@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from specextend_cli.documents.document import Document
@@ -12,7 +13,7 @@ from specextend_cli.summarize.request import SummarySettings
 from specextend_cli.summarize.word_count import count_words
 
 
-class Pipeline:
+class Pipeline(ABC):
     """One document's way to its summary.
 
     A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, what was
@@ -30,9 +31,9 @@ class Pipeline:
         self._size = max(count_words(document.text), 1)
         self._words = settings.bounded_words(self._size, plan.tokens)  # that the summary is to have
 
+    @abstractmethod
     def run(self) -> Iterator[Event]:
         """The events of the work and the summary."""
-        raise NotImplementedError
 
     def _verbatim(self) -> Iterator[Event]:
         """The document as it is: in a list style one sentence a line, else with its own line breaks."""

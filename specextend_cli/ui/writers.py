@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -29,7 +30,7 @@ _MADE: dict[Method, str] = {
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
-class Writer:
+class Writer(ABC):
     """Formats the events of one `document` and passes the text to `write`."""
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
@@ -37,9 +38,9 @@ class Writer:
         self._marks = marks
         self._document = document
 
+    @abstractmethod
     def add(self, event: Event) -> None:
         """Take one event."""
-        raise NotImplementedError
 
 
 class TextWriter(Writer):

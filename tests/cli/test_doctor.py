@@ -86,6 +86,14 @@ def test_no_compiler_or_a_broken_one(findings, tmp_path, monkeypatch, compiler, 
     assert "several times as long" in found["compiler"]["cost"]
 
 
+def test_no_compiler_where_native_code_came_with_the_package(findings, monkeypatch):
+    monkeypatch.setenv("CXX", "nothing++")
+    monkeypatch.setattr("specextend_cli.engine.native.library.Library.is_shipped", property(lambda _: True))
+    code, found = findings()
+    assert (code, found["compiler"]["state"]) == (0, "ok")
+    assert "none is needed" in found["compiler"]["value"]
+
+
 @pytest.mark.parametrize(
     ("chosen", "state", "told"),
     [("avx2", "ok", "twice as long"), ("portable", "poor", "several times"), ("avx9", "poor", "no native code runs")],
