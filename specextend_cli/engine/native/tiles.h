@@ -13,22 +13,20 @@ namespace specextend {
 constexpr bool kHasTiles = true;
 constexpr int64_t kTileRows = 16, kTileBytes = 64;
 
-// This thread's tiles: of results and of left sides with `rows` rows, of right sides with `depth`. Tiles 0 to 3 are
-// results, 4 is a left side, 5 and 6 are right sides.
+// This thread's tiles: 0 to 3 are results and 4 is a left side, with `rows` rows; 5 and 6 are right sides.
 class TileShapes {
  public:
-  static void set(int64_t rows, int64_t depth = kTileRows) {
-    const uint16_t shape = static_cast<uint16_t>(rows << 8 | depth);
-    if (shape == current()) return;
-    current() = shape;
+  static void set(int64_t rows) {
+    if (rows == current()) return;
+    current() = rows;
     struct alignas(64) {
       uint8_t palette = 1, start = 0, unused[14] = {};
       uint16_t bytes[16] = {};
       uint8_t rows[16] = {};
     } shapes;
     for (int tile = 0; tile < 7; ++tile) {
-      shapes.bytes[tile] = static_cast<uint16_t>(tile == 4 ? 4 * depth : kTileBytes);
-      shapes.rows[tile] = static_cast<uint8_t>(tile > 4 ? depth : rows);
+      shapes.bytes[tile] = kTileBytes;
+      shapes.rows[tile] = static_cast<uint8_t>(tile > 4 ? kTileRows : rows);
     }
     _tile_loadconfig(&shapes);
   }
@@ -40,9 +38,9 @@ class TileShapes {
   }
 
  private:
-  static uint16_t& current() {
-    static thread_local uint16_t shape = 0;
-    return shape;
+  static int64_t& current() {
+    static thread_local int64_t rows = 0;
+    return rows;
   }
 };
 
