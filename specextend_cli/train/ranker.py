@@ -115,18 +115,18 @@ def _porter() -> Any:
     return PorterStemmer()
 
 
-def folds(examples: Sequence[Example], count: int) -> Iterator[tuple[list[int], list[int]]]:
-    """(fitted, held out) numbers of examples, so that each is held out once; the same at every call."""
-    order = np.random.default_rng(0).permutation(len(examples)).tolist()
-    for start in range(count):
-        held = order[start::count]
+def folds(examples: Sequence[Example], division: int = 0) -> Iterator[tuple[list[int], list[int]]]:
+    """(fitted, held out) numbers of examples, so that each is held out once; the same for the same division."""
+    order = np.random.default_rng(division).permutation(len(examples)).tolist()
+    for start in range(FOLDS):
+        held = order[start::FOLDS]
         yield [i for i in order if i not in set(held)], held
 
 
-def held_out_scores(examples: Sequence[Example], count: int = FOLDS) -> list[Array]:
+def held_out_scores(examples: Sequence[Example], division: int = 0) -> list[Array]:
     """Each example's scores by trees that were fitted without it, [sentences]."""
     scores: dict[int, Array] = {}
-    for fitted, held in folds(examples, count):
+    for fitted, held in folds(examples, division):
         trees = fit_trees(examples[i] for i in fitted)
         scores |= {i: trees.predict(examples[i].values) for i in held}
     return [scores[i] for i in range(len(examples))]

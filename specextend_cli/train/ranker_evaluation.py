@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from specextend_cli.summarize.ranking.features import MEASURES
 from specextend_cli.summarize.ranking.ranker import Array
 from specextend_cli.summarize.ranking.selection import Selector
-from specextend_cli.train.ranker import FOLDS, Example, fit_states, folds
+from specextend_cli.train.ranker import Example, fit_states, folds
 
 _SHORT, _MOST, _LEAST, _PART = 200, 307, 30, 1 / 3  # words: of summaries that are abstracts, and of others
 _KINDS = ("rouge1", "rouge2", "rougeL")
@@ -28,6 +28,11 @@ class Evaluation:
     """ROUGE-1, -2 and -L (F, percent) by method and document, [documents, 3], all at equal numbers of words."""
 
     rouge: dict[str, NDArray[np.float64]]
+
+    @staticmethod
+    def mean_of(evaluations: Sequence[Evaluation]) -> Evaluation:
+        """Each document's mean over evaluations of the same documents and methods."""
+        return Evaluation({name: np.mean([one.rouge[name] for one in evaluations], 0) for name in evaluations[0].rouge})
 
     def mean(self, method: str) -> list[float]:
         """The means over documents."""
@@ -74,12 +79,10 @@ def evaluate(
     return Evaluation({method: np.array(values) for method, values in rouge.items()})
 
 
-def held_out_guided(
-    examples: Sequence[Example], scores: Sequence[Array], layer: int, count: int = FOLDS
-) -> list[Array]:
+def held_out_guided(examples: Sequence[Example], scores: Sequence[Array], layer: int, division: int = 0) -> list[Array]:
     """Each example's guided scores by weights that were fitted without it; `scores` are the trees', held out too."""
     guided: dict[int, Array] = {}
-    for fitted, held in folds(examples, count):
+    for fitted, held in folds(examples, division):
         weights = fit_states([examples[i] for i in fitted], [scores[i] for i in fitted], layer)
         for i in held:
             states = examples[i].states
