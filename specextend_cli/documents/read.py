@@ -11,33 +11,21 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import FORMATS, LOCKED, detect
 from specextend_cli.documents.names import STDIN, argument, printable
-from specextend_cli.documents.ocr_engine import Ocr
 from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
-from specextend_cli.documents.request import PageRange, Progress, ReadRequest
+from specextend_cli.documents.request import ReadOptions, ReadRequest
 from specextend_cli.documents.sandbox import load
 from specextend_cli.errors import InputError
 
 
-def read(
-    path: str | Path,
-    *,
-    pages: PageRange | None = None,
-    password: str | None = None,
-    progress: Progress | None = None,
-    ocr: Ocr | None = None,
-    full_page: bool = False,
-) -> Document:
-    """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin.
-
-    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` has scanned pages
-    recognized and images read. With `full_page` all of a web page is read, not only its article.
-    """
-    request = ReadRequest("", pages, password, progress, ocr, full_page)
+def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
+    """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin."""
+    request = ReadRequest("", **options)
     if path == "-":
         return _from_memory("-", sys.stdin.buffer.read(MAX_BYTES + 1), request)
     path = Path(path)
@@ -62,18 +50,9 @@ def read(
     return _from_memory(path.name, data, request)
 
 
-def read_bytes(
-    name: str,
-    data: bytes,
-    *,
-    pages: PageRange | None = None,
-    password: str | None = None,
-    progress: Progress | None = None,
-    ocr: Ocr | None = None,
-    full_page: bool = False,
-) -> Document:
-    """Read a document from memory, with the options of `read`; `name` is for messages, and "-" for stdin."""
-    return _from_memory(name, data, ReadRequest("", pages, password, progress, ocr, full_page))
+def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Document:
+    """Read a document from memory; `name` is for messages, and "-" for stdin."""
+    return _from_memory(name, data, ReadRequest("", **options))
 
 
 def _from_memory(name: str, data: bytes, request: ReadRequest) -> Document:

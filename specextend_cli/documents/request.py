@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from specextend_cli.documents.ocr_engine import Ocr
 from specextend_cli.errors import InputError, UsageError
@@ -58,9 +59,23 @@ def _unreadable(text: str, why: str) -> UsageError:
 Progress = Callable[[int, int], None]
 
 
+class ReadOptions(TypedDict, total=False):
+    """How to read a document.
+
+    `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` has scanned pages
+    recognized and images read. With `full_page` all of a web page is read, not only its article.
+    """
+
+    pages: PageRange | None
+    password: str | None
+    progress: Progress | None
+    ocr: Ocr | None
+    full_page: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read and how; see `read.read` for the options.
+    """What to read and how; see `ReadOptions`.
 
     `name` is for messages. The content is in the file at `path`; that of plain texts is `data`. `kind` is the format
     as detected.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,20 +53,57 @@ def _record(sample: Sample) -> dict[str, Any]:
     return {"tokens": sample.tokens, "start": sample.start, "states": sample.states}
 
 
-def answer(
-    lm: LanguageModel,
-    prompts: Sequence[list[int]],
-    asking: AnswerOptions,
-    ends: Sequence[int],
-    features: Sequence[int],
-    file: StateFile | None,
-) -> Iterator[Sample]:
-    """Generate answers to `prompts` and yield each when it ends; their states go to `file` while it has room."""
-    groups = _groups(prompts, asking)
-    # Lengths in random order, so that a run that stops early has answers of all of them.
-    order = torch.randperm(len(groups), generator=torch.Generator().manual_seed(asking.seed)).tolist()
-    for at in order:
-        yield from _answer_batch(lm, groups[at], asking, ends, features if file else (), file)
+@dataclass(frozen=True)
+class Answerer:
+    """Asks the target `lm` for answers that end at the tokens `ends`.
+
+    The states of its `layers` go to `file` while that has room.
+    """
+
+    lm: LanguageModel
+    asking: AnswerOptions
+    ends: Sequence[int] = ()
+    layers: Sequence[int] = ()
+    file: StateFile | None = None
+
+    def answers(self, prompts: Sequence[list[int]]) -> Iterator[Sample]:
+        """Yield each answer when it ends."""
+        groups = _groups(prompts, self.asking)
+        # Lengths in random order, so that a run that stops early has answers of all of them.
+        order = torch.randperm(len(groups), generator=torch.Generator().manual_seed(self.asking.seed)).tolist()
+        for at in order:
+            yield from self._batch(groups[at])
+
+    def _batch(self, prompts: Sequence[list[int]]) -> Iterator[Sample]:
+        asking, file = self.asking, self.file
+        asked = [(prompt, copy) for prompt in prompts for copy in range(asking.copies)]
+        requests = [
+            BatchRequest(prompt, Stop(asking.new_tokens, frozenset(self.ends)), _sampling(asking, prompt, copy))
+            for prompt, copy in asked
+        ]
+        slots = min(asking.batch, slots_for(self.lm, max(map(len, prompts)) + asking.new_tokens, asking.memory))
+        written: list[list[int]] = [[] for _ in requests]
+        states: dict[int, list[Tensor]] = {number: [] for number in range(len(requests))}
+        prompt_spans: dict[tuple[int, ...], Span | None] = {}
+        for number, event in decode_batch(self.lm, requests, slots=slots, features=self.layers if file else ()):
+            prompt, _ = asked[number]
+            match event:
+                case States():
+                    states[number].append(event.states)
+                case Prefilled():
+                    prompt_spans[tuple(prompt)] = _keep(file, states[number])
+                    states[number] = []
+                case Step():
+                    written[number].extend(event.tokens)
+                case Finished():
+                    first, own = prompt_spans[tuple(prompt)], states.pop(number)
+                    # An answer's states are useless without its prompt's.
+                    then = None if first is None else _keep(file, own)
+                    spans = (first, then) if first is not None and then is not None else ()
+                    # The last token is no input of the head; row prompt - 2 predicts the answer's first token.
+                    yield _answer([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
+                case _:
+                    pass
 
 
 def _groups(prompts: Sequence[list[int]], asking: AnswerOptions) -> list[list[list[int]]]:
@@ -78,45 +115,6 @@ def _groups(prompts: Sequence[list[int]], asking: AnswerOptions) -> list[list[li
             groups.append([])
         groups[-1].append(prompt)
     return groups
-
-
-def _answer_batch(
-    lm: LanguageModel,
-    prompts: Sequence[list[int]],
-    asking: AnswerOptions,
-    ends: Sequence[int],
-    features: Sequence[int],
-    file: StateFile | None,
-) -> Iterator[Sample]:
-    asked = [(prompt, copy) for prompt in prompts for copy in range(asking.copies)]
-    requests = [
-        BatchRequest(prompt, Stop(asking.new_tokens, frozenset(ends)), _sampling(asking, prompt, copy))
-        for prompt, copy in asked
-    ]
-    slots = min(asking.batch, slots_for(lm, max(map(len, prompts)) + asking.new_tokens, asking.memory))
-    written: list[list[int]] = [[] for _ in requests]
-    states: dict[int, list[Tensor]] = {number: [] for number in range(len(requests))}
-    prompt_spans: dict[tuple[int, ...], Span | None] = {}
-    for number, event in decode_batch(lm, requests, slots=slots, features=features):
-        prompt, _ = asked[number]
-        match event:
-            case States():
-                states[number].append(event.states)
-            case Prefilled():
-                prompt_spans[tuple(prompt)] = _keep(file, states[number])
-                states[number] = []
-            case Step():
-                written[number].extend(event.tokens)
-            case Finished():
-                first, own = prompt_spans[tuple(prompt)], states.pop(number)
-                then = (
-                    _keep(file, own) if first is not None else None
-                )  # an answer's states are useless without its prompt's
-                spans = (first, then) if first is not None and then is not None else ()
-                # The last token is no input of the head; row prompt - 2 predicts the answer's first token.
-                yield _answer([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
-            case _:
-                pass
 
 
 def _answer(tokens: list[int], start: int, states: tuple[Span, ...]) -> Sample:

@@ -21,7 +21,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
-from specextend_cli.train.answers import AnswerFile, answer, unanswered
+from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, held_out_excerpts, sample_prompts, training_mix
@@ -184,7 +184,7 @@ def _answers(
     if done and seconds is not None and spent >= seconds:
         return spent
     now = spent
-    for sample in answer(lm, unanswered(prompts, known), plan.asking, ends, read_layers, states):
+    for sample in Answerer(lm, plan.asking, ends, read_layers, states).answers(unanswered(prompts, known)):
         file.append([sample])
         done += 1
         tokens += len(sample.tokens) - sample.start - 1

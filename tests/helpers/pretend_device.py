@@ -24,25 +24,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests import ROOT
+from tests.helpers.host_operations import INDEXING, READS
 
 DEVICE = torch.device("cuda:0")
 _PACKAGE = str(ROOT / "specextend_cli")
 _aten = torch.ops.aten
 
-# The device computes how large the result is, and the host has to know.
-_READS = {
-    _aten.nonzero,
-    _aten.masked_select,
-    _aten._local_scalar_dense,
-    _aten.equal,
-    _aten.bincount,
-    _aten._unique,
-    _aten._unique2,
-    _aten.unique_dim,
-    _aten.unique_consecutive,
-    _aten.unique_dim_consecutive,
-}
-_INDEXING = {_aten.index, _aten.index_put, _aten.index_put_, _aten._index_put_impl_}
 _TAKES_NUMBERS = {_aten.where, _aten.fill_, _aten.masked_fill, _aten.masked_fill_}  # beside what is pointwise
 _WHOLE = {  # composites that need no closer look
     *(_aten.linear, _aten.matmul, _aten.scaled_dot_product_attention),
@@ -120,11 +107,11 @@ class PretendDevice(TorchDispatchMode):
             self._moves(args[0], wanted or DEVICE.type, kwargs.get("non_blocking", False))
         elif kind is _aten.copy_:
             self._moves(args[1], args[0].device.type, (*args, False)[2] or kwargs.get("non_blocking", False))
-        elif kind in _INDEXING:
+        elif kind in INDEXING:
             self._indexes(args[0], args[1], None if kind is _aten.index else args[2])
         else:
             self._checks(func, args, tensors)
-            if kind in _READS or (func is _aten.repeat_interleave.Tensor and kwargs.get("output_size") is None):
+            if kind in READS or (func is _aten.repeat_interleave.Tensor and kwargs.get("output_size") is None):
                 _count(self.reads)
         if wanted is not None:
             kwargs = {**kwargs, "device": "cpu"}

@@ -19,23 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map
 
 from specextend_cli.engine.attention import ForwardContext
+from tests.helpers.host_operations import INDEXING, READS
 
 _aten = torch.ops.aten
-_READS = {
-    _aten._local_scalar_dense,  # item, int, bool
-    _aten.nonzero,
-    _aten.masked_select,
-    _aten.equal,
-    _aten.bincount,
-    _aten._unique,
-    _aten._unique2,
-    _aten.unique_dim,
-    _aten.unique_consecutive,
-    _aten.unique_dim_consecutive,
-    _aten.lift_fresh,  # torch.tensor: an upload
-    _aten.lift_fresh_copy,
-}
-_INDEXING = {_aten.index, _aten.index_put, _aten.index_put_, _aten._index_put_impl_}
+_HOST = READS | {_aten.lift_fresh, _aten.lift_fresh_copy}  # the last two: torch.tensor, an upload
 _METHODS = {"tolist", "numpy", "cpu", "__array__"}  # on a processor, these dispatch nothing
 
 
@@ -72,9 +59,9 @@ class _Recording(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         kind = func.overloadpacket
-        if kind in _READS or (func is _aten.repeat_interleave.Tensor and kwargs.get("output_size") is None):
+        if kind in _HOST or (func is _aten.repeat_interleave.Tensor and kwargs.get("output_size") is None):
             raise CaptureError(f"the host waits for the device: {func}")
-        if kind in _INDEXING and any(index is not None and index.dtype == torch.bool for index in args[1]):
+        if kind in INDEXING and any(index is not None and index.dtype == torch.bool for index in args[1]):
             raise CaptureError(f"the host waits for the device: {func} with a Boolean index")
         return self.note(func, args, kwargs, func)
 

@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import AnswerFile, answer, unanswered
+from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
 from specextend_cli.train.config import AnswerOptions
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
@@ -21,7 +21,7 @@ GREEDY = AnswerOptions(new_tokens=6, copies=1, sampling=Sampling())
 
 
 def test_answers_without_an_end_run_to_their_length() -> None:
-    (sample,) = answer(LanguageModel(tiny()), [prompt(40)], GREEDY, [], (), None)
+    (sample,) = Answerer(LanguageModel(tiny()), GREEDY).answers([prompt(40)])
     # The last token is what follows the last row.
     assert sample.tokens == [*prompt(40), *generate(tiny(), prompt(40), 6)[:-1]]
     assert (sample.start, sample.rows) == (38, 6)
@@ -31,20 +31,20 @@ def test_settings_that_came_with_the_target_stay_out() -> None:
     wanted = generate(tiny(), prompt(40), 6)
     lm = LanguageModel(tiny())
     lm.model.generation_config = GenerationConfig(min_length=60, repetition_penalty=9.0, eos_token_id=[1])
-    (sample,) = answer(lm, [prompt(40)], GREEDY, [wanted[2]], (), None)
+    (sample,) = Answerer(lm, GREEDY, [wanted[2]]).answers([prompt(40)])
     assert sample.tokens == [*prompt(40), *wanted[: wanted.index(wanted[2])]]
 
 
 def test_copies_differ_and_are_repeatable() -> None:
     asking = replace(GREEDY, copies=3, new_tokens=12, temperature=1.0)
     lm = LanguageModel(tiny())
-    first = list(answer(lm, [prompt(40), prompt(40, seed=1)], asking, [], (), None))
+    first = list(Answerer(lm, asking).answers([prompt(40), prompt(40, seed=1)]))
     assert len({tuple(sample.tokens) for sample in first}) == 6
     greedy = [*prompt(40), *generate(tiny(), prompt(40), 12)[:-1]]
     assert [sample.tokens for sample in first].count(greedy) == 1
-    again = list(answer(lm, [prompt(40), prompt(40, seed=1)], asking, [], (), None))
+    again = list(Answerer(lm, asking).answers([prompt(40), prompt(40, seed=1)]))
     assert again == first
-    other = list(answer(lm, [prompt(40), prompt(40, seed=1)], replace(asking, seed=1), [], (), None))
+    other = list(Answerer(lm, replace(asking, seed=1)).answers([prompt(40), prompt(40, seed=1)]))
     assert other != first
 
 
@@ -52,7 +52,7 @@ def test_states_on_disk_are_those_of_the_answer(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     file = StateFile(tmp_path / "states.bin", 3 * 64, torch.float32, limit=1 << 20)
     asking = replace(GREEDY, copies=2, new_tokens=9)
-    samples = list(answer(lm, [prompt(40), prompt(31)], asking, [], (1, 2, 3), file))
+    samples = list(Answerer(lm, asking, [], (1, 2, 3), file).answers([prompt(40), prompt(31)]))
     assert len(samples) == 4
     assert file.rows == 40 + 31 + 4 * 8  # a prompt's states are kept once
     for sample in samples:
@@ -78,7 +78,7 @@ def test_states_that_are_gone_are_not_sought_among_others(tmp_path: Path) -> Non
 def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     file = StateFile(tmp_path / "states.bin", 2 * 64, torch.float32, limit=50 * 2 * 64 * 4)
-    samples = list(answer(lm, [prompt(40), prompt(40, seed=1)], GREEDY, [], (1, 3), file))
+    samples = list(Answerer(lm, GREEDY, [], (1, 3), file).answers([prompt(40), prompt(40, seed=1)]))
     assert sorted(bool(sample.states) for sample in samples) == [False, True]
     assert file.rows == 45
 
@@ -96,7 +96,7 @@ def test_a_torn_row_is_dropped(tmp_path: Path) -> None:
 
 def test_little_memory_means_few_at_once() -> None:
     lm = LanguageModel(tiny())
-    samples = list(answer(lm, [prompt(40)], replace(GREEDY, copies=3, memory=1), [], (), None))
+    samples = list(Answerer(lm, replace(GREEDY, copies=3, memory=1)).answers([prompt(40)]))
     assert len(samples) == 3
 
 
@@ -109,7 +109,7 @@ def test_an_answer_is_learnt_as_it_is_chosen() -> None:
     """The likeliest token of every row, penalties applied, is the answer's own next token."""
     sampling = Sampling(repetition_penalty=1.6, no_repeat_ngram=3)
     lm = LanguageModel(tiny())
-    (sample,) = answer(lm, [prompt(40)], replace(GREEDY, new_tokens=24, sampling=sampling), [], (), None)
+    (sample,) = Answerer(lm, replace(GREEDY, new_tokens=24, sampling=sampling)).answers([prompt(40)])
     states = read_states(lm, torch.tensor(sample.tokens), (1,))
     logits = lm.model.get_output_embeddings()(states[sample.start + 1 :, -64:])
     written = sample.tokens[sample.start + 2 :]
