@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf, isnan
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,15 +43,10 @@ class DraftTree:
     @cached_property
     def mask(self) -> Tensor:
         """Ancestor-or-self, [n, n] bool: row i marks the nodes that node i attends to."""
-        n = len(self)
-        if n == 1:  # every step of plain decoding
-            return torch.ones(1, 1, dtype=torch.bool, device=self.tokens.device)
-        reach = torch.eye(n, device=self.tokens.device)
-        reach[torch.arange(n, device=self.tokens.device), self.parents] = 1
-        # Squaring doubles the reach: log2(n) products close a path of n nodes, and the host reads nothing.
-        for _ in range((n - 1).bit_length()):
-            reach = (reach @ reach).clamp_(max=1)
-        return reach > 0
+        reach = np.eye(len(self), dtype=np.bool_)
+        for node, parent in enumerate(self.parents.tolist()):
+            reach[node] |= reach[parent]
+        return torch.from_numpy(reach).to(self.tokens.device)
 
     @cached_property
     def depths(self) -> Tensor:
@@ -86,18 +83,14 @@ class DraftTree:
         ):
             return root(token)
         here = self.on_host()
-        order = torch.arange(n)
-        tokens = here.tokens.long().clamp(0, vocabulary - 1)
-        tokens[0] = token
-        parents = torch.minimum(here.parents.long().clamp(min=0), (order - 1).clamp_(min=0))
-        scores = torch.nan_to_num(here.scores.float(), nan=0.0).clamp_(0.0, 1.0)
-        scores[0] = 1.0
-        # The smallest score along each path, by pointer doubling.
-        ancestors = parents
-        for _ in range((n - 1).bit_length()):
-            scores = torch.minimum(scores, scores[ancestors])
-            ancestors = ancestors[ancestors]
-        return DraftTree(tokens, parents, scores)
+        tokens = [min(max(given, 0), vocabulary - 1) for given in here.tokens.tolist()]
+        parents = [min(max(parent, 0), max(node - 1, 0)) for node, parent in enumerate(here.parents.tolist())]
+        scores = here.scores.tolist()
+        tokens[0], scores[0] = token, 1.0
+        for node in range(1, n):
+            score = 0.0 if isnan(scores[node]) else scores[node]
+            scores[node] = max(min(score, scores[parents[node]]), 0.0)
+        return from_lists(tokens, parents, scores)
 
     @property
     def is_finite(self) -> bool:
@@ -108,11 +101,15 @@ class DraftTree:
         """The n nodes of highest score. Scores never rise along a path, so they form a tree."""
         if n >= len(self):
             return self
-        # A stable sort keeps a parent ahead of a child with an equal score.
-        chosen = torch.sort(self.scores, descending=True, stable=True).indices[:n].sort().values
-        renumber = torch.zeros(len(self), dtype=torch.long, device=self.tokens.device)
-        renumber[chosen] = torch.arange(n, device=self.tokens.device)
-        return DraftTree(self.tokens[chosen], renumber[self.parents[chosen]], self.scores[chosen])
+        tokens, parents, scores = self.tokens.tolist(), self.parents.tolist(), self.scores.nan_to_num(inf).tolist()
+        # The sort is stable, so a parent stays ahead of a child with an equal score.
+        chosen = [0, *sorted(sorted(range(1, len(self)), key=scores.__getitem__, reverse=True)[: n - 1])]
+        number = {node: place for place, node in enumerate(chosen)}
+        return from_lists(
+            [tokens[node] for node in chosen],
+            [number.get(parents[node], 0) for node in chosen],  # without a parent where scores are no numbers
+            [scores[node] for node in chosen],
+        )
 
 
 def root(token: int, device: torch.device | str = "cpu") -> DraftTree:

@@ -96,9 +96,9 @@ class ModelDrafter(ABC):
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
             context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
-            return _log_probabilities(self._expand(tokens, parents, positions, context))
+            return self._expand(tokens, parents, positions, context)
 
-        tree = grow(self._last, _log_probabilities(first)[0], expand, shape, vocabulary=self.vocabulary)
+        tree = grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
         self.working.cache.rollback()
         if not tree.is_finite:  # such a model drafts no more
             self.failure = f"the {self.name} draft computes values that are not numbers"
@@ -139,7 +139,3 @@ class ModelDrafter(ABC):
     def _commit(self, tokens: int) -> None:
         self.working.commit(tokens)
         self._pending = self._pending[tokens:]
-
-
-def _log_probabilities(logits: Tensor) -> Tensor:
-    return logits.float().log_softmax(-1)

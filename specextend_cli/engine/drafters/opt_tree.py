@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from heapq import nlargest
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from specextend_cli.engine import native
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.engine.native.kernels import likeliest
+from specextend_cli.engine.tree import DraftTree, from_lists, root
 
 Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
-"""(tokens [w], parents [w], depth, tree_mask [w, slots]) -> log-probabilities [w, vocabulary] of the next tokens.
+"""(tokens [w], parents [w], depth, tree_mask [w, slots]) -> logits [w, draft vocabulary] of the next tokens.
 
 Called once per level. A level's w tokens take the next w slots of the drafter's cache; `tree_mask` marks the slots that
 each of them sees, itself included. `parents` are rows of the level before (of the root: 0).
@@ -20,27 +23,68 @@ each of them sees, itself included. `parents` are rows of the level before (of t
 
 
 def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabulary: Tensor | None = None) -> DraftTree:
-    """The `shape.nodes` most probable nodes around `token`; `first` [vocabulary] are log-probabilities after it.
+    """The `shape.nodes` most probable nodes around `token`; `first` [1, draft vocabulary] are logits after it.
 
     `vocabulary` [draft vocabulary] maps the rows of a drafter with a smaller vocabulary to tokens. A node's score is
     the product of the drafter's probabilities along its path; the sum of the best scores is the expected accepted
     length. On a processor, another level is drafted while the last one raised that sum by at least the threshold; on a
     device the host would have to wait for the sum of every level, and reads the finished tree alone.
     """
-    device = first.device
-    width = min(shape.width, first.shape[-1])
     if shape.depth == 0 or shape.nodes == 1:
         return root(token)
+    width = min(shape.width, first.shape[-1])
+    if first.device.type == "cpu":
+        tree = _on_host(token, first, expand, shape, vocabulary, width)
+    else:
+        tree = _on_device(first, expand, shape, vocabulary, width).on_host()
+        tree.tokens[0] = token
+    return tree.best(shape.nodes)
+
+
+def _on_host(
+    token: int, first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int
+) -> DraftTree:
+    """All candidates, in numbers of Python: for a few nodes these cost a fifth of what small tensors do."""
+    tokens, parents, scores = [token], [0], [1.0]
+
+    def add_children(level: Sequence[int], logits: Tensor) -> range:
+        added = len(tokens)
+        shares, ids = _likeliest(logits, width, vocabulary)
+        for node, some, own in zip(level, shares.tolist(), ids.tolist(), strict=True):
+            for share, child in zip(some, own, strict=True):
+                tokens.append(child)
+                parents.append(node)
+                scores.append(scores[node] * share)
+        return range(added, len(tokens))
+
+    def expected() -> float:
+        return sum(nlargest(shape.nodes, scores))
+
+    level: Sequence[int] = add_children([0], first)
+    above = [0] * width  # rows of the level before
+    seen = [[slot] for slot in range(width)]  # slots of each row's path
+    slots, promised = width, expected()
+    for depth in range(1, min(shape.depth, shape.forwards)):
+        mask = torch.tensor([[slot in path for slot in range(slots)] for path in seen])
+        rows = torch.tensor([tokens[node] for node in level])
+        children = add_children(level, expand(rows, torch.tensor(above), depth, mask))
+        # The next level expands the most probable children. All of them stay candidates for the tree.
+        chosen = nlargest(width, children, key=scores.__getitem__)
+        above = [level.index(parents[node]) for node in chosen]
+        seen = [[*seen[row], slots + place] for place, row in enumerate(above)]
+        level, slots, before, promised = chosen, slots + width, promised, expected()
+        if shape.threshold and promised - before < shape.threshold:
+            break
+    return from_lists(tokens, parents, scores)
+
+
+def _on_device(first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int) -> DraftTree:
+    """All candidates, as tensors that the host does not read; the root's token is missing."""
+    device = first.device
     tokens = [torch.zeros(1, dtype=torch.long, device=device)]
     parents = [tokens[0]]
     scores = [torch.ones(1, device=device)]
-    threshold = shape.threshold if device.type == "cpu" else 0.0
-
-    def likeliest(log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        best, ids = log_probabilities.float().topk(width)
-        return best.exp(), ids if vocabulary is None else vocabulary[ids]
-
-    level_scores, level_tokens = likeliest(first)
+    level_scores, level_tokens = (best[0] for best in _likeliest(first, width, vocabulary))
     level = torch.arange(1, width + 1, device=device)
     above = torch.zeros(width, dtype=torch.long, device=device)  # rows of the level before
     tokens.append(level_tokens)
@@ -48,12 +92,11 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
     scores.append(level_scores)
     count = 1 + width
     ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # [frontier, slots in the cache]
-    expected = _expected(scores, shape.nodes) if threshold else 0.0
 
     for depth in range(1, min(shape.depth, shape.forwards)):
         own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
         ancestors = torch.cat((ancestors, own), 1)
-        probabilities, ids = likeliest(expand(level_tokens, above, depth, ancestors))
+        probabilities, ids = _likeliest(expand(level_tokens, above, depth, ancestors), width, vocabulary)
         children = level_scores[:, None] * probabilities
         tokens.append(ids.flatten())
         parents.append(level.repeat_interleave(width))
@@ -64,16 +107,14 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
         above = chosen // width
         ancestors = ancestors[above]
         count += children.numel()
-        if threshold:
-            grown = _expected(scores, shape.nodes)
-            if grown - expected < threshold:
-                break
-            expected = grown
-    tree = DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores)).on_host()
-    tree.tokens[0] = token
-    return tree.best(shape.nodes)
+    return DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores))
 
 
-def _expected(scores: list[Tensor], nodes: int) -> float:
-    every = torch.cat(scores)
-    return float(every.topk(min(nodes, len(every))).values.sum())
+def _likeliest(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The `width` best probabilities of each row of logits [n, draft vocabulary], and their tokens."""
+    if logits.device.type == "cpu" and native.is_loaded():
+        shares, ids = likeliest(logits.float(), width)
+    else:
+        best, ids = logits.float().log_softmax(-1).topk(width)
+        shares = best.exp()
+    return shares, ids if vocabulary is None else vocabulary[ids]

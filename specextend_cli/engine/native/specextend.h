@@ -73,6 +73,10 @@ SX_API void sx_forward(const SxModel* model, const SxStep* step);
 SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes,
                            const void* scales, int64_t tiles, int64_t exact, float* out);
 
+// The `width` largest of each row of logits [rows, columns], best first -> softmax and columns, both [rows, width].
+SX_API void sx_likeliest(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares,
+                         int64_t* ids);
+
 // q [heads * groups, nodes, dim] over cached [heads, total, dim], of which the last `own` rows are seen as `tree`
 // [nodes, own] says -> out [nodes, heads * groups, dim].
 SX_API void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
