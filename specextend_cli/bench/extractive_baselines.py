@@ -1,8 +1,7 @@
 """Extractive baselines: a document's sentences, ranked by published algorithms, by position, at random, or by ROUGE.
 
 LexRank, TextRank, Luhn's method, LSA and SumBasic are those of sumy (https://github.com/miso-belica/sumy; optional, the
-extra `bench`), for English, with this program's sentence and word boundaries: nothing is downloaded for nltk. Its LSA
-numbers words in the order of a set, which rounding depends on: a few choices differ from one process to the next.
+extra `bench`), for English, with this program's sentence and word boundaries: nothing is downloaded for nltk.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 
 from specextend_cli.errors import UsageError
 
-VERSION = 1  # to be raised when a baseline's settings change: stored results of another version are not reused
+VERSION = 2  # to be raised when a baseline's settings change: stored results of another version are not reused
 SUMY = {
     "lexrank": ("lex_rank", "LexRankSummarizer"),
     "textrank": ("text_rank", "TextRankSummarizer"),
@@ -92,6 +91,9 @@ def _summarizer(method: str) -> Any:
     stemmer = import_module("sumy.nlp.stemmers").Stemmer("english")
     summarizer = getattr(import_module(f"sumy.summarizers.{module}"), name)(stemmer)
     summarizer.stop_words = import_module("sumy.utils").get_stop_words("english")
+    if method == "lsa":  # it numbers words in the order of a set: rounding would differ from one process to the next
+        rows = summarizer._create_dictionary
+        summarizer._create_dictionary = lambda document: {word: row for row, word in enumerate(sorted(rows(document)))}
     return summarizer
 
 

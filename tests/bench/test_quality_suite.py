@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +47,15 @@ def test_a_baseline_has_exactly_as_many_words_in_document_order(method: str) -> 
     assert places == sorted(places)
     assert summary == baselines.summary(method, sentences, 50, REFERENCE, "0")
     assert len(baselines.summary(method, sentences, 10_000, REFERENCE, "0").split()) == len(whole.split())
+
+
+def test_lsa_numbers_words_in_the_same_order_in_every_process() -> None:
+    """Where it numbers them by a set, about half of the orders differ from the alphabet's for two words."""
+    made = baselines._summarizer("lsa")
+    for words in combinations(("anchor", "bridge", "castle", "dragon", "engine"), 2):
+        document = SimpleNamespace(words=words[::-1])
+        assert list(made._create_dictionary(document).values()) == [0, 1]
+        assert list(made._create_dictionary(document)) == sorted(made._create_dictionary(document))
 
 
 def test_the_oracle_has_the_highest_rouge() -> None:
