@@ -104,7 +104,7 @@ def decode_batch(
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
-                cache.add(reader.cache)
+                cache.add(reader.cache, reader.prompts)
                 live.append(began)
         if not live:
             continue
@@ -149,6 +149,7 @@ class _Reader:
         self.lm, self.chunk, self.features = lm, chunk, features
         self.cache = lm.new_cache(0)
         self.logits = torch.empty(0)
+        self.prompts = 0  # that were read so far
         self._known: tuple[list[int], int] = ([], 0)
 
     def read(self, prompt: Sequence[int], shared_prefix: int) -> Iterator[BatchEvent]:
@@ -157,6 +158,7 @@ class _Reader:
         if asked == self._known:
             return
         (known, boundary), self._known = self._known, ([], 0)
+        self.prompts += 1
         # With features, the states of the whole prompt are wanted; a cache that grows loses its rows.
         same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
         kept = shared_prefix if same and not self.features and self.cache.capacity >= len(prompt) else 0

@@ -47,13 +47,16 @@ class _Layer(BufferLayer):
 class BatchedKVCache(Cache):
     """Keys and values of several sequences, [2, layers, slots, kv_heads, capacity, head_dim]; the first `used` live.
 
-    `rows` are the lengths of each on the host, `lengths` [used] the same on the device.
+    `rows` are the lengths of each on the host, `lengths` [used] the same on the device. Sequence b's first `common[b]`
+    rows are those of sequence `leader[b]`, the first with the same prompt (both [used] int64, on the host).
     """
 
     def __init__(self, config: PreTrainedConfig, like: KVCache, slots: int, capacity: int) -> None:
         _, layers, heads, _, head_dim = like.buffer.shape
         self.buffer = like.buffer.new_zeros(2, layers, slots, heads, capacity, head_dim)
         self.rows: list[int] = []
+        self._prompts: list[tuple[int, int]] = []  # a number and the length of each sequence's prompt
+        self.leader = self.common = torch.empty(0, dtype=torch.long)
         self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.buffer.device)
         super().__init__(layers=[_Layer(self, index) for index in range(layers)])
 
@@ -67,15 +70,18 @@ class BatchedKVCache(Cache):
         """Rows of the longest sequence."""
         return max(self.rows, default=0)
 
-    def add(self, read: KVCache) -> None:
-        """Copy a prompt's cache into the next slot."""
+    def add(self, read: KVCache, prompt: int) -> None:
+        """Copy a prompt's cache into the next slot. Equal numbers are equal prompts, whose rows are read together."""
+        self._prompts.append((prompt, read.length))
         self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
         self._set([*self.rows, read.length])
 
     def drop(self, slot: int) -> None:
         """Free a slot; the last one moves there."""
         *rows, last = self.rows
+        prompt = self._prompts.pop()
         if slot < len(rows):
+            self._prompts[slot] = prompt
             self.buffer[:, :, slot, :, :last] = self.buffer[:, :, self.used - 1, :, :last]
             rows[slot] = last
         self._set(rows)
@@ -93,6 +99,8 @@ class BatchedKVCache(Cache):
 
     def _set(self, rows: list[int]) -> None:
         self.rows = rows
+        self.leader = torch.tensor([self._prompts.index(prompt) for prompt in self._prompts], dtype=torch.long)
+        self.common = torch.tensor([length for _, length in self._prompts], dtype=torch.long)
         self.lengths = upload(rows, self.buffer.device)
         self.at = torch.arange(self.used, device=self.buffer.device)
 

@@ -45,7 +45,7 @@ void attention(const char* name) {
   const Paths paths(chain.data(), nodes, nodes);
   const Cached<T> cached = {keys.data(), values.data(), 0, capacity * dim, dim};
   std::vector<float> few(9 * nodes * dim);
-  attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, &seen, nodes, chain.data(), paths, .9f, few.data());
+  attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, {}, &seen, nodes, chain.data(), paths, .9f, few.data());
   print(name, few);
   std::vector<T> many(9 * prompt * dim);
   attend_causal<T>(q.data(), prompt * dim, dim, heads, 3, prompt, dim, cached, seen, .9f, many.data());

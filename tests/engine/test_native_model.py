@@ -209,7 +209,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
     slots = BatchedKVCache(lm.config, target.cache, 3, 300)
     for length in (250, 250, 250):
         target.cache.rollback(length)
-        slots.add(target.cache)
+        slots.add(target.cache, length)
     slots._set([250, 250, 250])
     for step in range(5):
         asked = torch.tensor([[tokens[250 + step]], [7 + step], [tokens[250 + step]]])
@@ -218,6 +218,37 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
         slots.grow()
         assert torch.equal(out.logits[0], alone[step : step + 1])
         assert torch.equal(out.logits[2], alone[step : step + 1])
+    assert not made.asked
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sequences_that_share_a_prompt_get_what_they_get_alone(dtype: torch.dtype, kernels: str) -> None:
+    """To the bit, also after one that they were read with has ended."""
+    made = native(LanguageModel(broad().to(dtype)))
+    long, other = prompt(1100), prompt(700, seed=3)
+    slots = {}
+    for shared in (False, True):
+        cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
+        for number, tokens in enumerate((long, other, long, long, other)):
+            target = Target(made.lm)
+            target.begin(len(tokens))
+            target.prefill(torch.tensor(tokens))
+            cache.add(target.cache, len(tokens) if shared else number)
+    for step in range(6):
+        asked = torch.arange(10 * step, 10 * step + slots[True].used)[:, None]
+        alone, together = (
+            made.lm.run(
+                ForwardInput(asked, cache.lengths[:, None], cache, ForwardContext(BatchedAttention(None)))
+            ).logits
+            for cache in slots.values()
+        )
+        assert torch.equal(alone, together)
+        for cache in slots.values():
+            cache.grow()
+            if step in (1, 3):
+                cache.drop(0)
+    assert slots[True].leader.tolist() == [0, 1, 0]
+    assert slots[False].leader.tolist() == [0, 1, 2]
     assert not made.asked
 
 

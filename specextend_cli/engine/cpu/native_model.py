@@ -156,6 +156,8 @@ class NativeModel:
             by_sequence=keys.stride(1) if b > 1 or batched else 0,
             by_head=keys.stride(-3),
             seen=seen.data_ptr(),
+            leader=cache.leader.data_ptr() if isinstance(cache, BatchedKVCache) else None,
+            common=cache.common.data_ptr() if isinstance(cache, BatchedKVCache) else None,
             earlier=earlier,
             tree=mask.data_ptr(),
             keep=keep,

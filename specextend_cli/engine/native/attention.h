@@ -31,13 +31,21 @@ struct Cached {
   }
 };
 
+// Sequences that begin with the same rows, or null: sequence b's first `common[b]` rows are those of `leader[b]`, the
+// first such sequence. Its queries and theirs are folded into rows over the same keys, a part at a time.
+struct Sharing {
+  const int64_t *leader, *common;
+
+  int64_t parts(int64_t b) const { return leader ? common[b] / kPart : 0; }
+};
+
 // Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all
 // of them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `out` takes
 // [sequences, nodes, heads * groups, dim]. dim is a multiple of 32. Every query sees at least one key.
 template <typename T, typename Out>
 void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
-            const Cached<T>& cached, const int64_t* seen, int64_t own, const float* tree, const Paths& paths,
-            float scale, Out* out) {
+            const Cached<T>& cached, const Sharing& sharing, const int64_t* seen, int64_t own, const float* tree,
+            const Paths& paths, float scale, Out* out) {
   const int64_t rows = groups * nodes, longest = *std::max_element(seen, seen + sequences);
   const int64_t full = longest / kPart;               // parts of cached keys alone, in the longest sequence
   const int64_t parts = (longest + own) / kPart + 1;  // a path may end in another part than it begins in
@@ -48,10 +56,43 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   const auto partial = [=](int64_t head, int64_t part) {
     return PartialSoftmax::at(all + (head * parts + part) * each, rows, dim);
   };
+  // A part that all of `b` leads see.
+  const auto read_shared = [&](int64_t b, int64_t h, int64_t part) {
+    static thread_local std::vector<int64_t> those;
+    static thread_local std::vector<T> asked;
+    static thread_local std::vector<float> numbers;
+    those.clear();
+    for (int64_t other = b; other < sequences; ++other)
+      if (sharing.leader[other] == b) those.push_back(other);
+    const int64_t many = static_cast<int64_t>(those.size()) * rows;
+    asked.resize(many * dim);
+    numbers.resize(PartialSoftmax::size(many, dim));
+    const PartialSoftmax together = PartialSoftmax::at(numbers.data(), many, dim);
+    T* to = asked.data();
+    for (const int64_t other : those) to = std::copy_n(q + (other * heads + h) * rows * dim, rows * dim, to);
+    Reader<T>& reader = Reader<T>::of_thread(many, dim, own);
+    reader.ask(asked.data());
+    reader.gather_in(together);
+    reader.clear();
+    for (int64_t first = part * kPart; first < (part + 1) * kPart; first += kBlock)
+      reader.see(cached.span(b, h, first, kBlock), scale);
+    for (int64_t at = 0; const int64_t other : those) {
+      const PartialSoftmax one = partial(other * heads + h, part);
+      std::copy_n(together.out + at * dim, rows * dim, one.out);
+      std::copy_n(together.top + at, rows, one.top);
+      std::copy_n(together.total + at * kLanes, rows * kLanes, one.total);
+      at += rows;
+    }
+    release_tiles();
+  };
   Pool::shared().run(sequences * heads * (full + 1), [&](int64_t task) {
     const int64_t head = task / (full + 1), part = task % (full + 1), b = head / heads, h = head % heads;
     const int64_t length = seen[b], end_part = length / kPart;
     if (part > end_part) return;
+    if (part < sharing.parts(b)) {
+      if (sharing.leader[b] == b) read_shared(b, h, part);
+      return;
+    }
     Reader<T>& reader = Reader<T>::of_thread(rows, dim, own);
     reader.ask(q + head * rows * dim);
     for (int64_t later = part < end_part ? part : parts - 1; later >= part; --later) {

@@ -226,8 +226,8 @@ class Forward {
     const Cached<T> cached = {static_cast<const T*>(step_->keys) + index * step_->by_layer,
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
-    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached, step_->seen,
-           own_, step_->tree, paths, layer.scale, gathered_.data());
+    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached,
+           {step_->leader, step_->common}, step_->seen, own_, step_->tree, paths, layer.scale, gathered_.data());
     multiply(layer.o, gathered_, states_, true);
   }
 

@@ -211,7 +211,7 @@ class Step(ctypes.Structure):
         *((name, _INT) for name in ("rows", "sequences")),
         *((name, _AT) for name in ("tokens", "positions", "cos", "sin", "states", "keys", "values")),
         *((name, _INT) for name in ("by_layer", "by_sequence", "by_head")),
-        ("seen", _AT),
+        *((name, _AT) for name in ("seen", "leader", "common")),
         ("earlier", _INT),
         ("tree", _AT),
         ("keep", _INT),
