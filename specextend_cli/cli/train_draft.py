@@ -53,6 +53,12 @@ def train_draft(
     init: Annotated[
         Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)
     ] = None,
+    answers: Annotated[
+        Path | None,
+        option(
+            "--answers", "Answers of an earlier run; written where it is missing.", "FILE", TRAINING, show_default=False
+        ),
+    ] = None,
     licences: Annotated[
         str, option("--licences", "Licences of the documents, for the model card.", "TEXT", TRAINING)
     ] = "not stated",
@@ -143,6 +149,7 @@ def train_draft(
             quotations=8192 if on_gpu else 512,
             lengths=sizes,
             init=init,
+            archive=answers,
         )
         facts = Facts(
             target=preset.name,

@@ -66,8 +66,9 @@ class Distillation:
     samples is plain document text; the share `quotes` is copy samples, of which there are `quotations` different ones
     with answers of `quoted` tokens. `lengths` are the tokens of the excerpts asked about. With `init`, training
     continues from the head in that directory, and its vocabulary, layers and architecture are kept; without, an
-    `architecture` of None is "eagle3". At most `kept_bytes` of the target's hidden states are kept on disk during
-    training; others are recomputed each time they are needed.
+    `architecture` of None is "eagle3". Answers are read from the file `archive` instead of asking, which then takes no
+    time, or are written to it where it is missing. At most `kept_bytes` of the target's hidden states are kept on disk
+    during training; others are recomputed each time they are needed.
     """
 
     schedule: Schedule
@@ -83,4 +84,5 @@ class Distillation:
     quotations: int = 512
     quoted: int = 384
     init: Path | None = None
+    archive: Path | None = None
     kept_bytes: int = 8 << 30

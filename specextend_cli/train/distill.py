@@ -21,6 +21,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
+from specextend_cli.train.answer_archive import load_answers, save_answers
 from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
@@ -78,9 +79,15 @@ def distill(
     if not vocabulary_file.exists():
         prompts = sample_prompts(held_documents, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
         spent = yield from _answers(lm, prompts, held_out_file, plan, ends, read_layers, states, seconds=None)
-        left = plan.answering * plan.schedule.seconds - spent
-        prompts = sample_prompts(training_documents, frame, plan, plan.answers // plan.asking.copies, seed + 2)
-        yield from _answers(lm, prompts, file, plan, ends, read_layers, states, seconds=left)
+        if plan.archive is not None and plan.archive.exists():
+            if not file.read():
+                file.append(load_answers(plan.archive, documents, frame, lm.vocabulary, without=held_documents))
+        else:
+            left = plan.answering * plan.schedule.seconds - spent
+            prompts = sample_prompts(training_documents, frame, plan, plan.answers // plan.asking.copies, seed + 2)
+            yield from _answers(lm, prompts, file, plan, ends, read_layers, states, seconds=left)
+            if plan.archive is not None:
+                save_answers(plan.archive, file.read(), documents, frame)
         chosen = (
             initial.vocabulary.cpu()
             if initial
@@ -112,7 +119,8 @@ def distill(
     figures = Figures(head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens, measured_on)
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete
-    schedule = replace(plan.schedule, seconds=(1 - plan.answering) * plan.schedule.seconds)
+    share = 1 - plan.answering if _clock(file).exists() else 1.0
+    schedule = replace(plan.schedule, seconds=share * plan.schedule.seconds)
     for event in train(lm, head, kinds, measured, schedule, work / "checkpoint.pt", states, plan.asking.sampling):
         if isinstance(event, Validated):
             record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
@@ -175,7 +183,7 @@ def _answers(
     Returns the seconds spent, interrupted runs included.
     """
     known = file.read()
-    clock = file.path.with_suffix(".seconds")
+    clock = _clock(file)
     spent = _seconds(clock)
     total = plan.asking.copies * len(prompts)
     done, tokens = len(known), sum(len(s.tokens) - s.start - 1 for s in known)
@@ -194,6 +202,10 @@ def _answers(
         if seconds is not None and now >= seconds:
             break
     return now
+
+
+def _clock(file: AnswerFile) -> Path:
+    return file.path.with_suffix(".seconds")
 
 
 def _seconds(clock: Path) -> float:

@@ -36,7 +36,7 @@ def check_fingerprint(
     path = work / "plan.json"
     now = {
         "target": _target(lm),
-        "documents": _digest(documents),
+        "documents": digest(documents),
         "prompt": {"before": list(frame.before), "after": list(frame.after)},
         "lengths": list(plan.lengths),
         "vocabulary": plan.vocabulary,
@@ -74,7 +74,7 @@ def _target(lm: LanguageModel) -> dict[str, Any]:
     }
 
 
-def _digest(documents: Sequence[Sequence[int]]) -> dict[str, Any]:
+def digest(documents: Sequence[Sequence[int]]) -> dict[str, Any]:
     """A cheap digest: the amount of text, and the beginning of each document."""
     openings = sha256()
     for document in documents:

@@ -162,6 +162,24 @@ def test_a_run_of_an_earlier_release_goes_on(tmp_path: Path) -> None:
         next(distill(lm, documents(), FRAME, [0], plan(1, architecture="eagle3.1"), tmp_path, FACTS))
 
 
+def test_another_head_is_trained_on_the_answers_of_an_earlier_run(tmp_path: Path) -> None:
+    lm, kept = LanguageModel(tiny()), plan(2, archive=tmp_path / "answers.npz")
+    first = list(distill(lm, documents(), FRAME, [0], kept, tmp_path / "first", FACTS))
+    second = list(distill(lm, documents(), FRAME, [0], kept, tmp_path / "second", FACTS))
+    asked = [[event.total for event in events if isinstance(event, Answering)] for events in (first, second)]
+    assert asked[0][0] == asked[1][0]  # those that are held out
+    assert len(set(asked[0])) == 2
+    assert len(set(asked[1])) == 1
+    one, two = (AnswerFile(tmp_path / name / "training" / "answers.jsonl").read() for name in ("first", "second"))
+    assert [(sample.tokens, sample.output) for sample in one] == [(sample.tokens, sample.output) for sample in two]
+    assert isinstance(second[-1], Done)
+    again = list(
+        distill(lm, documents(), FRAME, [0], replace(kept, schedule=plan(3).schedule), tmp_path / "second", FACTS)
+    )
+    assert isinstance(again[0], VocabularyChosen)
+    assert (tmp_path / "second" / "model.safetensors").exists()
+
+
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     whole = distill(lm, documents(), FRAME, [0], plan(90), tmp_path, FACTS)

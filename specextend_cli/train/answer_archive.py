@@ -1,0 +1,113 @@
+"""The target's answers in one file, so that another head can be trained on them without asking again.
+
+Of an excerpt that was asked about, its place in the corpus is kept, not its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specextend_cli.errors import InputError, UsageError
+from specextend_cli.train.run_fingerprint import digest
+from specextend_cli.train.samples import Frame, Sample
+
+_BITS = 21  # of a token in the index of excerpts: vocabularies of up to two millions
+
+
+def save_answers(path: Path, samples: Iterable[Sample], documents: Sequence[Sequence[int]], frame: Frame) -> None:
+    """Write an .npz file. Answers about excerpts that are in none of the documents are left out."""
+    index = _Index(documents)
+    places, answers = [], []
+    for sample in samples:
+        prompt = sample.tokens[: sample.start + 2]
+        place = index.find(prompt[len(frame.before) : len(prompt) - len(frame.after)])
+        if place is not None:
+            places.append(place)
+            answers.append(sample.tokens[len(prompt) :])
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            corpus=np.array(digest(documents)["openings"]),
+            places=np.array(places, np.int64).reshape(-1, 3),
+            sizes=np.array([len(answer) for answer in answers], np.int64),
+            tokens=np.array([token for answer in answers for token in answer], np.int32),
+        )
+
+
+def load_answers(
+    path: Path,
+    documents: Sequence[Sequence[int]],
+    frame: Frame,
+    vocabulary: int,
+    *,
+    without: Collection[Sequence[int]] = (),
+) -> list[Sample]:
+    """The answers in the file, but for those about the documents `without`.
+
+    InputError: it is no such file. UsageError: it is about other documents.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            corpus, places, sizes, tokens = (file[name] for name in ("corpus", "places", "sizes", "tokens"))
+        _check(places, sizes, tokens, documents, vocabulary)
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise InputError(f"{path} holds no answers of train-draft", why=str(error)) from error
+    if str(corpus) != digest(documents)["openings"]:
+        raise UsageError(
+            f"the answers in {path} are about other documents", fix="the --corpus that they were made with"
+        )
+    left_out = set(map(id, without))
+    samples = []
+    for (number, start, length), answer in zip(places.tolist(), np.split(tokens, sizes.cumsum()[:-1]), strict=True):
+        if id(documents[number]) not in left_out:
+            prompt = frame.around(documents[number][start : start + length])
+            samples.append(Sample([*prompt, *answer.tolist()], len(prompt) - 2, output=len(prompt)))
+    return samples
+
+
+def _check(
+    places: NDArray[Any], sizes: NDArray[Any], tokens: NDArray[Any], documents: Sequence[Sequence[int]], vocabulary: int
+) -> None:
+    """ValueError where a number is out of range."""
+    numbers, starts, lengths = places.T
+    if not (
+        all(array.dtype.kind == "i" for array in (places, sizes, tokens))
+        and len(places) == len(sizes) > 0
+        and min(places.min(), sizes.min(), tokens.min(initial=0)) >= 0
+        and sizes.sum() == len(tokens)
+        and tokens.max(initial=0) < vocabulary
+        and numbers.max() < len(documents)
+        and (starts + lengths <= np.array([len(documents[number]) for number in numbers])).all()
+    ):
+        raise ValueError("its numbers do not fit the documents or the vocabulary")
+
+
+class _Index:
+    """Finds excerpts by their first three tokens."""
+
+    def __init__(self, documents: Sequence[Sequence[int]]) -> None:
+        self._starts = np.cumsum([0, *map(len, documents)])
+        self._all = np.concatenate([np.asarray(document, np.int64) for document in documents])
+        keys = self._keys(self._all)
+        self._order = keys.argsort(kind="stable")
+        self._sorted = keys[self._order]
+
+    def find(self, excerpt: Sequence[int]) -> tuple[int, int, int] | None:
+        """The document, where the excerpt begins in it, and its length."""
+        wanted = np.asarray(excerpt, np.int64)
+        first, last = (self._sorted.searchsorted(self._keys(wanted)[:1], side)[0] for side in ("left", "right"))
+        for at in self._order[first:last]:
+            if np.array_equal(self._all[at : at + len(wanted)], wanted):
+                number = int(self._starts.searchsorted(at, "right")) - 1
+                return number, int(at - self._starts[number]), len(wanted)
+        return None
+
+    @staticmethod
+    def _keys(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        return tokens[:-2] << 2 * _BITS | tokens[1:-1] << _BITS | tokens[2:]
