@@ -83,7 +83,7 @@ int main() {
   for (int64_t i = 0; i < 16; ++i) some[i] = static_cast<float>(i * 9 - 70);
   for (int64_t i = 0; i < 16; i += kLanes) Word<float>::store(&some[i], silu(Word<float>::load(&some[i])));
   print("SiLU", some);
-  const auto logits = numbers<float>(3 * 1001);
+  const auto logits = numbers<float>(3008);
   std::vector<float> shares(3 * 5);
   std::vector<int64_t> best(3 * 5);
   likeliest(logits.data(), 3, 1001, 5, shares.data(), best.data());
