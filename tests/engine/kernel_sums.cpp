@@ -83,10 +83,10 @@ int main() {
   for (int64_t i = 0; i < 16; ++i) some[i] = static_cast<float>(i * 9 - 70);
   for (int64_t i = 0; i < 16; i += kLanes) Word<float>::store(&some[i], silu(Word<float>::load(&some[i])));
   print("SiLU", some);
-  const auto logits = numbers<float>(3008);
-  std::vector<float> shares(3 * 5);
-  std::vector<int64_t> best(3 * 5);
-  likeliest(logits.data(), 3, 1001, 5, shares.data(), best.data());
+  const auto logits = numbers<float>(4016);
+  std::vector<float> shares(4 * 4);
+  std::vector<int64_t> best(4 * 4);
+  likeliest(logits.data(), 4, 1001, 4, shares.data(), best.data());
   print("likeliest", shares);
   print("columns", std::vector<float>(best.begin(), best.end()));
 }
