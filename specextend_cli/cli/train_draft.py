@@ -83,6 +83,8 @@ def train_draft(
         raise UsageError(f"{output} is a file", why="the head is a directory", fix="-o DIR")
     if init is not None and not init.is_dir():
         raise UsageError(f"there is no directory {init}", why="--init names a directory with an EAGLE-3 head")
+    if answers is not None and not answers.absolute().parent.is_dir():
+        raise UsageError(f"there is no directory {answers.parent}", why="--answers would be written there at the end")
     _check_output(output, [corpus, *([] if init is None else [init])])
     options.usable(device)
 

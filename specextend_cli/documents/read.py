@@ -24,7 +24,10 @@ from specextend_cli.errors import InputError
 
 
 def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
-    """Read a document; InputError says what is wrong with it and what helps. The text "-" is stdin."""
+    """Read a document; InputError says what is wrong with it and what helps.
+
+    The text "-" is stdin. For the options see `ReadOptions`.
+    """
     request = ReadRequest("", **options)
     if path == "-":
         return _from_memory("-", sys.stdin.buffer.read(MAX_BYTES + 1), request)

@@ -6,17 +6,20 @@ Of an excerpt that was asked about, its place in the corpus is kept, not its tex
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from specextend_cli.arrays import read_arrays
 from specextend_cli.errors import InputError, UsageError
+from specextend_cli.train.files import replace_whole
 from specextend_cli.train.run_fingerprint import digest
 from specextend_cli.train.samples import Frame, Sample
 
+_BYTES = 1 << 30  # the most that the arrays of a file may have
 _BITS = 21  # of a token in the index of excerpts: vocabularies of up to two millions
 
 
@@ -30,14 +33,15 @@ def save_answers(path: Path, samples: Iterable[Sample], documents: Sequence[Sequ
         if place is not None:
             places.append(place)
             answers.append(sample.tokens[len(prompt) :])
-    with path.open("wb") as file:
-        np.savez_compressed(
-            file,
-            corpus=np.array(digest(documents)["openings"]),
-            places=np.array(places, np.int64).reshape(-1, 3),
-            sizes=np.array([len(answer) for answer in answers], np.int64),
-            tokens=np.array([token for answer in answers for token in answer], np.int32),
-        )
+    file = BytesIO()
+    np.savez_compressed(
+        file,
+        corpus=_corpus(documents),
+        places=np.array(places, np.int64).reshape(-1),
+        sizes=np.array([len(answer) for answer in answers], np.int64),
+        tokens=np.array([token for answer in answers for token in answer], np.int32),
+    )
+    replace_whole(path, file.getvalue())
 
 
 def load_answers(
@@ -53,15 +57,14 @@ def load_answers(
     InputError: it is no such file. UsageError: it is about other documents.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            corpus, places, sizes, tokens = (file[name] for name in ("corpus", "places", "sizes", "tokens"))
+        found = read_arrays(path, ("corpus", "places", "sizes", "tokens"), most=_BYTES)
+        if not np.array_equal(found["corpus"], _corpus(documents)):
+            fix = "the --corpus that they were made with"
+            raise UsageError(f"the answers in {path} are about other documents", fix=fix)
+        places, sizes, tokens = found["places"].reshape(-1, 3), found["sizes"], found["tokens"]
         _check(places, sizes, tokens, documents, vocabulary)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    except ValueError as error:
         raise InputError(f"{path} holds no answers of train-draft", why=str(error)) from error
-    if str(corpus) != digest(documents)["openings"]:
-        raise UsageError(
-            f"the answers in {path} are about other documents", fix="the --corpus that they were made with"
-        )
     left_out = set(map(id, without))
     samples = []
     for (number, start, length), answer in zip(places.tolist(), np.split(tokens, sizes.cumsum()[:-1]), strict=True):
@@ -69,6 +72,11 @@ def load_answers(
             prompt = frame.around(documents[number][start : start + length])
             samples.append(Sample([*prompt, *answer.tolist()], len(prompt) - 2, output=len(prompt)))
     return samples
+
+
+def _corpus(documents: Sequence[Sequence[int]]) -> NDArray[np.int16]:
+    """The digest of the documents, a number a byte."""
+    return np.array(list(bytes.fromhex(digest(documents)["openings"])), np.int16)
 
 
 def _check(

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "forward.h"
-#include "likeliest.h"
 #include "prompt.h"
+#include "top_k.h"
 
 using namespace specextend;
 
@@ -86,7 +86,7 @@ int main() {
   const auto logits = numbers<float>(4016);
   std::vector<float> shares(4 * 4);
   std::vector<int64_t> best(4 * 4);
-  likeliest(logits.data(), 4, 1001, 4, shares.data(), best.data());
-  print("likeliest", shares);
+  top_k(logits.data(), 4, 1001, 4, shares.data(), best.data());
+  print("top-k", shares);
   print("columns", std::vector<float>(best.begin(), best.end()));
 }

@@ -81,18 +81,18 @@ def distance(ours: Tensor, expected: Tensor) -> float:
 
 @ours
 @pytest.mark.parametrize(("columns", "width"), [(1, 1), (5, 3), (100, 6), (12288, 3)])
-def test_the_likeliest_columns_are_those_of_softmax(kernels: str, columns: int, width: int) -> None:
+def test_top_k_is_that_of_softmax(kernels: str, columns: int, width: int) -> None:
     logits = 4 * torch.randn(7, columns, generator=torch.Generator().manual_seed(0))
     logits[1] = logits[1].sort().values  # every column is better than those before
     logits[2, : columns // 2] = -torch.inf
-    shares, ids = single.likeliest(logits, width)
+    shares, ids = single.top_k(logits, width)
     expected = logits.softmax(-1).topk(width)
     torch.testing.assert_close(shares, expected.values, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(logits.gather(1, ids), logits.topk(width).values, rtol=0, atol=0)
     logits[3, -1] = torch.nan
-    assert single.likeliest(logits, width)[0].isfinite().all(-1).tolist() == [True, True, True, False, True, True, True]
+    assert single.top_k(logits, width)[0].isfinite().all(-1).tolist() == [True, True, True, False, True, True, True]
     with pytest.raises(ValueError, match="of logits"):
-        single.likeliest(logits, columns + 1)
+        single.top_k(logits, columns + 1)
 
 
 @ours

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from specextend_cli.errors import InputError, UsageError
+from specextend_cli.train import answer_archive
 from specextend_cli.train.answer_archive import load_answers, save_answers
 from specextend_cli.train.samples import Frame, Sample
 
@@ -64,10 +65,11 @@ def test_another_corpus_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("places", [[7, 0, 4]]),
-        ("places", [[0, 14, 4]]),
-        ("places", [[0, -1, 4]]),
+        ("places", [7, 0, 4]),
+        ("places", [0, 14, 4]),
+        ("places", [0, -1, 4]),
         ("places", [0.5, 0, 4]),
+        ("places", [0, 0]),
         ("sizes", [3]),
         ("tokens", [4, VOCABULARY]),
         ("tokens", [4, -1]),
@@ -81,6 +83,13 @@ def test_numbers_out_of_range_are_refused(name: str, value: Any, tmp_path: Path)
     np.savez(tmp_path / "answers.npz", **arrays)
     with pytest.raises(InputError, match="holds no answers"):
         load_answers(tmp_path / "answers.npz", DOCUMENTS, FRAME, VOCABULARY)
+
+
+def test_a_file_of_little_that_says_it_has_much_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_archive, "_BYTES", 500)
+    with pytest.raises(InputError, match="holds no answers") as caught:
+        load_answers(path, DOCUMENTS, FRAME, VOCABULARY)
+    assert caught.value.why == "its arrays have more than 500 bytes"
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"words"])

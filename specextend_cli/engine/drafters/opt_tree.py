@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specextend_cli.engine import native
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.native.kernels import likeliest
+from specextend_cli.engine.native.kernels import top_k
 from specextend_cli.engine.tree import DraftTree, from_lists, root
 
 Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
@@ -44,12 +44,12 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
 def _on_host(
     token: int, first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int
 ) -> DraftTree:
-    """All candidates, in numbers of Python: for a few nodes these cost a fifth of what small tensors do."""
+    """All candidates, in Python's numbers: for a few nodes they take less time than small tensors."""
     tokens, parents, scores = [token], [0], [1.0]
 
     def add_children(level: Sequence[int], logits: Tensor) -> range:
         added = len(tokens)
-        shares, ids = _likeliest(logits, width, vocabulary)
+        shares, ids = _top_k(logits, width, vocabulary)
         for node, some, own in zip(level, shares.tolist(), ids.tolist(), strict=True):
             for share, child in zip(some, own, strict=True):
                 tokens.append(child)
@@ -84,7 +84,7 @@ def _on_device(first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tens
     tokens = [torch.zeros(1, dtype=torch.long, device=device)]
     parents = [tokens[0]]
     scores = [torch.ones(1, device=device)]
-    level_scores, level_tokens = (best[0] for best in _likeliest(first, width, vocabulary))
+    level_scores, level_tokens = (best[0] for best in _top_k(first, width, vocabulary))
     level = torch.arange(1, width + 1, device=device)
     above = torch.zeros(width, dtype=torch.long, device=device)  # rows of the level before
     tokens.append(level_tokens)
@@ -96,7 +96,7 @@ def _on_device(first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tens
     for depth in range(1, min(shape.depth, shape.forwards)):
         own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
         ancestors = torch.cat((ancestors, own), 1)
-        probabilities, ids = _likeliest(expand(level_tokens, above, depth, ancestors), width, vocabulary)
+        probabilities, ids = _top_k(expand(level_tokens, above, depth, ancestors), width, vocabulary)
         children = level_scores[:, None] * probabilities
         tokens.append(ids.flatten())
         parents.append(level.repeat_interleave(width))
@@ -110,10 +110,10 @@ def _on_device(first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tens
     return DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores))
 
 
-def _likeliest(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
+def _top_k(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
     """The `width` best probabilities of each row of logits [n, draft vocabulary], and their tokens."""
     if logits.device.type == "cpu" and native.is_loaded():
-        shares, ids = likeliest(logits.float(), width)
+        shares, ids = top_k(logits.float(), width)
     else:
         best, ids = logits.float().log_softmax(-1).topk(width)
         shares = best.exp()

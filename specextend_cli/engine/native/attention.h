@@ -32,8 +32,9 @@ struct Cached {
 };
 
 // Sequences that begin with the same rows, or null: sequence b's first `common[b]` rows are those of `leader[b]`, the
-// first such sequence. Its queries and theirs are folded into rows over the same keys, a part at a time.
-struct Sharing {
+// first such sequence. Their queries are folded into rows over the same keys, a part at a time (shared-prefix
+// attention, Hydragen, arXiv 2402.05099).
+struct SharedPrefix {
   const int64_t *leader, *common;
 
   int64_t parts(int64_t b) const { return leader ? common[b] / kPart : 0; }
@@ -44,7 +45,7 @@ struct Sharing {
 // [sequences, nodes, heads * groups, dim]. dim is a multiple of 32. Every query sees at least one key.
 template <typename T, typename Out>
 void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
-            const Cached<T>& cached, const Sharing& sharing, const int64_t* seen, int64_t own, const float* tree,
+            const Cached<T>& cached, const SharedPrefix& prefix, const int64_t* seen, int64_t own, const float* tree,
             const Paths& paths, float scale, Out* out) {
   const int64_t rows = groups * nodes, longest = *std::max_element(seen, seen + sequences);
   const int64_t full = longest / kPart;               // parts of cached keys alone, in the longest sequence
@@ -56,27 +57,27 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   const auto partial = [=](int64_t head, int64_t part) {
     return PartialSoftmax::at(all + (head * parts + part) * each, rows, dim);
   };
-  // A part that all of `b` leads see.
-  const auto read_shared = [&](int64_t b, int64_t h, int64_t part) {
-    static thread_local std::vector<int64_t> those;
+  // A part of the prefix that `b` shares with others, for all of them.
+  const auto read_prefix = [&](int64_t b, int64_t h, int64_t part) {
+    static thread_local std::vector<int64_t> members;
     static thread_local std::vector<T> asked;
     static thread_local std::vector<float> numbers;
-    those.clear();
+    members.clear();
     for (int64_t other = b; other < sequences; ++other)
-      if (sharing.leader[other] == b) those.push_back(other);
-    const int64_t many = static_cast<int64_t>(those.size()) * rows;
+      if (prefix.leader[other] == b) members.push_back(other);
+    const int64_t many = static_cast<int64_t>(members.size()) * rows;
     asked.resize(many * dim);
     numbers.resize(PartialSoftmax::size(many, dim));
     const PartialSoftmax together = PartialSoftmax::at(numbers.data(), many, dim);
     T* to = asked.data();
-    for (const int64_t other : those) to = std::copy_n(q + (other * heads + h) * rows * dim, rows * dim, to);
+    for (const int64_t other : members) to = std::copy_n(q + (other * heads + h) * rows * dim, rows * dim, to);
     Reader<T>& reader = Reader<T>::of_thread(many, dim, own);
     reader.ask(asked.data());
     reader.gather_in(together);
     reader.clear();
     for (int64_t first = part * kPart; first < (part + 1) * kPart; first += kBlock)
       reader.see(cached.span(b, h, first, kBlock), scale);
-    for (int64_t at = 0; const int64_t other : those) {
+    for (int64_t at = 0; const int64_t other : members) {
       const PartialSoftmax one = partial(other * heads + h, part);
       std::copy_n(together.out + at * dim, rows * dim, one.out);
       std::copy_n(together.top + at, rows, one.top);
@@ -89,8 +90,8 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
     const int64_t head = task / (full + 1), part = task % (full + 1), b = head / heads, h = head % heads;
     const int64_t length = seen[b], end_part = length / kPart;
     if (part > end_part) return;
-    if (part < sharing.parts(b)) {
-      if (sharing.leader[b] == b) read_shared(b, h, part);
+    if (part < prefix.parts(b)) {
+      if (prefix.leader[b] == b) read_prefix(b, h, part);
       return;
     }
     Reader<T>& reader = Reader<T>::of_thread(rows, dim, own);

@@ -34,13 +34,13 @@ def int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
     return out.to(x.dtype)
 
 
-def likeliest(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
+def top_k(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """The `width` largest of each row of logits [n, columns], float32, best first: probabilities and columns."""
     n, columns = logits.shape
     if logits.dtype != torch.float32 or not 0 < width <= columns:
         raise ValueError(f"{width} of logits {list(logits.shape)} in {logits.dtype}")
     read, shares, ids = logits.contiguous(), torch.empty(n, width), torch.empty(n, width, dtype=torch.long)
-    library().sx_likeliest(read.data_ptr(), n, columns, width, shares.data_ptr(), ids.data_ptr())
+    library().sx_top_k(read.data_ptr(), n, columns, width, shares.data_ptr(), ids.data_ptr())
     return shares, ids
 
 

@@ -2,8 +2,8 @@
 #include "specextend.h"
 
 #include "forward.h"
-#include "likeliest.h"
 #include "prompt.h"
+#include "top_k.h"
 
 namespace specextend {
 namespace {
@@ -126,8 +126,8 @@ void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts
     specextend::int4_matmul<specextend::Rounded>(x, rows, columns, parts, codes, scales, tiles, out);
 }
 
-void sx_likeliest(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {
-  specextend::likeliest(logits, rows, columns, width, shares, ids);
+void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {
+  specextend::top_k(logits, rows, columns, width, shares, ids);
 }
 
 void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim, const void* keys,

@@ -75,8 +75,7 @@ SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_
                            const void* scales, int64_t tiles, int64_t exact, float* out);
 
 // The `width` largest of each row of logits [rows, columns], best first -> softmax and columns, both [rows, width].
-SX_API void sx_likeliest(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares,
-                         int64_t* ids);
+SX_API void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids);
 
 // q [heads * groups, nodes, dim] over cached [heads, total, dim], of which the last `own` rows are seen as `tree`
 // [nodes, own] says -> out [nodes, heads * groups, dim].

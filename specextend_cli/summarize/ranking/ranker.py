@@ -6,15 +6,14 @@ summary has; their cards are beside them.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from specextend_cli.arrays import read_arrays
 from specextend_cli.errors import ModelError
 
 TREES, STATES = "trees.npz", "states.npz"
@@ -139,18 +138,9 @@ class StateWeights:
 def load_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Arrays of finite numbers, of one dimension each, in an .npz file. ModelError where it is missing or damaged."""
     try:
-        with ZipFile(path) as members:
-            if sum(member.file_size for member in members.infolist()) > _BYTES:
-                raise _damaged(path, f"its arrays have more than {_BYTES:,} bytes")
-        with np.load(path, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in names}
-    # What zipfile, zlib and numpy raise of a damaged or hostile archive.
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, BadZipFile, zlib.error, NotImplementedError) as error:
+        return read_arrays(path, names, most=_BYTES)
+    except ValueError as error:
         raise _damaged(path, str(error)) from error
-    for name, array in found.items():
-        if array.ndim != 1 or array.dtype.kind not in "if" or not np.isfinite(array).all():
-            raise _damaged(path, f"{name} is no row of numbers")
-    return found
 
 
 def _damaged(path: Path, why: str) -> ModelError:

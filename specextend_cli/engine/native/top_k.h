@@ -1,4 +1,4 @@
-// What a drafter proposes: the largest logits of a row, as probabilities.
+// Softmax and top-k of a drafter's logits.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline Floats from_row(const float* row, int64_t at, int64_t columns) {
 }
 
 // The `width` largest logits of each row in descending order, the first ones of equals: softmax and columns.
-inline void likeliest(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {
+inline void top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {
   for (; rows > 0; --rows, logits += columns, shares += width, ids += width) {
     std::fill(shares, shares + width, -std::numeric_limits<float>::infinity());
     std::fill(ids, ids + width, 0);
