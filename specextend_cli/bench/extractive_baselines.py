@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specextend_cli.errors import UsageError
 
@@ -92,9 +93,19 @@ def _summarizer(method: str) -> Any:
     summarizer = getattr(import_module(f"sumy.summarizers.{module}"), name)(stemmer)
     summarizer.stop_words = import_module("sumy.utils").get_stop_words("english")
     if method == "lsa":  # it numbers words in the order of a set: rounding would differ from one process to the next
+        import_module(f"sumy.summarizers.{module}").singular_value_decomposition = _svd
         rows = summarizer._create_dictionary
         summarizer._create_dictionary = lambda document: {word: row for row, word in enumerate(sorted(rows(document)))}
     return summarizer
+
+
+def _svd(matrix: NDArray[np.float64], full_matrices: bool) -> tuple[NDArray[np.float64], ...]:
+    """numpy's. OpenBLAS with several threads does not converge for a few matrices, but does for the transposed ones."""
+    try:
+        return np.linalg.svd(matrix, full_matrices)
+    except np.linalg.LinAlgError:
+        left, sizes, right = np.linalg.svd(matrix.T, full_matrices)
+        return right.T, sizes, left.T
 
 
 def _sumy(method: str, sentences: Sequence[str]) -> list[int]:

@@ -6,7 +6,9 @@ import json
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from specextend_cli.bench import extractive_baselines as baselines
@@ -55,6 +57,24 @@ def test_lsa_numbers_words_in_the_same_order_in_every_process() -> None:
     for words in combinations(("anchor", "bridge", "castle", "dragon", "engine"), 2):
         document = SimpleNamespace(words=words[::-1])
         assert list(made._create_dictionary(document)) == sorted(made._create_dictionary(document))
+
+
+def test_lsa_decomposes_the_transposed_matrix_where_it_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = text(24)
+    sentences = [whole[start:end] for start, end in spans(whole)]
+    expected = baselines.summary("lsa", sentences, 50, REFERENCE, "0")
+    stock, refused = np.linalg.svd, []
+
+    def svd(matrix: Any, full_matrices: bool) -> Any:
+        if not refused:
+            refused.append(matrix.shape)
+            raise np.linalg.LinAlgError("SVD did not converge")
+        assert matrix.shape == refused[0][::-1]
+        return stock(matrix, full_matrices)
+
+    monkeypatch.setattr(np.linalg, "svd", svd)
+    assert baselines.summary("lsa", sentences, 50, REFERENCE, "0") == expected
+    assert refused
 
 
 def test_the_oracle_has_the_highest_rouge() -> None:
