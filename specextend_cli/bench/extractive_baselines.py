@@ -88,12 +88,12 @@ def first_words(text: str, words: int) -> str:
 
 def _summarizer(method: str) -> Any:
     """sumy's, with its default settings and its English stemmer and stop words."""
-    module, name = SUMY[method]
-    stemmer = import_module("sumy.nlp.stemmers").Stemmer("english")
-    summarizer = getattr(import_module(f"sumy.summarizers.{module}"), name)(stemmer)
+    source, name = SUMY[method]
+    module: Any = import_module(f"sumy.summarizers.{source}")
+    summarizer = getattr(module, name)(import_module("sumy.nlp.stemmers").Stemmer("english"))
     summarizer.stop_words = import_module("sumy.utils").get_stop_words("english")
     if method == "lsa":  # it numbers words in the order of a set: rounding would differ from one process to the next
-        import_module(f"sumy.summarizers.{module}").singular_value_decomposition = _svd
+        module.singular_value_decomposition = _svd
         rows = summarizer._create_dictionary
         summarizer._create_dictionary = lambda document: {word: row for row, word in enumerate(sorted(rows(document)))}
     return summarizer
