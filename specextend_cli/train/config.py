@@ -34,10 +34,10 @@ class Schedule:
 
     The head is unrolled for at most `unroll` steps of training-time test, each further one with probability `decay`: in
     expectation that weighs the depths, and costs a third less than always taking all. A step sums the gradients of
-    `batch` samples; the rate rises over the share `warmup` of the run and falls to a tenth by a cosine. The head is
-    measured every `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written
-    every `keep` seconds. The loss uses at most `rows` rows of a sample, over `likely` tokens of the draft's vocabulary
-    and a random sample of `others` (see `loss`).
+    `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many). The rate rises over
+    the share `warmup` of the run and falls to a tenth by a cosine (see `optimizer`). The head is measured every
+    `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written every `keep`
+    seconds. The loss is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
     """
 
     seconds: float

@@ -38,18 +38,20 @@ def candidates(wanted: Tensor, likely: int, others: int) -> Candidates:
     return Candidates(torch.cat((order[:likely], drawn)), weights)
 
 
-def cross_entropy(states: Sequence[Tensor], output: Tensor, wanted: Tensor, chosen: Candidates) -> list[Tensor]:
+def cross_entropy(
+    states: Sequence[Tensor], numbers: Tensor, output: Tensor, wanted: Tensor, chosen: Candidates
+) -> list[Tensor]:
     """By step, the mean over its rows of the cross-entropy to wanted [rows, draft vocabulary].
 
-    `states` are what the output head, of weights [draft vocabulary, hidden], reads in every step (see `unroll`): each
-    step has lost one row more at the left. Mass that `wanted` has outside the draft's vocabulary counts nothing.
+    `states` are what the output head, of weights [draft vocabulary, hidden], reads in every step, and `numbers` [rows]
+    tell which rows count in which (see `unroll`). Mass that `wanted` has outside the draft's vocabulary counts nothing.
     """
     rows = output[chosen.tokens]
     shift = chosen.weights.log()
     wanted = wanted[:, chosen.tokens] * chosen.weights
-    losses = []
+    mass, losses = wanted.sum(-1), []
     for step, read in enumerate(states):
         logits = linear(read, rows).float()
-        mine = wanted[step:]
-        losses.append((mine.sum(-1) * (logits + shift).logsumexp(-1) - (mine * logits).sum(-1)).mean())
+        by_row = mass * (logits + shift).logsumexp(-1) - (wanted * logits).sum(-1)
+        losses.append(by_row[numbers >= step].mean())
     return losses

@@ -42,11 +42,11 @@ def validate(
     chains, starts = 0.0, 0
     for sample in samples:
         states = target.states(sample)
-        likeliest = target.logits(sample, states).argmax(-1).cpu()
+        likeliest = target.logits([sample], [states])[: sample.rows].argmax(-1).cpu()
         hits = []
-        for step, out in enumerate(target.unroll(head, sample, states, steps)):
+        for step, out in enumerate(target.unroll(head, [sample], [states], steps)[1]):
             with target.precision:
-                logits = head.lm_head(out)
+                logits = head.lm_head(out[step : sample.rows])
             hit = (head.vocabulary[logits.argmax(-1)].cpu() == likeliest[step:]).float()
             right[step] += hit.sum()
             rows[step] += len(hit)

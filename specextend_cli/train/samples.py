@@ -45,16 +45,34 @@ class Frame:
         return [*self.before, *document, *self.after]
 
 
-class Mixture:
-    """Draws samples of several kinds by their shares; every sample of a kind is drawn before one is drawn again."""
+def by_prompt(samples: Sequence[Sample], rows: int) -> list[list[Sample]]:
+    """Samples in groups behind one prompt, so that its rows are computed once; at most `rows` rows of loss a group.
 
-    def __init__(self, kinds: Sequence[tuple[float, Sequence[Sample]]], order: random.Random) -> None:
+    A longer sample is a group of its own.
+    """
+    groups: list[list[Sample]] = []
+    last: dict[tuple[int, ...], tuple[list[Sample], int]] = {}
+    for sample in samples:
+        prompt = tuple(sample.tokens[: sample.start + 1])
+        group, size = last.get(prompt, ([], rows))
+        if size + sample.rows > rows:
+            group, size = [], 0
+            groups.append(group)
+        group.append(sample)
+        last[prompt] = group, size + sample.rows
+    return groups
+
+
+class Mixture:
+    """Draws groups of samples of several kinds by their shares; all groups of a kind are drawn before one returns."""
+
+    def __init__(self, kinds: Sequence[tuple[float, Sequence[list[Sample]]]], order: random.Random) -> None:
         self.kinds = [(share, kind) for share, kind in kinds if share > 0 and kind]
         self._order = order
-        self._left: list[list[Sample]] = [[] for _ in self.kinds]
+        self._left: list[list[list[Sample]]] = [[] for _ in self.kinds]
 
-    def draw(self) -> Sample:
-        """One sample."""
+    def draw(self) -> list[Sample]:
+        """The samples of one group."""
         (at,) = self._order.choices(range(len(self.kinds)), [share for share, _ in self.kinds])
         if not self._left[at]:
             kind = self.kinds[at][1]

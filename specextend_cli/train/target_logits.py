@@ -15,7 +15,7 @@ from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import from_lists
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.unroll import unroll
+from specextend_cli.train.unroll import Rows, join, padded, unroll
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,30 @@ class TargetReader:
         return states
 
     @torch.no_grad()
-    def logits(self, sample: Sample, states: Tensor) -> Tensor:
-        """The logits [rows, vocabulary] at the rows of step 0, after penalties."""
-        read = states[sample.start + 1 : len(sample.tokens), -self.lm.config.hidden_size :]
-        logits: Tensor = self.lm.model.get_output_embeddings()(read)
-        if self.sampling is not None and sample.output is not None:
-            logits = penalized(logits, sample, self.sampling)
+    def logits(self, samples: Sequence[Sample], states: Sequence[Tensor]) -> Tensor:
+        """The target's logits [rows of loss, vocabulary] of samples behind one prompt, after penalties."""
+        # The state at the next position predicts what the head predicts at this one.
+        read = [some[sample.start + 1 : len(sample.tokens)] for sample, some in zip(samples, states, strict=True)]
+        lengths = list(map(len, read))
+        logits: Tensor = self.lm.model.get_output_embeddings()(
+            padded(torch.cat(read)[:, -self.lm.config.hidden_size :])
+        )
+        if self.sampling is not None:
+            for sample, some in zip(samples, logits[: sum(lengths)].split(lengths), strict=True):
+                if sample.output is not None:
+                    some.copy_(penalized(some, sample, self.sampling))
         return logits
 
-    def unroll(self, head: EagleHead, sample: Sample, states: Tensor, steps: int) -> list[Tensor]:
-        """The inputs of the head's output layer in every step (see `unroll`)."""
-        tokens = torch.tensor(sample.tokens, device=self.lm.device)
-        features = states[: len(tokens), : -self.lm.config.hidden_size].to(head.fc.weight.dtype)
+    def unroll(
+        self, head: EagleHead, samples: Sequence[Sample], states: Sequence[Tensor], steps: int
+    ) -> tuple[Rows, list[Tensor]]:
+        """The rows of samples behind one prompt, and the inputs of the head's output layer in every step."""
+        texts = [torch.tensor(sample.tokens, device=self.lm.device) for sample in samples]
+        width, dtype = self.lm.config.hidden_size, head.fc.weight.dtype
+        features = [some[: len(text), :-width].to(dtype) for some, text in zip(states, texts, strict=True)]
+        rows = join(texts, features, samples[0].start)
         with self.precision:
-            return unroll(head, tokens, features, sample.start, steps)
+            return rows, unroll(head, rows, steps)
 
     @property
     def precision(self) -> torch.autocast:

@@ -21,10 +21,12 @@ from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Vali
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.loss import candidates, cross_entropy
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
-from specextend_cli.train.samples import Mixture, Sample
+from specextend_cli.train.optimizer import Optimizer
+from specextend_cli.train.samples import Mixture, Sample, by_prompt
 from specextend_cli.train.target_logits import TargetReader
 
 _BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
+_BLOCK = 128  # where a block of rows begins is a multiple, so that few sizes of matrices occur
 _ROWS_AT_ONCE = 64  # rows of probabilities over the target's whole vocabulary
 
 
@@ -46,42 +48,35 @@ def train(
     finds one resumes from it.
     InputError: no sample, or no answer held out, is as long as the unroll.
     """
-    kinds = [(share, fitting(samples, schedule.unroll)) for share, samples in kinds]
-    if not any(share and samples for share, samples in kinds):
+    groups = [(share, by_prompt(fitting(samples, schedule.unroll), schedule.rows)) for share, samples in kinds]
+    if not any(share and some for share, some in groups):
         raise too_short("to train on", schedule.unroll)
     held = replace(held, answers=fitting(held.answers, schedule.unroll), quotes=fitting(held.quotes, schedule.unroll))
     if not held.answers:
         raise too_short("to measure the head on", schedule.unroll)
     target = TargetReader(lm, head.config.feature_layers, file, sampling)
     head.to(lm.device)
-    trainable = [parameter for parameter in head.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(
-        trainable, lr=schedule.rate, betas=(0.9, 0.95), weight_decay=schedule.weight_decay, fused=True
-    )
+    optimizer = Optimizer(head, schedule.weight_decay)
     run = _Progress()
     if checkpoint.exists():
         run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # a resumed run gets all its patience again
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
-    mixture = Mixture(kinds, order)
+    mixture = Mixture(groups, order)
     began, before = perf_counter(), run.seconds
     next_validation, next_save = run.seconds + schedule.validate, run.seconds + schedule.keep
     reason = "finished"
     while (share := _share(run, schedule)) < 1:
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.rate * _rate(share, schedule.warmup)
         losses = []
         depth = _depth(schedule, order)
         for _ in range(schedule.batch):
-            sample = mixture.draw()
-            states = target.states(sample)
-            loss = _loss(target, head, _clipped(sample, schedule, order), states, depth, schedule)
+            drawn = mixture.draw()
+            samples = [_clipped(sample, schedule, order) for sample in drawn]
+            loss = _loss(target, head, samples, [target.states(sample) for sample in drawn], depth, schedule)
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()) / depth)
-            run.tokens += len(sample.tokens)
-        torch.nn.utils.clip_grad_norm_(trainable, 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+            run.tokens += sum(len(sample.tokens) for sample in drawn)
+        optimizer.step(schedule.rate * _rate(share, schedule.warmup))
         run.step += 1
         run.seconds = before + perf_counter() - began
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
@@ -129,14 +124,19 @@ def _validated(target: TargetReader, head: EagleHead, held: HeldOut, schedule: S
 
 
 def _loss(
-    target: TargetReader, head: EagleHead, sample: Sample, states: Tensor, steps: int, schedule: Schedule
+    target: TargetReader,
+    head: EagleHead,
+    samples: Sequence[Sample],
+    states: Sequence[Tensor],
+    steps: int,
+    schedule: Schedule,
 ) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, summed over the steps."""
-    wanted = _draft_targets(target.logits(sample, states), head.vocabulary)
+    wanted = _draft_targets(target.logits(samples, states), head.vocabulary)
+    rows, read = target.unroll(head, samples, states, steps)
     chosen = candidates(wanted, schedule.likely, schedule.others)
-    read = target.unroll(head, sample, states, steps)
     with target.precision:
-        return torch.stack(cross_entropy(read, head.lm_head.weight, wanted, chosen)).sum()
+        return torch.stack(cross_entropy(read, rows.numbers, head.lm_head.weight, wanted, chosen)).sum()
 
 
 def _draft_targets(targets: Tensor, vocabulary: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ def _clipped(sample: Sample, schedule: Schedule, order: random.Random) -> Sample
     """A sample with at most `rows` rows of loss: a random block of a longer one, with everything before it."""
     if sample.rows <= schedule.rows:
         return sample
-    start = sample.start + order.randrange(sample.rows - schedule.rows + 1)
+    start = sample.start + order.randrange(0, sample.rows - schedule.rows + 1, _BLOCK)
     return replace(sample, tokens=sample.tokens[: start + schedule.rows + 1], start=start)
 
 
@@ -183,14 +183,15 @@ def _own(head: EagleHead) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in head.state_dict().items() if not name.startswith("embedding.")}
 
 
-def _save(path: Path, head: EagleHead, optimizer: torch.optim.Optimizer, run: _Progress) -> None:
+def _save(path: Path, head: EagleHead, optimizer: Optimizer, run: _Progress) -> None:
     partial = path.with_name(path.name + ".partial")
     torch.save({"head": _own(head), "optimizer": optimizer.state_dict(), "run": vars(run)}, partial)
     partial.replace(path)
 
 
-def _restore(path: Path, head: EagleHead, optimizer: torch.optim.Optimizer) -> _Progress:
+def _restore(path: Path, head: EagleHead, optimizer: Optimizer) -> _Progress:
     state: dict[str, Any] = torch.load(path, map_location=head.fc.weight.device, weights_only=True)
     head.load_state_dict(state["head"], strict=False)
-    optimizer.load_state_dict(state["optimizer"])
+    if "muon" in state["optimizer"]:  # a run of an earlier release goes on with the optimizer's state lost
+        optimizer.load_state_dict(state["optimizer"])
     return _Progress(**state["run"])

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 from specextend_cli.train.copy_samples import copy_samples
-from specextend_cli.train.samples import Frame, Mixture, Sample
+from specextend_cli.train.samples import Frame, Mixture, Sample, by_prompt
 from tests.engine.tiny_models import prompt
 
 FRAME = Frame([1, 2], [3, 3], leads=([4, 4],))
@@ -42,11 +42,21 @@ def test_a_length_that_no_document_has_is_left_out() -> None:
 
 
 def test_kinds_are_drawn_by_their_shares_and_every_sample_before_one_returns() -> None:
-    few, many = [Sample([n], 0) for n in range(3)], [Sample([n], 0) for n in range(100, 400)]
-    mixture = Mixture([(0.75, few), (0.25, many), (0.0, [Sample([7], 0)]), (1.0, [])], random.Random(0))
-    drawn = [mixture.draw().tokens[0] for _ in range(600)]
+    few, many = [[Sample([n], 0)] for n in range(3)], [[Sample([n], 0)] for n in range(100, 400)]
+    mixture = Mixture([(0.75, few), (0.25, many), (0.0, [[Sample([7], 0)]]), (1.0, [])], random.Random(0))
+    drawn = [mixture.draw()[0].tokens[0] for _ in range(600)]
     firsts = [token for token in drawn if token < 3]
     assert 400 < len(firsts) < 500
     assert all(set(firsts[at : at + 3]) == {0, 1, 2} for at in range(0, len(firsts) - 2, 3))
     assert max(Counter(token for token in drawn if token >= 100).values()) == 1
     assert 7 not in drawn
+
+
+def test_answers_to_one_prompt_form_groups_of_so_many_rows() -> None:
+    def answer(prompt: int, rows: int) -> Sample:
+        return Sample([prompt, 5, *range(10, 10 + rows)], 0, output=2)
+
+    a, b, c, d, e = answer(1, 40), answer(2, 40), answer(1, 50), answer(1, 20), answer(2, 300)
+    assert [sample.rows for sample in (a, c, e)] == [41, 51, 301]
+    assert by_prompt([a, b, c, d, e], 100) == [[a, c], [b], [d], [e]]
+    assert by_prompt([a, c, d], 1000) == [[a, c, d]]

@@ -13,7 +13,7 @@ from specextend_cli.train.config import Architecture
 from specextend_cli.train.init_copy_head import init_copy_head
 from specextend_cli.train.init_head import init_head, scale_norms
 from specextend_cli.train.target_logits import read_states
-from specextend_cli.train.unroll import unroll
+from specextend_cli.train.unroll import join, unroll
 from tests.engine.tiny_models import ARCHITECTURES, tiny
 
 
@@ -62,8 +62,8 @@ def test_a_wired_head_copies_what_followed_before(architecture: Architecture) ->
         scale_norms(head, features)
         if wired:
             init_copy_head(head, text, features)
-        (read,) = unroll(head, twice, states, 41, 1)
-        copied = head.lm_head(read).log_softmax(-1)[:-1].gather(1, twice[43:, None])
+        (read,) = unroll(head, join([twice], [states], 41), 1)
+        copied = head.lm_head(read[: len(twice) - 42]).log_softmax(-1)[:-1].gather(1, twice[43:, None])
         likelihood.append(float(copied.mean()))
     assert likelihood[1] > likelihood[0] + 1.0
 
