@@ -133,7 +133,7 @@ def train_draft(
             Schedule(
                 seconds=60 * minutes,
                 unroll=unroll,
-                batch=8 if on_gpu else 2,
+                batch=8 if on_gpu else 1,
                 rows=1024 if on_gpu else 768,
                 validate=min(180.0, 60 * minutes / 8),
                 seed=seed or 0,

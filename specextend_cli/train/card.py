@@ -40,6 +40,7 @@ def write_card(directory: Path, facts: Facts, plan: Distillation, figures: Figur
     points = read_lines(curve)
     best = next((point for point in reversed(points) if point["best"]), None)
     took = f"**Steps** {best['step']:,}, {best['seconds'] / 60:.0f} minutes of training" if best else "**Training**"
+    rows = plan.schedule.batch * plan.schedule.rows
     begun = f"begun from the head in {plan.init.name}; " if plan.init else ""
     text = f"""---
 library_name: transformers
@@ -52,11 +53,11 @@ Proposes tokens that {facts.target} verifies; it cannot change what the target w
 in the published EAGLE-3 layout. The embedding is the target's and is not in the file.
 
 - **Trained on** {figures.answers:,} of the target's own answers about excerpts of {min(plan.lengths):,} to
-  {max(plan.lengths):,} tokens, on passages quoted from excerpts ({100 * plan.quotes:.0f}% of the samples), and on plain
+  {max(plan.lengths):,} tokens, on passages quoted from excerpts ({100 * plan.quotes:.0f}% of the steps), and on plain
   text of the same documents ({figures.corpus_tokens:,} tokens): {facts.corpus}.
 - **Licences**: target {facts.target_licence}; documents {facts.corpus_licences}.
 - {took} on {facts.machine};
-  {begun}unroll {plan.schedule.unroll}, rate {plan.schedule.rate:g}, {plan.schedule.batch} samples a step.
+  {begun}unroll {plan.schedule.unroll}, rate {plan.schedule.rate:g}, at most {rows:,} rows of loss a step.
 - **Vocabulary** {figures.vocabulary:,} tokens, {100 * figures.coverage:.1f}% of what the target writes in held-out
   answers.
 """

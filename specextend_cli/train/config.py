@@ -33,9 +33,9 @@ class Schedule:
     """How long and how fast. `seconds` and `steps` (0: any number) bound the whole run, resumed parts included.
 
     The head is unrolled for at most `unroll` steps of training-time test, each further one with probability `decay`: in
-    expectation that weighs the depths, and costs a third less than always taking all. A step sums the gradients of
+    expectation that weighs the depths, and costs less than half of always taking all. A step sums the gradients of
     `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many). The rate rises over
-    the share `warmup` of the run and falls to a tenth by a cosine (see `optimizer`). The head is measured every
+    the share `warmup` of the run and falls to zero by a cosine (see `optimizer`). The head is measured every
     `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written every `keep`
     seconds. The loss is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
     """
@@ -43,7 +43,7 @@ class Schedule:
     seconds: float
     steps: int = 0
     unroll: int = 5
-    decay: float = 0.8
+    decay: float = 0.5
     batch: int = 4
     rate: float = 4e-4
     warmup: float = 0.03
@@ -79,8 +79,8 @@ class Distillation:
     answering: float = 0.4
     answers: int = 100_000
     held_out: int = 16
-    text: float = 0.25
-    quotes: float = 0.3
+    text: float = 0.15
+    quotes: float = 0.2
     quotations: int = 512
     quoted: int = 384
     init: Path | None = None

@@ -9,8 +9,10 @@ import torch
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.errors import InputError
-from specextend_cli.train.samples import Sample
+from specextend_cli.train.samples import Sample, by_prompt
 from specextend_cli.train.target_logits import TargetReader
+
+_ROWS = 1024  # rows of loss at once
 
 
 @dataclass(frozen=True)
@@ -37,28 +39,25 @@ def validate(
 
     The estimate is for chains of `steps` drafts, and teacher-forced: each depth is fed the sample's own tokens.
     """
-    right = torch.zeros(steps)
-    rows = torch.zeros(steps)
+    right, counted = torch.zeros(steps), torch.zeros(steps)
     chains, starts = 0.0, 0
-    for sample in samples:
-        states = target.states(sample)
-        likeliest = target.logits([sample], [states])[: sample.rows].argmax(-1).cpu()
-        hits = []
-        for step, out in enumerate(target.unroll(head, [sample], [states], steps)[1]):
+    for group in by_prompt(samples, _ROWS):
+        states = [target.states(sample) for sample in group]
+        likeliest = target.logits(group, states).argmax(-1)
+        rows, outputs = target.unroll(head, group, states, steps)
+        numbers = rows.numbers
+        # Chains begin where as many rows of the same text follow.
+        whole = (numbers >= 0) & (numbers.roll(1 - steps) == numbers + steps - 1)
+        starts += int(whole.sum())
+        for step, out in enumerate(outputs):
             with target.precision:
-                logits = head.lm_head(out[step : sample.rows])
-            hit = (head.vocabulary[logits.argmax(-1)].cpu() == likeliest[step:]).float()
-            right[step] += hit.sum()
-            rows[step] += len(hit)
-            hits.append(hit)
-        # Step k has lost k rows at its left, so that its j-th row ends the chain that starts at the j-th row of step 0.
-        whole = len(hits[-1])
-        alive = torch.ones(whole)
-        for hit in hits:
-            alive = alive * hit[:whole]
-            chains += float(alive.sum())
-        starts += whole
-    agreement = tuple((right / rows.clamp(min=1)).tolist())
+                logits = head.lm_head(out)
+            hit = (head.vocabulary[logits.argmax(-1)] == likeliest) & (numbers >= step)
+            right[step] += float(hit.sum())
+            counted[step] += float((numbers >= step).sum())
+            whole &= hit.roll(-step)
+            chains += float(whole.sum())
+    agreement = tuple((right / counted.clamp(min=1)).tolist())
     return agreement, 1.0 + chains / max(starts, 1)
 
 
