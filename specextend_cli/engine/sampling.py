@@ -17,9 +17,11 @@ from torch import Tensor
 from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 from transformers.generation.logits_process import TemperatureLogitsWarper
 
+from specextend_cli.engine import native
 from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.native.kernels import choose
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, root
 
 _BLOCK = 256  # columns whose maximum is found first
 
@@ -49,6 +51,11 @@ class Sampler:
 
         Row i belongs to node i of `tree`, whose root is committed; without a tree the one row is the prompt's last.
         """
+        if self.config.greedy and logits.device.type == "cpu" and logits.dtype == torch.float32 and native.is_loaded():
+            # One call: dozens of small operations of torch cost more than the choice.
+            tree = root(0) if tree is None else tree
+            penalty, ngram = self.config.repetition_penalty, self.config.no_repeat_ngram
+            return choose(logits, self._context, tree.tokens, tree.parents, penalty, ngram)
         return _largest(self.ranking(logits, tree))
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:

@@ -77,6 +77,14 @@ def test_a_setting_that_has_left_with_its_default_is_no_difference() -> None:
         regressions(old, new)
 
 
+def test_settings_that_earlier_versions_did_not_write_are_ignored() -> None:
+    added = {"attention": "split", "graphs": False}
+    new = replace(OLD, settings={**OLD.settings, **added})
+    assert regressions(OLD, new) == ()
+    with pytest.raises(UsageError):
+        regressions(replace(OLD, settings={**OLD.settings, **added, "attention": "torch"}), new)
+
+
 def test_a_setting_that_was_renamed_is_no_difference() -> None:
     old = replace(OLD, settings={**OLD.settings, "sampling": {"scope": "output"}, "head": None})
     new = replace(OLD, settings={**OLD.settings, "sampling": {"penalty_scope": "output"}, "draft_head": None})

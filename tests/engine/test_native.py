@@ -18,12 +18,14 @@ from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.native import additive, fits
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.four_bit import Tiles, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError, Library, compiler
 from specextend_cli.engine.native import kernels as single
 from specextend_cli.engine.native import library as module
 from specextend_cli.engine.private_files import publish
+from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import from_lists, root
 from tests.engine.test_four_bit import broad, random_weights
@@ -93,6 +95,32 @@ def test_top_k_is_that_of_softmax(kernels: str, columns: int, width: int) -> Non
     assert single.top_k(logits, width)[0].isfinite().all(-1).tolist() == [True, True, True, False, True, True, True]
     with pytest.raises(ValueError, match="of logits"):
         single.top_k(logits, columns + 1)
+
+
+@ours
+@pytest.mark.parametrize("columns", [7, 64, 1003])
+@pytest.mark.parametrize("penalty", [1.0, 1.3, 0.7])
+@pytest.mark.parametrize("ngram", [0, 1, 2, 4])
+def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
+    kernels: str, columns: int, penalty: float, ngram: int
+) -> None:
+    random = torch.Generator().manual_seed(0)
+    for committed in (1, 2, 30):
+        for nodes in (1, 9):
+            parents = [0, *(int(torch.randint(node, (1,), generator=random)) for node in range(1, nodes))]
+            tokens = torch.randint(6, (nodes,), generator=random).tolist()
+            context = [*torch.randint(6, (committed - 1,), generator=random).tolist(), tokens[0]]
+            # Few values, so that there are ties.
+            logits = torch.randint(-3, 4, (nodes, columns), generator=random).float() / 3
+            logits[-1, -1] = torch.nan if nodes == 9 and committed == 2 else torch.inf
+            sampler = Sampler(Sampling(repetition_penalty=penalty, no_repeat_ngram=ngram), [], logits.device)
+            sampler.commit(context)
+            tree, before = from_lists(tokens, parents, [1.0] * nodes), logits.clone()
+            expected = sampler.ranking(logits, tree).argmax(-1)
+            assert torch.equal(sampler.choose(logits, tree), expected)
+            assert torch.equal(logits.nan_to_num(7.0), before.nan_to_num(7.0))
+    with pytest.raises(ValueError, match="a choice by logits"):
+        single.choose(torch.zeros(2, 5), torch.zeros(1).long(), torch.zeros(1).long(), torch.zeros(1).long(), 1.0, 0)
 
 
 @ours

@@ -44,6 +44,25 @@ def top_k(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
     return shares, ids
 
 
+def choose(logits: Tensor, context: Tensor, tokens: Tensor, parents: Tensor, penalty: float, ngram: int) -> Tensor:
+    """The largest penalized logit of each row of logits [n, columns], float32 -> [n].
+
+    Row i belongs to node i of a tree of tokens and parents [n], whose root is the last token of the context [m] of what
+    the penalties look back at. A repetition penalty of 1 and n-grams of 0 are none. Columns are not checked.
+    """
+    n, columns = logits.shape
+    ids = (context, tokens, parents)
+    if logits.dtype != torch.float32 or not len(tokens) == len(parents) == n or any(i.dtype != torch.long for i in ids):
+        raise ValueError(f"a choice by logits {list(logits.shape)} in {logits.dtype} for {len(tokens)} nodes")
+    read, chosen = logits.contiguous(), torch.empty(n, dtype=torch.long)
+    context, tokens, parents = (some.contiguous() for some in ids)
+    library().sx_choose(
+        *(read.data_ptr(), n, columns, context.data_ptr(), len(context), tokens.data_ptr(), parents.data_ptr()),
+        *(penalty, ngram, chosen.data_ptr()),
+    )
+    return chosen
+
+
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
     """Queries q [1, H, n, d] over keys and values k, v [1, H_kv, T, d] -> [1, H, n, d].
 

@@ -225,6 +225,7 @@ _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(Step)),
     "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),
     "sx_top_k": (_AT, _INT, _INT, _INT, _AT, _AT),
+    "sx_choose": (_AT, _INT, _INT, _AT, _INT, _AT, _AT, _FLOAT, _INT, _AT),
     "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),
     "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _AT),
     "sx_add_norm": (_INT, _INT, _INT, _AT, _AT, _AT, _FLOAT, _AT),

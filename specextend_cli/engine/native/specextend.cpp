@@ -1,6 +1,7 @@
 // What `specextend.h` declares.
 #include "specextend.h"
 
+#include "choose.h"
 #include "forward.h"
 #include "prompt.h"
 #include "top_k.h"
@@ -128,6 +129,11 @@ void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts
 
 void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {
   specextend::top_k(logits, rows, columns, width, shares, ids);
+}
+
+void sx_choose(float* logits, int64_t rows, int64_t columns, const int64_t* context, int64_t committed,
+               const int64_t* tokens, const int64_t* parents, float penalty, int64_t ngram, int64_t* chosen) {
+  specextend::choose(logits, rows, columns, context, committed, tokens, parents, penalty, ngram, chosen);
 }
 
 void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim, const void* keys,

@@ -77,6 +77,11 @@ SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_
 // The `width` largest of each row of logits [rows, columns], best first -> softmax and columns, both [rows, width].
 SX_API void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids);
 
+// The largest penalized logit of each row of logits [rows, columns] -> chosen [rows]. Row i belongs to node i of a tree
+// of tokens and parents [rows], whose root is the last token of the context [committed]. Logits are restored.
+SX_API void sx_choose(float* logits, int64_t rows, int64_t columns, const int64_t* context, int64_t committed,
+                      const int64_t* tokens, const int64_t* parents, float penalty, int64_t ngram, int64_t* chosen);
+
 // q [heads * groups, nodes, dim] over cached [heads, total, dim], of which the last `own` rows are seen as `tree`
 // [nodes, own] says -> out [nodes, heads * groups, dim].
 SX_API void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
