@@ -72,7 +72,7 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
     validations = [event for event in events if isinstance(event, Validated)]
     chance = 1.0 + 1 / VOCABULARY
     assert events[-1].accepted == [event for event in validations if event.best][-1].accepted > chance + 0.05
-    score = HeldOut([], share=0.3).score
+    score = HeldOut([], share=plan(1).quotes).score
     assert max(validations, key=lambda event: score(event.accepted, event.quoted)).best
     losses = [event.loss for event in events if isinstance(event, Trained)]
     assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
