@@ -22,7 +22,7 @@ RENAMED = {"head": "draft_head", "scope": "penalty_scope"}
 """Settings of earlier versions by their names in the present one."""
 
 ADDED = frozenset({"attention", "graphs"})
-"""Settings that earlier versions did not write. They do not change what is computed."""
+"""Settings that earlier versions did not write; where they are missing, they count as the present ones."""
 
 NOISE = 0.05  # a smaller fall never counts: with few documents the interval can be narrower than the clock's noise
 NOISE_ALONE = 0.1  # the same for a single document, which has no interval

@@ -58,7 +58,7 @@ def causal(
 class _Attention(torch.autograd.Function):
     """Softmax over dense keys [G, n, d] and each row's own keys [G, rows, steps, d], for queries [G, g, rows, d].
 
-    Written out because automatic differentiation passes over the scores four times as often as this.
+    Written out because automatic differentiation fills and adds arrays of the scores' size for every slice of them.
     """
 
     @staticmethod
@@ -70,7 +70,6 @@ class _Attention(torch.autograd.Function):
         top = weights.amax(-1, keepdim=True)
         if own.shape[-1]:
             top = torch.maximum(top, own.amax(-1, keepdim=True))
-        top = top.nan_to_num(neginf=0.0)
         weights, own = weights.sub_(top).exp_(), (own - top).exp()
         total = weights.sum(-1, keepdim=True) + own.sum(-1, keepdim=True)
         out = (weights.flatten(1, 2) @ v).view_as(q) + (own[..., None, :] @ own_v[:, None])[..., 0, :]
