@@ -28,7 +28,7 @@ from specextend_cli.engine.drafters import Drafter, LMDrafter
 from specextend_cli.engine.retrieval import Chunks
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.tree import DraftTree, root
 
 _LENGTH = 6  # tokens that the retrieved target of TriForce drafts for the whole one
 _AHEAD = 3  # tokens that the smallest drafter of TriForce drafts for the retrieved target
@@ -160,7 +160,7 @@ class TriForceDrafter(LMDrafter):
             cache.rollback(base + len(chain) - 1)
         cache.rollback(base)
         del chain[most + 1 :], scores[most + 1 :]
-        return from_lists(chain, [max(i - 1, 0) for i in range(len(chain))], scores)
+        return DraftTree(chain, [max(i - 1, 0) for i in range(len(chain))], scores)
 
 
 class ByText:

@@ -19,7 +19,8 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import PLAIN, Record, Run, format_length
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.engine.draft_gate import CostModel, DraftGate
+from specextend_cli.engine.cost_model import CostModel
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.threads import on_threads

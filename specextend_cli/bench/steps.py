@@ -16,7 +16,7 @@ from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.tree import DraftTree, root
 from specextend_cli.engine.verify import accept
 
 Times: TypeAlias = dict[int, list[float]]  # seconds of every round, by nodes or by tokens of a working set
@@ -100,7 +100,7 @@ class Steps:
         The choice does not affect the time, so the tokens are spread evenly.
         """
         target, drafter, device = self.target, self.drafter, self.target.lm.device
-        out = target.verify(root(last, device), features=drafter.feature_layers, record=True)
+        out = target.verify(root(last), features=drafter.feature_layers, record=True)
         token = int(out.logits[0].argmax())
         target.keep([0])
         length = drafter.working.read
@@ -123,4 +123,4 @@ class Steps:
 def _binary(tokens: Sequence[int], nodes: int, device: torch.device) -> DraftTree:
     """A binary tree of the prompt's tokens."""
     parents = [max(0, (node - 1) // 2) for node in range(nodes)]
-    return from_lists([tokens[node % len(tokens)] for node in range(nodes)], parents, [1.0] * nodes, device)
+    return DraftTree([tokens[node % len(tokens)] for node in range(nodes)], parents, [1.0] * nodes)

@@ -20,8 +20,8 @@ from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL, AttentionRecorder, segment_attention
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.decode import prefill_chunks
-from specextend_cli.engine.draft_gate import CostModel
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel

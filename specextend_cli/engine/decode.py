@@ -92,7 +92,7 @@ def decode(
         sampler.commit(tokens, ids)
         drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
         draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
-        gate.learn(tree, shape, len(tokens), draft_seconds, verify_seconds, length)
+        gate.learn(tree, shape, path, draft_seconds, verify_seconds, length)
 
         new, reason = stop(tokens)
         attended, plain = attribution.of(path, len(new)), gate.costs.plain(length)

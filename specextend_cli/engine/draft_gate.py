@@ -1,143 +1,96 @@
 """The gate: how far to draft, how large a tree to verify, and whether to draft at all, by this run's own timings.
 
-Verifying n nodes costs c(n) seconds; the tree's best n nodes promise 1 + s(n) tokens. Tokens per second are highest
-where every step maximizes tokens - rate * seconds (Dinkelbach 1967), so a tree is cut where a node promises less than
-its verification costs at the present rate. The best number of draft forwards is learnt: each has a rate of its own.
-Promises are scaled by how many earlier ones came true. What drafting gained or lost against plain decoding is summed in
-a regret budget, which keeps losses below a small share of the time.
+A tree's best n nodes promise s(n) more tokens and cost c(n) - c(1) more seconds to verify. The tree is cut where
+s(n) - rate * (c(n) - c(1)) is largest; the rate is that of the text around it, because a token that is drafted now is
+one that does not have to be decoded a little later.
+
+A tree also says what each of its forwards brought: the difference between the best cut of the nodes that so many
+forwards proposed and of those that one forward less did. The mean of that, less what the forward costs, is a forward's
+net gain, and a draft runs as many forwards as together gain most. Promises are scaled by how many earlier ones came
+true. What drafting gained or lost against plain decoding is summed in a regret budget, which keeps losses below a small
+share of the time.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import log2
-from typing import NamedTuple
 
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cost_model import SIZES, CostModel
 from specextend_cli.engine.tree import DraftTree
 
-_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
-_MARGIN = 0.04  # plain steps that a tree must gain by its promise, because timings and promises are noisy
-_FIRST = 2  # plain steps before the first draft at every new context length
-_TRIALS = 3  # drafts with a number of forwards before its rate counts as known
+_MARGIN = 0.04  # tokens that a tree must gain by its promise, because timings and promises are noisy
+_TRIALS = 3  # drafts before the net gain of a forward counts as known
 _WORST = 8  # plain steps; no single step counts for more
 _HIGHEST_FLOOR = 0.25  # of a node's score, in case costs are mistaken
 _CREDIT = 2.0  # plain steps that may be lost before any were gained
-_RESERVE = 0.75  # part of the credit that trials of other depths may not use
+_RESERVE = 0.75  # part of the credit that trials may not use
 _TUITION = 0.008  # share of the time that may be lost besides
 _MEMORY = 0.998  # decay of gains and losses per step
 _REFRESH = 96  # steps between two measurements of a plain step
 _CHOOSING = 0.01  # share of the time that choosing working sets may take
-
-
-class _Cost(NamedTuple):
-    """Mean nodes and seconds of verifications of about one size, and how many were measured."""
-
-    nodes: float
-    seconds: float
-    samples: int
+_NEAR = 0.97  # decay per step of the rate of decoding: about thirty steps count
+_TRUST = 0.98  # decay per step of promises and of what came true
+_PRIOR = 2.0  # promised tokens that the trust in promises counts for
+_YIELD = 0.5  # tokens that a forward gains per token that the one before promised, until known
 
 
 @dataclass
-class CostModel:
-    """Seconds of a verification by its node count, at about the present context length. It outlives a sequence.
+class _Mean:
+    """A mean that fades: the last twenty samples count."""
 
-    The first measurements include warm-up, so the fastest of them counts; later ones enter a fading mean, each with at
-    most three times the known cost.
+    value: float = 0.0
+    samples: int = 0
+
+    def learn(self, sample: float) -> None:
+        self.samples += 1
+        self.value += max(1 / self.samples, 0.05) * (sample - self.value)
+
+
+@dataclass
+class _DraftCost:
+    """Usual seconds of a draft by the number of its forwards.
+
+    A draft after steps that did without also reads what these have committed. That is owed to them, so a long draft
+    changes the usual one little.
     """
 
-    _costs: dict[int, dict[int, _Cost]] = field(default_factory=dict)
+    _usual: dict[int, float] = field(default_factory=lambda: {0: 0.0})
+    _samples: dict[int, int] = field(default_factory=dict)
 
-    def learn(self, nodes: int, length: int, seconds: float) -> None:
-        """A verification of `nodes` nodes over `length` committed tokens took `seconds`."""
-        costs = self._costs.setdefault(_context(length), {})
-        size = _SIZES[min(bisect_left(_SIZES, nodes), len(_SIZES) - 1)]
-        known = costs.get(size, _Cost(nodes, seconds, 0))
-        if known.samples < _FIRST:
-            settled = min(known.seconds, seconds)
-        else:
-            settled = known.seconds + 0.1 * (min(seconds, 3 * known.seconds) - known.seconds)
-        costs[size] = _Cost(known.nodes + 0.25 * (nodes - known.nodes), settled, known.samples + 1)
+    def learn(self, forwards: int, seconds: float) -> None:
+        samples, known = self._samples.get(forwards, 0), self._usual.get(forwards, 0.0)
+        change = min(seconds, 2 * known) - known if samples else seconds  # the first one includes warm-up
+        self._usual[forwards] = known + change * (1.0 if not samples else 0.5 if change < 0 else 0.02)
+        self._samples[forwards] = samples + 1
 
-    def known(self, length: int) -> bool:
-        """Whether plain decoding was measured often enough at about this length."""
-        plain = self._costs.get(_context(length), {}).get(1)
-        return plain is not None and plain.samples >= _FIRST
-
-    def plain(self, length: int) -> float:
-        """Seconds of a plain step; 0.0 until known at about this length."""
-        return self._costs[_context(length)][1].seconds if self.known(length) else 0.0
-
-    def seconds(self, nodes: int, length: int) -> float:
-        """Seconds of a verification: linear between measured sizes, beyond them by a node's usual share."""
-        costs = sorted(self._trusted(length))
-        if not costs:
-            return 0.0
-        if nodes <= costs[0].nodes:
-            return costs[0].seconds
-        for low, high in pairwise(costs):
-            if nodes <= high.nodes:
-                return low.seconds + (high.seconds - low.seconds) * (nodes - low.nodes) / (high.nodes - low.nodes)
-        last = costs[-1]
-        return last.seconds + (nodes - last.nodes) * self.share(length) * costs[0].seconds
-
-    def _trusted(self, length: int) -> Iterator[_Cost]:
-        """The measurements; a size measured once, perhaps with warm-up, counts with its usual cost at most."""
-        plain = self.plain(length)
-        for cost in self._costs.get(_context(length), {}).values():
-            usual = plain * (1 + _SLOPE * (cost.nodes - 1)) if plain else cost.seconds
-            yield cost if cost.samples >= _FIRST else cost._replace(seconds=min(cost.seconds, usual))
-
-    def share(self, length: int) -> float:
-        """A node's cost as a share of a plain step's: as measured at the nearest length with trees, or as assumed."""
-        settled = {
-            context: {size: cost for size, cost in costs.items() if cost.samples >= _FIRST}
-            for context, costs in self._costs.items()
-        }
-        measured = [context for context, costs in settled.items() if 1 in costs and len(costs) > 1]
-        if not measured:
-            return _SLOPE
-        costs = settled[min(measured, key=lambda context: abs(context - _context(length)))]
-        plain, largest = costs[1], costs[max(costs)]
-        return max(largest.seconds / plain.seconds - 1, 0.0) / (largest.nodes - plain.nodes)
+    def of(self, forwards: int) -> float:
+        """Linear between numbers that were measured; beyond them every forward costs the mean of those before."""
+        if forwards in self._usual:
+            return self._usual[forwards]
+        known = sorted(self._usual)
+        if forwards > known[-1]:
+            return self._usual[known[-1]] * forwards / max(known[-1], 1)
+        low, high = next((low, high) for low, high in pairwise(known) if forwards < high)
+        return self._usual[low] + (self._usual[high] - self._usual[low]) * (forwards - low) / (high - low)
 
 
 @dataclass
-class _DepthStats:
-    """Tokens promised and time spent, in plain steps, by drafts with one number of forwards; fading sums."""
+class _Trust:
+    """Tokens accepted per token promised; both drift towards the prior, which says that all promises come true."""
 
-    tokens: float = 0.0
-    spent: float = 0.0
-    weight: float = 0.0
-    samples: int = 0
-    due: float = 0.0
-    """The step at which it is tried again although another is better."""
+    promised: float = _PRIOR
+    kept: float = _PRIOR
 
-    @property
-    def gain(self) -> float:
-        """Speed relative to plain decoding; 0.0 where unknown."""
-        return self.tokens / self.spent if self.samples else 0.0
+    def learn(self, promised: float, kept: float) -> None:
+        self.promised = _TRUST * self.promised + (1 - _TRUST) * _PRIOR + promised
+        self.kept = _TRUST * self.kept + (1 - _TRUST) * _PRIOR + kept
 
     @property
-    def loss(self) -> float:
-        """Plain steps that a draft is likely to lose, bounded so that it can always be tried again."""
-        return min(self.regret(1.0), _CREDIT - _RESERVE)
-
-    def regret(self, rate: float) -> float:
-        """Mean number of tokens by which a draft falls short of `rate`."""
-        return max(self.spent * rate - self.tokens, 0.0) / self.weight if self.samples else 0.0
-
-    def learn(self, tokens: float, spent: float) -> None:
-        """Add one draft. The second one replaces the first, which included warm-up."""
-        fade = 0.95 if self.samples > 1 else 0.0
-        self.samples += 1
-        self.tokens = fade * self.tokens + tokens
-        self.spent = fade * self.spent + spent
-        self.weight = fade * self.weight + 1
+    def rate(self) -> float:
+        return min(self.kept / self.promised, 1.25)
 
 
 @dataclass
@@ -169,64 +122,99 @@ class DraftGate:
     enabled: bool = True
     costs: CostModel = field(default_factory=CostModel)
     _steps: int = field(default=0, init=False)
-    _depths: dict[int, _DepthStats] = field(init=False)  # by number of forwards, ascending
+    _net_gains: list[_Mean] = field(init=False)  # tokens, by the number of forwards: of each over one less
+    _drafting: _DraftCost = field(default_factory=_DraftCost, init=False)
     _regret: _RegretBudget = field(default_factory=_RegretBudget, init=False)
-    _promised: float = field(default=1.0, init=False)
-    _kept: float = field(default=1.0, init=False)
-    _drafted: _DepthStats | None = field(default=None, init=False)  # by the last step
+    _trust: tuple[_Trust, _Trust] = field(
+        default_factory=lambda: (_Trust(), _Trust()), init=False
+    )  # in copies, a model
+    _followed: float = field(default=1.0, init=False)  # tokens promised by forwards that another one followed
+    _following: float = field(default=_YIELD, init=False)  # tokens that those gained
+    _tokens: float = field(default=1 / (1 - _NEAR), init=False)
+    _spent: float = field(default=1 / (1 - _NEAR), init=False)
+    _gains: Sequence[float] = field(default=(), init=False)  # of the last tree, by forwards
+    _due: float = field(default=0.0, init=False)  # step of the next trial
     _pause: float = field(default=0.0, init=False)  # plain steps before the next choice of a working set
 
     def __post_init__(self) -> None:
-        most = min(self.shape.depth, self.shape.forwards)
-        powers = (2**n for n in range(most.bit_length()))
-        self._depths = {forwards: _DepthStats() for forwards in sorted({0, *powers, most})}
+        self._net_gains = [_Mean() for _ in range(min(self.shape.depth, self.shape.forwards) + 1)]
 
     def next_shape(self, length: int) -> TreeShape:
         """What to ask of the drafter: one node is a plain step, no forwards a draft without a model."""
         if not self.enabled:
             return self.shape
         self._steps += 1
-        plain = replace(self.shape, nodes=1)
-        if not self.costs.known(length) or self._steps % _REFRESH == 0:
-            return plain
-        best, trial = self._best, self._trial()
-        if trial is not None and self._regret.affords(self._depths[trial].loss + _RESERVE):
+        plain = self.costs.plain(length)
+        best = self._best()
+        trial = self._trial_after(best)
+        if not plain or self._steps % _REFRESH == 0:
+            forwards = None
+        elif trial is not None and self._is_due(trial) and self._regret.affords(self._loss(trial) + _RESERVE):
             forwards = trial
-        elif self._depths[best].gain >= 1 and self._regret.affords(self._depths[best].loss):
-            forwards = best
         else:
-            return plain
+            forwards = best if self._regret.affords(0.0) else None
+        if forwards is None:
+            return replace(self.shape, nodes=1)
         # Half of what a node costs: trust may rise, and costs are noisy.
-        return replace(self.shape, forwards=forwards, floor=min(0.5 * self.costs.share(length), _HIGHEST_FLOOR))
+        floor = min(0.5 * self.costs.share(length), _HIGHEST_FLOOR)
+        another = (self._drafting.of(2) - self._drafting.of(1)) / plain
+        threshold = self._rate * max(another, 0.0) * self._followed / max(self._following, 1e-3)
+        return replace(self.shape, forwards=forwards, floor=floor, threshold=threshold)
 
     def cut(self, tree: DraftTree, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
         tree = tree.best(self.shape.nodes)
-        if not self.enabled or len(tree) == 1:
+        plain = self.costs.plain(length)
+        if not self.enabled:
             return tree
-        scores = sorted(tree.scores.tolist(), reverse=True)
-        rate = max(self._depths[self._best].gain, 1.0) / max(self.costs.plain(length), 1e-9)
-        best, most, worth, at = 1, _MARGIN, 0.0, 1
-        for size in (*(size for size in _SIZES[1:] if size < len(scores)), len(scores)):
-            worth += self._trust * sum(scores[at:size])
-            at = size
-            profit = worth - rate * (self.costs.seconds(size, length) - self.costs.seconds(1, length))
-            if profit > most:
-                best, most = size, profit
+        known_after, ran = tree.cost
+        ran = min(ran, len(self._net_gains) - 1)
+        self._gains = [0.0] * (ran + 1)
+        if len(tree) == 1 or not plain:
+            return tree
+        copied, modelled = (trust.rate for trust in self._trust)
+        nodes = sorted(
+            (
+                (score * (modelled if forwards else copied), forwards)
+                for score, forwards in zip(tree.scores[1:], known_after[1:], strict=True)
+            ),
+            reverse=True,
+        )
+        sizes = [*(size for size in SIZES[1:] if size <= len(nodes)), len(nodes) + 1]
+        one, *several = self.costs.curve((1, *sizes), length)
+        costs = [self._rate * (cost - one) / plain for cost in several]
+        best = 1
+        for most in range(ran + 1):
+            scores = [score for score, forwards in nodes if forwards <= most or most == ran]
+            best, self._gains[most] = _best_cut(scores, sizes, costs)
+        for before in range(1, ran):
+            self._followed += sum(score for score, forwards in nodes if forwards == before)
+            self._following += self._gains[before + 1] - self._gains[before]
         return tree.best(best)
 
     def learn(
-        self, tree: DraftTree, shape: TreeShape, accepted: int, draft_seconds: float, verify_seconds: float, length: int
+        self,
+        tree: DraftTree,
+        shape: TreeShape,
+        path: Sequence[int],
+        draft_seconds: float,
+        verify_seconds: float,
+        length: int,
     ) -> None:
-        """What the step that was granted `shape` cost; `accepted` is the number of tokens it emitted."""
+        """What the step that was granted `shape` cost; `path` are the accepted nodes, root first."""
         self.costs.learn(len(tree), length, verify_seconds)
         if not self.enabled:
             return
-        promised = float(tree.scores.sum()) - 1 if len(tree) > 1 else 0.0
-        expected = 1 + self._trust * promised
-        # Both sums drift back towards trust, so that a drafter that failed on one passage is tried on the next.
-        self._promised = 0.95 * self._promised + 0.05 + promised
-        self._kept = 0.95 * self._kept + 0.05 + (accepted - 1 if len(tree) > 1 else 0)
+        # All sums drift back towards what is usual, so that a drafter that failed on one passage is tried on the next.
+        accepted, promised, kept = len(path), [0.0, 0.0], [0.0, 0.0]
+        for node, (score, forwards) in enumerate(zip(tree.scores, tree.cost[0], strict=True)):
+            if node:
+                promised[forwards > 0] += score
+                kept[forwards > 0] += node in path
+        for trust, *sums in zip(self._trust, promised, kept, strict=True):
+            trust.learn(*sums)
+        self._followed = _TRUST * self._followed + (1 - _TRUST)
+        self._following = _TRUST * self._following + (1 - _TRUST) * _YIELD
         plain = self.costs.plain(length)
         if not plain:
             return
@@ -234,14 +222,24 @@ class DraftGate:
         spent = min((draft_seconds + self.costs.seconds(len(tree), length)) / plain, _WORST)
         self._regret.pass_time(spent)
         self._pause -= spent
-        self._drafted = None
+        self._tokens, self._spent = _NEAR * self._tokens + accepted, _NEAR * self._spent + spent
         if shape.nodes == 1:
             return
-        self._drafted = depth = self._depths[shape.forwards]
-        depth.learn(expected, spent)
-        gained = accepted - spent
-        self._regret.balance += gained if depth.samples > 1 else max(gained, -1.0)  # the first includes warm-up
-        self._postpone(depth)
+        is_first = self._net_gains[0].samples == 0
+        self._regret.balance += max(accepted - spent, -1.0) if is_first else accepted - spent  # it includes warm-up
+        ran = len(self._gains) - 1
+        self._drafting.learn(ran, draft_seconds)
+        gained = cost = 0.0
+        for forwards, net in enumerate(self._net_gains[: shape.forwards + 1]):
+            if forwards > ran:  # it would have stopped there as well
+                net.learn(0.0)
+                continue
+            before, gained, cost_before, cost = gained, self._gains[forwards], cost, self._drafting.of(forwards)
+            net.learn(gained - before - self._rate * (cost - cost_before) / plain)
+        trial = self._trial_after(self._best())
+        if trial is not None and shape.forwards >= trial:
+            # Trials cost a small share of the time, compared with the best draft.
+            self._due = self._steps + self._loss(trial) / _TUITION
 
     def affords_choice(self) -> bool:
         """Whether choosing a working set after the next step keeps choices below their share of the time."""
@@ -250,41 +248,49 @@ class DraftGate:
     def charge(self, seconds: float, length: int) -> None:
         """Add the cost of choosing a working set to the last draft's."""
         plain = self.costs.plain(length)
-        if self.enabled and plain and self._drafted is not None:
+        if self.enabled and plain and len(self._net_gains) > 1:
             spent = min(seconds / plain, _WORST)
             self._pause = min(spent, 1.0) / _CHOOSING  # one slow moment does not postpone choices for hundreds of steps
-            self._drafted.spent += spent
             self._regret.balance -= spent
-            self._postpone(self._drafted)
+            self._net_gains[1].value -= self._rate * spent * 0.05
 
     @property
-    def _trust(self) -> float:
-        """Tokens accepted per token promised."""
-        return min(self._kept / self._promised, 1.25)
+    def _rate(self) -> float:
+        """Tokens per plain step's time, at present."""
+        return max(self._tokens / self._spent, 1.0)
 
-    @property
-    def _best(self) -> int:
-        """The number of forwards with the best rate."""
-        return max(self._depths, key=lambda forwards: self._depths[forwards].gain)
+    def _net(self, forwards: int | None) -> float:
+        """Tokens by which a draft with so many forwards is better than a plain step."""
+        return sum(net.value for net in self._net_gains[: forwards + 1]) if forwards is not None else 0.0
 
-    def _trial(self) -> int | None:
-        """A number of forwards next to the best to be tried now, or the best itself where it does not pay."""
-        best, ladder = self._best, list(self._depths)
-        at = ladder.index(best)
-        near = ladder[max(at - 1, 0) : at + 2]
-        for forwards in near:
-            if self._depths[forwards].samples < _TRIALS:
-                return forwards
-        if self._depths[best].gain >= 1:
-            near.remove(best)
-        longest = min(near, key=lambda forwards: self._depths[forwards].due, default=best)
-        return longest if self._depths[longest].due <= self._steps else None
+    def _best(self) -> int | None:
+        """The number of forwards that gain most; None where none pays."""
+        known = [forwards for forwards, net in enumerate(self._net_gains) if net.samples]
+        best = max(known, key=self._net, default=None)
+        return best if self._net(best) > 0 else None
 
-    def _postpone(self, depth: _DepthStats) -> None:
-        """Until another such draft costs, compared with the best, a small share of the time."""
-        depth.due = self._steps + depth.regret(max(self._depths[self._best].gain, 1.0)) / _TUITION
+    def _trial_after(self, best: int | None) -> int | None:
+        """The next number of forwards to try; None where the best one is the largest."""
+        most = len(self._net_gains) - 1
+        return min(2 * best if best else 1, most) if best != most else None
+
+    def _is_due(self, trial: int) -> bool:
+        is_known = all(net.samples >= _TRIALS for net in self._net_gains[: trial + 1])
+        return not is_known or self._due <= self._steps
+
+    def _loss(self, trial: int) -> float:
+        """Tokens that a trial is likely to lose, bounded so that it can always be made again."""
+        return min(max(self._net(self._best()) - self._net(trial), 0.0), _CREDIT - _RESERVE)
 
 
-def _context(length: int) -> int:
-    """Lengths within about 19% of each other share measurements."""
-    return round(2 * log2(max(length, 1)))
+def _best_cut(scores: Sequence[float], sizes: Sequence[int], costs: Sequence[float]) -> tuple[int, float]:
+    """The size [nodes] that gains most, and the gain [tokens]: descending scores less what the sizes cost."""
+    best, most, worth, at = 1, 0.0, 0.0, 0
+    for size, cost in zip(sizes, costs, strict=True):
+        worth += sum(scores[at : size - 1])
+        at = size - 1
+        if worth - cost > max(most, _MARGIN):
+            best, most = size, worth - cost
+        if at >= len(scores):
+            break
+    return best, most

@@ -21,7 +21,8 @@ class ForwardInput(NamedTuple):
     """What one forward reads.
 
     `tokens` and `positions` are [b, n] for a language model and [n] for a head; `states` [n, hidden] are what a head
-    joins its tokens with. The cache has rows reserved for the tokens. `logits_to_keep` 0 keeps every token's logits,
+    joins its tokens with, or `features` [n, layers * hidden] what it makes these of, for backends that take them. The
+    cache has rows reserved for the tokens. `logits_to_keep` 0 keeps every token's logits,
     otherwise those of the last ones; `hidden_states` asks a language model for the states of all its layers.
     """
 
@@ -32,6 +33,7 @@ class ForwardInput(NamedTuple):
     logits_to_keep: int = 0
     hidden_states: bool = False
     states: Tensor | None = None
+    features: Tensor | None = None
 
 
 class ModelOutput(NamedTuple):
@@ -41,7 +43,7 @@ class ModelOutput(NamedTuple):
     """
 
     logits: Tensor
-    hidden_states: Sequence[Tensor]
+    hidden_states: Sequence[Tensor] | Tensor
 
 
 class HeadOutput(NamedTuple):
@@ -52,7 +54,12 @@ class HeadOutput(NamedTuple):
 
 
 class ForwardBackend(Protocol[Out]):
-    """Computes a model's forward; `Out` is `ModelOutput` or `HeadOutput`."""
+    """Computes a model's forward; `Out` is `ModelOutput` or `HeadOutput`.
+
+    `takes_features`: it makes a head's states of the target's itself.
+    """
+
+    takes_features: bool = False
 
     def run(self, inputs: ForwardInput) -> Out | None:
         """The output, with the cache's reserved rows written; None if the model itself has to run these inputs."""

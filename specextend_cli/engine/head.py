@@ -233,6 +233,24 @@ class EagleHead(nn.Module):
         out = self.forward_backend.run(inputs) if self.forward_backend else None
         return self.run_model(inputs) if out is None else out
 
+    def follow(
+        self,
+        tokens: Tensor,
+        features: Tensor,
+        positions: Tensor,
+        cache: Cache,
+        context: ForwardContext,
+        *,
+        logits_to_keep: int = 0,
+    ) -> HeadOutput:
+        """`forward` after the target's states, features [n, layers * target hidden], that `fuse` takes."""
+        if self.forward_backend and self.forward_backend.takes_features:
+            inputs = ForwardInput(tokens, positions, cache, context, logits_to_keep, features=features)
+            if out := self.forward_backend.run(inputs):
+                return out
+        states = self.fuse(features)
+        return self.forward(tokens, states, positions, cache, context, logits_to_keep=logits_to_keep)
+
     def run_model(self, inputs: ForwardInput) -> HeadOutput:
         """`forward` by the head's own modules."""
         assert inputs.states is not None

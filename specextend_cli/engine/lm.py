@@ -125,8 +125,9 @@ class LanguageModel:
         for positions in torch.arange(len(prompt), device=self.device).tensor_split(2):
             logits.append(self.forward(prompt[positions], positions, cache).logits)
             cache.commit()
-        in_tree = ForwardContext(self.backend, tree_mask=tree.mask)
-        logits.append(self.forward(tree.tokens, len(prompt) + tree.depths, cache, context=in_tree).logits)
+        nodes = tree.on(self.device)
+        in_tree = ForwardContext(self.backend, tree_mask=nodes.mask)
+        logits.append(self.forward(nodes.tokens, len(prompt) + nodes.depths, cache, context=in_tree).logits)
         return torch.cat(logits)
 
     def new_cache(self, capacity: int) -> KVCache:

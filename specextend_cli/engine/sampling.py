@@ -53,9 +53,8 @@ class Sampler:
         """
         if self.config.greedy and logits.device.type == "cpu" and logits.dtype == torch.float32 and native.is_loaded():
             # One call: dozens of small operations of torch cost more than the choice.
-            tree = root(0) if tree is None else tree
             penalty, ngram = self.config.repetition_penalty, self.config.no_repeat_ngram
-            return choose(logits, self._context, tree.tokens, tree.parents, penalty, ngram)
+            return choose(logits, self._context, tree or root(0), penalty, ngram)
         return _largest(self.ranking(logits, tree))
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
@@ -64,7 +63,7 @@ class Sampler:
         if self.config.greedy:
             return logits
         probabilities = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # warpers ignore the ids
-        deepest = 0 if tree is None else int(tree.depths.max())
+        deepest = 0 if tree is None else max(tree.depths)
         noise = [self._exponential(self.emitted + depth, logits.shape[-1]) for depth in range(deepest + 1)]
         if tree is None or not deepest:
             return probabilities / noise[0]

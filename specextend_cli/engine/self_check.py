@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.tree import DraftTree, from_lists
+from specextend_cli.engine.tree import DraftTree
 
 _PROMPT = 11  # tokens, read in two chunks
 _WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that prompt and tree go beyond them
@@ -37,7 +37,7 @@ def stock_logits(model: PreTrainedModel) -> Tensor:
     prompt, tree = _tokens(model)
     of_prompt, of_nodes = Tensor(), [Tensor()] * len(tree)
     for branch in _BRANCHES:
-        ids = torch.cat((prompt, tree.tokens[list(branch)]))
+        ids = torch.cat((prompt, tree.on(prompt.device).tokens[list(branch)]))
         with _narrow_windows(model):
             logits = model(input_ids=ids[None], use_cache=False).logits[0]
         of_prompt = logits[:_PROMPT]
@@ -90,5 +90,5 @@ def _tokens(model: PreTrainedModel) -> tuple[Tensor, DraftTree]:
     """A prompt and a tree from the middle of the vocabulary: after special tokens, rounding alone is large."""
     vocabulary = int(model.config.vocab_size)
     ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, _PROMPT + len(_PARENTS)).long()
-    tree = from_lists(ids[_PROMPT:].tolist(), _PARENTS, [1.0] * len(_PARENTS), model.device)
+    tree = DraftTree(ids[_PROMPT:].tolist(), _PARENTS, [1.0] * len(_PARENTS))
     return ids[:_PROMPT].to(model.device), tree

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel, Output
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree, from_lists
+from specextend_cli.engine.tree import DraftTree
 
 _END = "end"
 
@@ -81,7 +81,7 @@ class LeadingTarget(Target):
 
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """See `Target`."""
-        self._group.broadcast("verify", tree.tokens.tolist(), tree.parents.tolist(), record)
+        self._group.broadcast("verify", tree.tokens, tree.parents, record)
         return super().verify(tree, features=features, record=record)
 
     def keep(self, path: Sequence[int]) -> slice | Tensor:
@@ -113,7 +113,7 @@ def follow(target: Target, group: ProcessGroup) -> tuple[Any, ...]:
             case ("prefill", tokens):
                 target.prefill(torch.tensor(tokens, device=device))
             case ("verify", tokens, parents, record):
-                target.verify(from_lists(tokens, parents, [1.0] * len(tokens), device), record=record)
+                target.verify(DraftTree(tokens, parents, [1.0] * len(tokens)), record=record)
             case ("keep", path):
                 target.keep(path)
             case ("attention_from", path):

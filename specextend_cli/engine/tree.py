@@ -1,11 +1,11 @@
-"""A draft tree as flat tensors. Plain decoding is the tree with one node."""
+"""A draft tree as flat lists in the host's memory. Plain decoding is the tree with one node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, isnan
+from math import inf, isfinite, isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -25,104 +25,107 @@ class Nodes(NamedTuple):
 class DraftTree:
     """Node 0, the root, is the last committed token, whose keys the target has not computed yet.
 
-    Trees are made, merged, cut and accepted in the host's memory; `on` gives a forward what it needs of one.
+    Of n nodes, `tokens` and `parents`, parents before children, the root its own parent. `scores` estimate the
+    probability that the whole path to a node is accepted (root 1) and never exceed the parent's. Siblings are distinct;
+    a repeated one wastes a node and changes no output.
 
-    tokens [n] and parents [n] (int64), parents before children, the root its own parent. scores [n] (float32) estimate
-    the probability that the whole path to a node is accepted (root 1) and never exceed the parent's. Siblings are
-    distinct; a repeated one wastes a node and changes no output.
+    `known_after` is the number of forwards of a draft model that a node took, of `forwards` in all: 0 for what a
+    drafter without a model proposes. By default a node takes as many as its depth.
     """
 
-    tokens: Tensor
-    parents: Tensor
-    scores: Tensor
+    tokens: Sequence[int]
+    parents: Sequence[int]
+    scores: Sequence[float]
+    known_after: Sequence[int] | None = None
+    forwards: int | None = None
     _uploaded: dict[torch.device, Nodes] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __len__(self) -> int:
-        return self.tokens.shape[0]
+        return len(self.tokens)
+
+    @cached_property
+    def depths(self) -> Sequence[int]:
+        """Edges from the root."""
+        depths = [0] * len(self)
+        for node, parent in enumerate(self.parents[1:], 1):
+            depths[node] = depths[parent] + 1
+        return depths
 
     @cached_property
     def mask(self) -> Tensor:
         """Ancestor-or-self, [n, n] bool: row i marks the nodes that node i attends to."""
         reach = np.eye(len(self), dtype=np.bool_)
-        for node, parent in enumerate(self.parents.tolist()):
+        for node, parent in enumerate(self.parents):
             reach[node] |= reach[parent]
-        return torch.from_numpy(reach).to(self.tokens.device)
+        return torch.from_numpy(reach)
 
     @cached_property
-    def depths(self) -> Tensor:
-        """Edges from the root, [n] int64."""
-        return torch.zeros_like(self.parents) if len(self) == 1 else self.mask.sum(-1) - 1
+    def cost(self) -> tuple[Sequence[int], int]:
+        """`known_after` and `forwards`, by default or as given."""
+        known_after = self.depths if self.known_after is None else self.known_after
+        return known_after, max(known_after) if self.forwards is None else self.forwards
 
-    def on(self, device: torch.device) -> Nodes:
+    def on(self, device: torch.device | str) -> Nodes:
         """The nodes on `device`, uploaded in one piece at the first call."""
-        if device == self.tokens.device:
-            return Nodes(self.tokens, self.depths, self.mask)
+        device = torch.device(device)
         if device not in self._uploaded:
-            packed = torch.cat((self.tokens[None], self.depths[None], self.mask)).to(device, non_blocking=True)
-            self._uploaded[device] = Nodes(packed[0], packed[1], packed[2:].bool())
+            nodes = Nodes(torch.tensor(self.tokens), torch.tensor(self.depths), self.mask)
+            if device.type != "cpu":
+                packed = torch.cat((nodes.tokens[None], nodes.depths[None], nodes.mask)).to(device, non_blocking=True)
+                nodes = Nodes(packed[0], packed[1], packed[2:].bool())
+            self._uploaded[device] = nodes
         return self._uploaded[device]
 
-    def on_host(self) -> DraftTree:
-        """The same tree in the host's memory, read in one piece."""
-        if self.tokens.device.type == "cpu":
-            return self
-        bits = self.scores.float().view(torch.int32).long()
-        tokens, parents, scores = torch.stack((self.tokens.long(), self.parents.long(), bits)).cpu()
-        return DraftTree(tokens, parents, scores.int().view(torch.float32))
-
     def repaired(self, token: int, vocabulary: int) -> DraftTree:
-        """The same tree, in the host's memory, if it is a valid one around `token`, else a valid one near it.
+        """The same tree, if it is a valid one around `token`, else a valid one near it.
 
         Tokens are clamped to [0, vocabulary), parents moved before their children, scores clamped to [0, 1] and to the
-        parent's; a score that is not a number becomes 0. Tensors of different shapes or devices give the root alone.
-        Verifying any such tree is lossless, so a faulty drafter cannot change the output.
+        parent's; a score that is not a number becomes 0. Lists of different lengths give the root alone. Verifying any
+        such tree is lossless, so a faulty drafter cannot change the output.
         """
-        n, device = self.tokens.numel(), self.tokens.device
-        if n == 0 or any(
-            part.shape != (n,) or part.device != device for part in (self.tokens, self.parents, self.scores)
-        ):
+        n = len(self)
+        if n == 0 or len(self.parents) != n or len(self.scores) != n:
             return root(token)
-        here = self.on_host()
-        tokens = [min(max(given, 0), vocabulary - 1) for given in here.tokens.tolist()]
-        parents = [min(max(parent, 0), max(node - 1, 0)) for node, parent in enumerate(here.parents.tolist())]
-        scores = here.scores.tolist()
+        tokens = [min(max(given, 0), vocabulary - 1) for given in self.tokens]
+        parents = [min(max(parent, 0), max(node - 1, 0)) for node, parent in enumerate(self.parents)]
+        scores = list(self.scores)
         tokens[0], scores[0] = token, 1.0
         for node in range(1, n):
             score = 0.0 if isnan(scores[node]) else scores[node]
             scores[node] = max(min(score, scores[parents[node]]), 0.0)
-        return from_lists(tokens, parents, scores)
+        known_after = None if self.known_after is None or len(self.known_after) != n else self.known_after
+        return DraftTree(tokens, parents, scores, known_after, self.forwards)
 
     @property
     def is_finite(self) -> bool:
         """Whether every score is a number."""
-        return bool(self.scores.isfinite().all())
+        return all(map(isfinite, self.scores))
 
     def best(self, n: int) -> DraftTree:
         """The n nodes of highest score. Scores never rise along a path, so they form a tree."""
         if n >= len(self):
             return self
-        tokens, parents, scores = self.tokens.tolist(), self.parents.tolist(), self.scores.nan_to_num(inf).tolist()
+        scores = [inf if isnan(score) else score for score in self.scores]
         # The sort is stable, so a parent stays ahead of a child with an equal score.
         chosen = [0, *sorted(sorted(range(1, len(self)), key=scores.__getitem__, reverse=True)[: n - 1])]
         number = {node: place for place, node in enumerate(chosen)}
-        return from_lists(
-            [tokens[node] for node in chosen],
-            [number.get(parents[node], 0) for node in chosen],  # without a parent where scores are no numbers
-            [scores[node] for node in chosen],
+        return DraftTree(
+            [self.tokens[node] for node in chosen],
+            [number.get(self.parents[node], 0) for node in chosen],  # without a parent where scores are no numbers
+            [self.scores[node] for node in chosen],
+            None if self.known_after is None else [self.known_after[node] for node in chosen],
+            self.forwards,
         )
 
 
-def root(token: int, device: torch.device | str = "cpu") -> DraftTree:
+def root(token: int) -> DraftTree:
     """The tree of plain decoding."""
-    return from_lists([token], [0], [1.0], device)
+    return DraftTree([token], [0], [1.0])
 
 
-def from_lists(
-    tokens: Sequence[int], parents: Sequence[int], scores: Sequence[float], device: torch.device | str = "cpu"
-) -> DraftTree:
-    """A tree from host lists, with one transfer per tensor."""
-    return DraftTree(
-        torch.tensor(tokens, dtype=torch.long).to(device),
-        torch.tensor(parents, dtype=torch.long).to(device),
-        torch.tensor(scores, dtype=torch.float32).to(device),
-    )
+def read(tokens: Tensor, parents: Tensor, scores: Tensor, *, forwards: int) -> DraftTree:
+    """A tree that was grown on a device, read in one piece."""
+    bits = scores.float().view(torch.int32).long()
+    rows = torch.stack((tokens.long(), parents.long(), bits)).cpu()
+    numbers: list[float] = rows[2].int().view(torch.float32).tolist()
+    return DraftTree(rows[0].tolist(), rows[1].tolist(), numbers, forwards=forwards)

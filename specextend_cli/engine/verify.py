@@ -26,7 +26,7 @@ def accept(tree: DraftTree, choice: Tensor) -> Acceptance:
     chosen: list[int] = choice.tolist()
     if len(tree) == 1:
         return Acceptance([0], chosen)
-    tokens, parents = tree.tokens.tolist(), tree.parents.tolist()
+    tokens, parents = tree.tokens, tree.parents
     depths = [0] * len(chosen)  # of the paths of right nodes, else -1
     for node in range(1, len(chosen)):
         above = parents[node]

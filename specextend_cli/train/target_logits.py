@@ -12,7 +12,7 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
 from specextend_cli.train.unroll import Rows, join, padded, unroll
@@ -83,7 +83,7 @@ def penalized(logits: Tensor, sample: Sample, sampling: Sampling) -> Tensor:
     sampler.commit(tokens[sample.output : behind])
     chain = tokens[behind - 1 :]
     parents = [0, *range(len(chain) - 1)]
-    return sampler.ranking(logits, from_lists(chain, parents, [1.0] * len(chain), logits.device))
+    return sampler.ranking(logits, DraftTree(chain, parents, [1.0] * len(chain)))
 
 
 def state_layers(feature_layers: Sequence[int], lm: LanguageModel) -> tuple[int, ...]:

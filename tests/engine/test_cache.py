@@ -5,7 +5,7 @@ import torch
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import prompt, tiny
 
 
@@ -55,13 +55,16 @@ def test_gather_copies_and_append_commits() -> None:
 def test_a_kept_path_gives_the_logits_of_the_plain_sequence() -> None:
     lm = LanguageModel(tiny())
     tokens = prompt(40)
-    tree = from_lists([7, 11, 12, 13, 14, 15], [0, 0, 0, 1, 2, 4], [1, 0.9, 0.8, 0.7, 0.6, 0.5])
+    tree = DraftTree([7, 11, 12, 13, 14, 15], [0, 0, 0, 1, 2, 4], [1, 0.9, 0.8, 0.7, 0.6, 0.5])
     path = [0, 2, 4, 5]
     cache = lm.new_cache(64)
     lm.forward(torch.tensor(tokens), torch.arange(40), cache)
     cache.commit()
     in_tree = lm.forward(
-        tree.tokens, 40 + tree.depths, cache, context=ForwardContext(lm.backend, tree_mask=tree.mask)
+        tree.on("cpu").tokens,
+        40 + tree.on("cpu").depths,
+        cache,
+        context=ForwardContext(lm.backend, tree_mask=tree.mask),
     ).logits
     cache.keep(path)
     after = lm.forward(torch.tensor([50]), torch.tensor([44]), cache).logits

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.draft_gate import CostModel, DraftGate
-from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.cost_model import CostModel
+from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.tree import DraftTree, root
 
 PLAIN = 0.040
 
@@ -17,8 +18,12 @@ def verification(nodes: int) -> float:
     return PLAIN * (1 + 0.04 * (nodes - 1))
 
 
-def chain(scores: list[float]) -> DraftTree:
-    return from_lists(range(len(scores) + 1), [max(i - 1, 0) for i in range(len(scores) + 1)], [1.0, *scores])
+def chain(scores: list[float], *, copied: bool = False, forwards: int | None = None) -> DraftTree:
+    """`copied`: without the draft's forwards, though it may have run some."""
+    nodes = len(scores) + 1
+    known_after = [0] * nodes if copied else None
+    parents = [max(i - 1, 0) for i in range(nodes)]
+    return DraftTree(range(nodes), parents, [1.0, *scores], known_after=known_after, forwards=forwards)
 
 
 def simulate(
@@ -33,13 +38,13 @@ def simulate(
         shape = gate.next_shape(1000)
         drafting = shape.nodes > 1 and (copies or shape.forwards > 0)
         spent = draft_seconds if drafting else 0.0
-        tree = chain([promised**i for i in range(1, 8)]) if drafting else root(0)
+        tree = chain([promised**i for i in range(1, 8)], copied=copies) if drafting else root(0)
         tree = gate.cut(tree, 1000)
         accepted = 1
         while accepted < len(tree) and rng.random() < rate:
             accepted += 1
         cost = verification(len(tree)) * (1 + noise * rng.random())
-        gate.learn(tree, shape, accepted, spent, cost, 1000)
+        gate.learn(tree, shape, range(accepted), spent, cost, 1000)
         emitted, seconds = emitted + accepted, seconds + spent + cost
     return emitted * PLAIN * (1 + noise / 2) / seconds
 
@@ -84,7 +89,7 @@ def test_the_number_of_forwards_that_pays_is_found(forward: float, rate: float, 
         accepted = 1
         while accepted < len(tree) and rng.random() < rate:
             accepted += 1
-        gate.learn(tree, shape, accepted, forwards * forward, verification(len(tree)), 1000)
+        gate.learn(tree, shape, range(accepted), forwards * forward, verification(len(tree)), 1000)
         granted.append(forwards)
     late = granted[200:]
     assert max(set(late), key=late.count) == most
@@ -101,7 +106,7 @@ def test_a_model_that_fails_at_first_is_tried_again(looking: float) -> None:
         tree = gate.cut(chain([0.9]) if drafts else root(0), 1000)
         accepted = len(tree) if step > 300 else 1
         spent = 0.1 * PLAIN if drafts else looking * PLAIN if shape.nodes > 1 else 0.0
-        gate.learn(tree, shape, accepted, spent, verification(len(tree)), 1000)
+        gate.learn(tree, shape, range(accepted), spent, verification(len(tree)), 1000)
         drafted.append(drafts)
     assert sum(drafted[100:300]) < 40
     assert sum(drafted[1300:]) > 180
@@ -116,12 +121,12 @@ def test_a_trial_that_cannot_be_afforded_does_not_stop_the_rest() -> None:
         if shape.nodes == 1:
             tree, spent = root(0), 0.0
         elif shape.forwards == 0:
-            tree, spent = chain([0.5]), 0.0
+            tree, spent = chain([0.5], copied=True), 0.0
         else:
-            tree, spent = chain([0.5]), 2 * PLAIN
+            tree, spent = chain([0.5], copied=True, forwards=1), 2 * PLAIN
         tree = gate.cut(tree, 1000)
         accepted = len(tree) if step % 2 else 1
-        gate.learn(tree, shape, accepted, spent, verification(len(tree)), 1000)
+        gate.learn(tree, shape, range(accepted), spent, verification(len(tree)), 1000)
         tokens, seconds = tokens + accepted, seconds + spent + verification(len(tree))
     assert tokens * PLAIN / seconds > 1.3
 
@@ -135,7 +140,7 @@ def test_a_slow_step_does_not_stop_drafting(slow: int) -> None:
         drafts = shape.nodes > 1 and shape.forwards > 0
         tree = gate.cut(chain([0.9]) if drafts else root(0), 1000)
         cost = verification(len(tree)) * (100 if step == slow else 1)
-        gate.learn(tree, shape, len(tree), 0.1 * PLAIN if drafts else 0.0, cost, 1000)
+        gate.learn(tree, shape, range(len(tree)), 0.1 * PLAIN if drafts else 0.0, cost, 1000)
         accepted += len(tree) if step >= 200 else 0
     assert accepted > 180
 
@@ -148,7 +153,7 @@ def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
             shape = gate.next_shape(1000)
             drafts = shape.nodes > 1 and shape.forwards > 0
             tree = gate.cut(chain([0.9]) if drafts else root(0), 1000)
-            gate.learn(tree, shape, len(tree), 0.001, verification(len(tree)), 1000)
+            gate.learn(tree, shape, range(len(tree)), 0.001, verification(len(tree)), 1000)
             if drafts:
                 gate.charge(charged, 1000)
             tokens += len(tree)
@@ -166,7 +171,7 @@ def test_choosing_working_sets_takes_one_percent_of_the_time(seconds: float) -> 
         drafts = shape.nodes > 1 and shape.forwards > 0
         tree = gate.cut(chain([0.95]) if drafts else root(0), 1000)
         affords = drafts and gate.affords_choice()
-        gate.learn(tree, shape, len(tree), 0.001, verification(len(tree)), 1000)
+        gate.learn(tree, shape, range(len(tree)), 0.001, verification(len(tree)), 1000)
         if affords:
             gate.charge(seconds, 1000)
             choices += 1
@@ -176,11 +181,11 @@ def test_choosing_working_sets_takes_one_percent_of_the_time(seconds: float) -> 
 def test_one_slow_choice_does_not_postpone_the_next_for_long() -> None:
     gate, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0
     while not (shape := gate.next_shape(1000)).forwards or shape.nodes == 1:
-        gate.learn(root(0), shape, 1, 0.0, PLAIN, 1000)
-    gate.learn(chain([0.9]), shape, 2, 0.0, PLAIN, 1000)
+        gate.learn(root(0), shape, [0], 0.0, PLAIN, 1000)
+    gate.learn(chain([0.9]), shape, [0, 1], 0.0, PLAIN, 1000)
     gate.charge(1000 * PLAIN, 1000)
     while not gate.affords_choice() and steps < 1000:
-        gate.learn(root(0), gate.next_shape(1000), 1, 0.0, PLAIN, 1000)
+        gate.learn(root(0), gate.next_shape(1000), [0], 0.0, PLAIN, 1000)
         steps += 1
     assert 50 < steps < 150
 
@@ -189,8 +194,8 @@ def test_without_the_gate_choices_are_always_affordable() -> None:
     for gate in (True, False):
         gate = DraftGate(TreeShape(nodes=2, depth=1), enabled=gate)
         for _ in range(3):
-            gate.learn(root(0), TreeShape(nodes=1), 1, 0.0, PLAIN, 1000)
-        gate.learn(chain([0.9]), TreeShape(nodes=2, depth=1, forwards=1), 2, 0.0, PLAIN, 1000)
+            gate.learn(root(0), TreeShape(nodes=1), [0], 0.0, PLAIN, 1000)
+        gate.learn(chain([0.9]), TreeShape(nodes=2, depth=1, forwards=1), [0, 1], 0.0, PLAIN, 1000)
         gate.charge(PLAIN, 1000)
         assert gate.affords_choice() != gate
 
@@ -207,7 +212,7 @@ def test_the_first_steps_are_plain() -> None:
     for _ in range(2):
         shape = gate.next_shape(100)
         assert shape.nodes == 1
-        gate.learn(root(0), shape, 1, 0.0, PLAIN, 100)
+        gate.learn(root(0), shape, [0], 0.0, PLAIN, 100)
     assert gate.costs.plain(100) == pytest.approx(PLAIN)
     assert gate.next_shape(100).nodes > 1
 

@@ -149,13 +149,13 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
         return chain
 
     shape = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
-    assert drafter.propose(shape).tokens.tolist()[1:] == expected_chain(tokens[:89])
+    assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:89])
     # One more committed token: its predecessor's state is now the target's.
-    out = target.verify(root(tokens[88], "cpu"), features=drafter.feature_layers)
+    out = target.verify(root(tokens[88]), features=drafter.feature_layers)
     target.keep([0])
     drafter.observe(tokens[89:90], out.features[:1])
     features.append(out.features[:1])
-    assert drafter.propose(shape).tokens.tolist()[1:] == expected_chain(tokens[:90])
+    assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:90])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -196,7 +196,7 @@ def test_a_windowed_head_with_full_attention_sees_the_newest_tokens() -> None:
     features = target.prefill(torch.tensor(tokens[:299]), features=drafter.feature_layers)[1]
     drafter.observe(tokens[:299], features)
     drafter.observe(tokens[299:], None)
-    chain = drafter.propose(TreeShape(nodes=5, depth=4, width=1, threshold=0.0)).tokens.tolist()[1:]
+    chain = drafter.propose(TreeShape(nodes=5, depth=4, width=1, threshold=0.0)).tokens[1:]
     rows = drafter.working.visible
     assert 96 < len(rows) <= 128
     assert rows.tolist() == list(range(299 - len(rows), 299))

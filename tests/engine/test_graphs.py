@@ -22,7 +22,7 @@ from specextend_cli.engine.cuda.graphs import BUCKETS, drop_graphs, use_graphs
 from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import tiny_head
@@ -139,7 +139,7 @@ def test_graphed_heads_are_lossless(captured: Captured, name: str, policy: str) 
 
 
 def test_states_queries_and_keys_are_the_stock_ones(captured: Captured) -> None:
-    tree = from_lists([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5, "cpu")
+    tree = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
 
     def verified() -> list[Tensor]:
         target = Target(captured.lm, score_layers=(0, 2))
@@ -163,7 +163,7 @@ def test_graphs_are_captured_per_bucket(captured: Captured) -> None:
     target.begin(300)
     target.prefill(torch.tensor(LONG))
     for n in (5, 6, 7, 8):
-        chain = from_lists(list(range(n)), [0, *range(n - 1)], [1.0] * n, "cpu")
+        chain = DraftTree(list(range(n)), [0, *range(n - 1)], [1.0] * n)
         target.verify(chain)
         target.keep([0])
     assert captured.taken.captures == 1
@@ -214,7 +214,7 @@ def test_memory_with_another_shape_is_captured_again(captured: Captured) -> None
         shape = (*memory.shape[:3], rows, memory.shape[4])
         target.cache.buffer = memory.flatten()[: torch.Size(shape).numel()].view(shape)
         target.prefill(torch.tensor(LONG))
-        target.verify(from_lists([3], [0], [1.0], "cpu"))
+        target.verify(DraftTree([3], [0], [1.0]))
     assert captured.taken.captures == 2
 
 

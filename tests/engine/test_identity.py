@@ -124,7 +124,7 @@ def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tok
 
     def noted(shape: TreeShape) -> DraftTree:
         tree = propose(shape)
-        proposed.update(tree.tokens[1:].tolist())
+        proposed.update(tree.tokens[1:])
         return tree
 
     drafter.propose = noted  # type: ignore[method-assign]

@@ -27,7 +27,7 @@ from specextend_cli.engine.native import library as module
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import from_lists, root
+from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.test_four_bit import broad, random_weights
 from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tests.engine.tiny_models import generate, prompt
@@ -115,12 +115,12 @@ def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
             logits[-1, -1] = torch.nan if nodes == 9 and committed == 2 else torch.inf
             sampler = Sampler(Sampling(repetition_penalty=penalty, no_repeat_ngram=ngram), [], logits.device)
             sampler.commit(context)
-            tree, before = from_lists(tokens, parents, [1.0] * nodes), logits.clone()
+            tree, before = DraftTree(tokens, parents, [1.0] * nodes), logits.clone()
             expected = sampler.ranking(logits, tree).argmax(-1)
             assert torch.equal(sampler.choose(logits, tree), expected)
             assert torch.equal(logits.nan_to_num(7.0), before.nan_to_num(7.0))
     with pytest.raises(ValueError, match="a choice by logits"):
-        single.choose(torch.zeros(2, 5), torch.zeros(1).long(), torch.zeros(1).long(), torch.zeros(1).long(), 1.0, 0)
+        single.choose(torch.zeros(2, 5), torch.zeros(1).long(), root(0), 1.0, 0)
 
 
 @ours
@@ -209,7 +209,7 @@ def test_attention_equals_the_reference(
         q = torch.randn(1, nodes, 3 * groups, dim).to(dtype).transpose(1, 2)
         keys, values = torch.randn(2, 1, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
         k, v = torch.randn(2, 1, nodes, 3, dim).to(dtype).transpose(2, 3)
-        tree = from_lists(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes, "cpu")
+        tree = DraftTree(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes)
         mask = tree.mask if nodes > 1 else None
         out = attend(q, (k, v), (keys, values), 0.2, additive(mask))
         assert out.dtype == dtype
@@ -384,7 +384,7 @@ def test_a_tree_node_equals_plain_decoding_bit_for_bit(
             attend(q[:, :, :nodes], part(seen, seen + nodes), part(0, seen), scale, chain), plain[:, :, :nodes]
         )
     right = [0, 2, 5, 6]  # nodes that stand for the first tokens
-    tree = from_lists(range(8), [0, 0, 0, 1, 2, 2, 5, 6], [1.0] * 8).mask
+    tree = DraftTree(range(8), [0, 0, 0, 1, 2, 2, 5, 6], [1.0] * 8).mask
     mixed, own_keys, own_values = torch.randn(1, 9, 8, 64).to(dtype), *torch.randn(2, 1, 3, 8, 64).to(dtype)
     mixed[:, :, right] = q[:, :, : len(right)]
     for own, sequence in zip((own_keys, own_values), part(seen, seen + len(right)), strict=True):
@@ -410,7 +410,7 @@ def test_a_tree_has_the_logits_of_plain_decoding_in_bfloat16(kernels: str) -> No
             steps.append(target.verify(root(token)).logits)
             target.keep([0])
         target.cache.rollback(60)
-        chain = from_lists(tokens[60:72], [0, *range(11)], [1.0] * 12)
+        chain = DraftTree(tokens[60:72], [0, *range(11)], [1.0] * 12)
         assert torch.equal(target.verify(chain).logits, torch.cat(steps))
 
 

@@ -98,6 +98,36 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1"])
+def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str) -> None:
+    """A chain of rows behind others, with a mask and without; where a head has norms before `fc`, it fuses them."""
+    torch.manual_seed(0)
+    head = four_bit(name)
+    run_natively(head, exact=True)
+    config = head.config
+    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    tokens = torch.randint(0, config.vocabulary, (3,))
+    width = len(config.feature_layers) * config.target_hidden
+    features = torch.randn(3, width)
+
+    @torch.inference_mode()
+    def found(mask: Tensor | None) -> list[Tensor]:
+        cache = head.new_cache(60)
+        cache.append(cached)
+        cache.reserve(3)
+        out = head.follow(tokens, features, torch.arange(40, 43), cache, ForwardContext(SplitKV(), mask))
+        return [*out, cache.rows(cache.start, cache.end).clone()]
+
+    chain = torch.ones(3, 3, dtype=torch.bool).tril()
+    assert head.forward_backend is not None
+    assert head.forward_backend.takes_features == (name in ("eagle3", "eagle3-2-layers"))
+    ours, unmasked = found(chain), found(None)
+    head.forward_backend = None
+    for mine, other, stock in zip(ours, unmasked, found(chain), strict=True):
+        assert torch.equal(mine, other)
+        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_native_head_is_lossless(head: EagleHead, asked: list[int], policy: str, kernels: str) -> None:
     target, retrieval = Target(LanguageModel(tiny())), small(policy)
@@ -108,7 +138,7 @@ def test_a_native_head_is_lossless(head: EagleHead, asked: list[int], policy: st
 
 def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], kernels: str) -> None:
     cache = head.new_cache(60)
-    for n, backend in ((1, SplitKV()), (33, SplitKV()), (3, SplitKV()), (1, None)):
+    for n, backend in ((1, SplitKV()), (33, SplitKV()), (1, None)):
         cache.rollback()
         cache.reserve(n)
         states = torch.randn(n, head.config.hidden)
@@ -117,7 +147,7 @@ def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], 
             head(torch.arange(n), states, torch.arange(n), cache, context)
         if n == 1:
             cache.commit()
-    assert asked == [1, 33, 3, 1]  # nothing is seen; too many; a prompt's; another back end
+    assert asked == [1, 33, 1]  # nothing is seen; too many; another back end
 
 
 def test_rounding_to_eight_bits_changes_little(kernels: str) -> None:

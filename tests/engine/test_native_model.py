@@ -27,7 +27,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import from_lists, root
+from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.test_four_bit import broad, four_bit, random_weights
 from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
@@ -105,7 +105,7 @@ def test_every_drafter_and_policy(made: Native, drafter: str, policy: str) -> No
 
 
 def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
-    tree = from_lists([3, 4, 5, 6], [0, 0, 1, 1], [1.0] * 4, "cpu")
+    tree = DraftTree([3, 4, 5, 6], [0, 0, 1, 1], [1.0] * 4)
 
     def verified() -> list[Tensor]:
         target = Target(made.lm, score_layers=(0, 2))
@@ -172,7 +172,7 @@ def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
 
 def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
     """A model that drafts grows its tree level by level."""
-    tokens, tree = torch.tensor(LONG[:6]), from_lists(range(6), [0, 0, 0, 1, 2, 4], [1.0] * 6, "cpu")
+    tokens, tree = torch.tensor(LONG[:6]), DraftTree(range(6), [0, 0, 0, 1, 2, 4], [1.0] * 6)
 
     def grown() -> Tensor:
         cache, found = made.lm.new_cache(100), []
@@ -180,7 +180,7 @@ def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
         cache.commit()
         for start, end in ((0, 1), (1, 3), (3, 6)):
             context = ForwardContext(made.lm.backend, tree.mask[start:end, :end])
-            positions = 50 + tree.depths[start:end]
+            positions = 50 + torch.tensor(tree.depths[start:end])
             found.append(made.lm.forward(tokens[start:end], positions, cache, context=context).logits)
         return torch.cat(found)
 
@@ -203,7 +203,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
         target.keep([0])
     alone = torch.cat(steps)
     target.cache.rollback(250)
-    chain = from_lists(tokens[250:266], [0, *range(15)], [1.0] * 16, "cpu")
+    chain = DraftTree(tokens[250:266], [0, *range(15)], [1.0] * 16)
     assert torch.equal(target.verify(chain).logits, alone)
     target.cache.rollback(250)
     slots = BatchedKVCache(lm.config, target.cache, 3, 300)
@@ -287,7 +287,7 @@ def test_an_exchanged_rope_replaces_the_table(made: Native) -> None:
         target = Target(made.lm)
         target.begin(300)
         target.prefill(torch.tensor(LONG))
-        return target.verify(from_lists([5], [0], [1.0], "cpu")).logits
+        return target.verify(DraftTree([5], [0], [1.0])).logits
 
     plain = logits()
     with stretched(made.lm.model, 100, 300):

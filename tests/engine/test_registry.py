@@ -14,7 +14,7 @@ from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree, from_lists
+from specextend_cli.engine.tree import DraftTree
 from tests.engine.test_identity import NEW, run, small
 from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
 
@@ -30,7 +30,7 @@ class RepeatDrafter(Drafter):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         self.proposed += 1
-        return from_lists([self.last] * 4, [0, 0, 1, 2], [1.0, 0.9, 0.8, 0.7])
+        return DraftTree([self.last] * 4, [0, 0, 1, 2], [1.0, 0.9, 0.8, 0.7])
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Chunks, Schedule, working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import prompt, tiny
 
 
@@ -143,7 +143,7 @@ def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> N
     target = Target(LanguageModel(model), score_layers=(-1, 0))
     target.begin(100)
     target.prefill(torch.tensor(prompt(50)))
-    tree = from_lists([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7])
+    tree = DraftTree([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7])
     target.verify(tree, record=True)
     target.keep([0, 2, 3])
     scores, of_accepted = target.attention_from([3]), target.attention_from([0, 2, 3])

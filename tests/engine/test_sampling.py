@@ -37,7 +37,7 @@ def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ng
     """Row by row, what transformers does with the sequence that leads to each node."""
     scope = "all" if everything else "output"
     sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, penalty_scope=scope)
-    prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], int(tree.tokens[0])]
+    prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], tree.tokens[0]]
     sampler = Sampler(sampling, prompt, torch.device("cpu"))
     sampler.commit(output)
     behind = prompt + output if everything else output
@@ -45,7 +45,7 @@ def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ng
     theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.4), NoRepeatNGramLogitsProcessor(ngram)])
     expected = []
     for node in range(len(tree)):
-        path = tree.tokens[tree.mask[node]].tolist()[1:]
+        path = torch.tensor(tree.tokens)[tree.mask[node]].tolist()[1:]
         row = theirs(torch.tensor([[*behind, *path]]), logits[node : node + 1].clone())
         expected.append(int(row.argmax(-1)))
     assert sampler.choose(logits, tree).tolist() == expected

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import BlendDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.drafters.opt_tree import _on_device, _on_host
-from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.tree import DraftTree, root
 from specextend_cli.engine.verify import accept
 
 
@@ -29,7 +28,7 @@ def trees(draw: st.DrawFn, most: int = 24, vocabulary: int = 4) -> DraftTree:
             tokens.append(token)
             parents.append(parent)
             scores.append(scores[parent] * draw(st.sampled_from([0.0, 0.25, 0.5, 1.0])))
-    return from_lists(tokens, parents, scores)
+    return DraftTree(tokens, parents, scores)
 
 
 def ancestors(tree: DraftTree, node: int) -> set[int]:
@@ -54,7 +53,7 @@ def test_best_nodes_form_a_tree_and_none_left_out_scores_higher(tree: DraftTree,
     assert len(best) == min(n, len(tree))
     assert int(best.parents[0]) == 0
     assert all(int(best.parents[i]) < i for i in range(1, len(best)))
-    kept, every = sorted(best.scores.tolist()), sorted(tree.scores.tolist())
+    kept, every = sorted(best.scores), sorted(tree.scores)
     assert kept == every[len(every) - len(kept) :]
 
     def paths(t: DraftTree) -> set[tuple[int, ...]]:
@@ -88,7 +87,7 @@ def test_plain_decoding_is_a_tree_with_one_node() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 60])
 def test_a_chain_is_causal(n: int) -> None:
-    chain = from_lists(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
+    chain = DraftTree(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
     assert torch.equal(chain.mask, torch.ones(n, n, dtype=torch.bool).tril())
 
 
@@ -121,13 +120,13 @@ class ScriptedModel(Scripted, ModelDrafter):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         self.forwards.append(shape.forwards)
-        return Scripted.propose(self, shape) if shape.forwards else root(0, "cpu")
+        return Scripted.propose(self, shape) if shape.forwards else root(0)
 
 
 @pytest.mark.parametrize(("copied", "floor", "forwards"), [(0.7, 0.1, 0), (0.2, 0.1, 3), (0.7, 0.0, 3)])
 def test_a_blend_asks_models_where_copies_are_unlikely(copied: float, floor: float, forwards: int) -> None:
     copies, model = (
-        kind(from_lists([0, token], [0, 0], [1.0, score]))
+        kind(DraftTree([0, token], [0, 0], [1.0, score]))
         for kind, token, score in (
             (Scripted, 1, copied),
             (ScriptedModel, 2, 0.4),
@@ -135,39 +134,39 @@ def test_a_blend_asks_models_where_copies_are_unlikely(copied: float, floor: flo
     )
     blend = BlendDrafter([model, copies])
     shape = TreeShape(nodes=9, forwards=3, floor=floor)
-    assert blend.propose(shape).tokens.tolist() == ([0, 2, 1] if forwards else [0, 1])
+    assert blend.propose(shape).tokens == ([0, 2, 1] if forwards else [0, 1])
     assert model.forwards == [forwards]
 
 
 def test_a_blend_learns_its_models_usual_probability() -> None:
-    copies, model = Scripted(root(0, "cpu")), ScriptedModel(from_lists([0, 2], [0, 0], [1.0, 0.9]))
+    copies, model = Scripted(root(0)), ScriptedModel(DraftTree([0, 2], [0, 0], [1.0, 0.9]))
     blend = BlendDrafter([model, copies])
     shape = TreeShape(nodes=9, forwards=1, floor=0.1)
     for _ in range(60):
         blend.propose(shape)
-    copies.tree = from_lists([0, 1], [0, 0], [1.0, 0.7])
+    copies.tree = DraftTree([0, 1], [0, 0], [1.0, 0.7])
     blend.propose(shape)
     assert model.forwards == [1] * 61  # copies promise less than it does
 
 
 def test_a_blend_calibrates_each_combination_of_sources() -> None:
     """Both sources promise 0.5 for every token; only what both propose comes true."""
-    one = Scripted(from_lists([0, 1, 2], [0, 0, 0], [1.0, 0.5, 0.5]))
-    other = Scripted(from_lists([0, 2, 3, 4], [0, 0, 0, 1], [1.0, 0.5, 0.5, 0.25]))
+    one = Scripted(DraftTree([0, 1, 2], [0, 0, 0], [1.0, 0.5, 0.5]))
+    other = Scripted(DraftTree([0, 2, 3, 4], [0, 0, 0, 1], [1.0, 0.5, 0.5, 0.25]))
     blend = BlendDrafter([one, other])
     merged = blend.propose(TreeShape(nodes=9))
-    assert merged.tokens.tolist() == [0, 1, 2, 3, 4]
-    assert merged.parents.tolist() == [0, 0, 0, 0, 2]
-    assert merged.scores.tolist() == [1.0, 0.5, 0.5, 0.5, 0.25]
+    assert merged.tokens == [0, 1, 2, 3, 4]
+    assert merged.parents == [0, 0, 0, 0, 2]
+    assert merged.scores == [1.0, 0.5, 0.5, 0.5, 0.25]
     for _ in range(40):
         blend.propose(TreeShape(nodes=9))
         blend.observe([2, 9], None)
-    learnt = dict(zip(merged.tokens.tolist(), blend.propose(TreeShape(nodes=9)).scores.tolist(), strict=True))
+    learnt = dict(zip(merged.tokens, blend.propose(TreeShape(nodes=9)).scores, strict=True))
     assert learnt[2] > 0.85
     assert learnt[1] == learnt[3] < 0.15
     # Below token 2 only one source speaks, and it was never right there.
     assert learnt[4] < 0.3 * learnt[2]
-    assert blend.propose(TreeShape(nodes=2)).tokens.tolist() == [0, 2]
+    assert blend.propose(TreeShape(nodes=2)).tokens == [0, 2]
 
 
 @pytest.mark.parametrize("shape", [TreeShape(12, 5, 3, 0.0), TreeShape(40, 4, 6, 0.0), TreeShape(9, 6, 1, 0.0)])
@@ -183,12 +182,12 @@ def test_trees_grown_on_the_host_are_those_of_a_device(shape: TreeShape) -> None
             asked.append((tokens, parents, mask))
             return table[tokens] + depth
 
-        return grow(table[:1], expand, shape, vocabulary, shape.width), asked
+        return grow(0, table[:1], expand, shape, vocabulary, shape.width), asked
 
-    (host, asked), (device, expected) = grown(partial(_on_host, 0)), grown(_on_device)
+    (host, asked), (device, expected) = grown(_on_host), grown(_on_device)
     assert len(asked) == len(expected) == shape.depth - 1
     for ours, theirs in zip(asked, expected, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
-    assert host.tokens.tolist() == device.tokens.tolist()
-    assert host.parents.tolist() == device.parents.tolist()
+    assert host.tokens == device.tokens
+    assert host.parents == device.parents
     torch.testing.assert_close(host.scores, device.scores)

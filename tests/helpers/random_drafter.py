@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.tree import DraftTree, from_lists
+from specextend_cli.engine.tree import DraftTree
 
 
 class RandomDrafter:
@@ -38,7 +38,7 @@ class RandomDrafter:
                 tokens.append(token)
                 parents.append(parent)
                 scores.append(scores[parent] * self.random.random())
-        return from_lists(tokens, parents, scores)
+        return DraftTree(tokens, parents, scores)
 
     def retrieve(self, scores: Tensor) -> None: ...
 

@@ -97,7 +97,7 @@ def teacher_forced(
     The first one comes from prefill and is never drafted. The draft's working set is chosen as `decode` chooses it:
     after prefill, and every few steps.
     """
-    device, vocabulary = target.lm.device, target.lm.vocabulary
+    vocabulary = target.lm.vocabulary
     whole = TreeShape(nodes=vocabulary + 1, depth=1, width=vocabulary, threshold=0.0)  # one level of every token
     read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1, drafter=drafter)
     schedule = Schedule(retrieval.every)
@@ -107,10 +107,10 @@ def teacher_forced(
     for last, token in pairwise(needle.answer):
         tree = drafter.propose(whole)
         draft = torch.zeros(vocabulary)
-        draft[tree.tokens[1:]] = tree.scores[1:].float()
+        draft[tree.tokens[1:]] = torch.tensor(tree.scores[1:], device=draft.device)
         yield draft, token
         record = drafter.retrieves and schedule.due()
-        out = target.verify(root(last, device), features=drafter.feature_layers, record=record)
+        out = target.verify(root(last), features=drafter.feature_layers, record=record)
         target.keep([0])
         drafter.observe([token], out.features)
         if record:

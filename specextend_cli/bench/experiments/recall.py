@@ -58,7 +58,7 @@ def _attention(target: Target, needle: Needle, prefill_chunk: int) -> Iterator[T
     read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1)
     yield rows(-1)
     for token in needle.answer[:-1]:
-        target.verify(root(token, target.lm.device), record=True)
+        target.verify(root(token), record=True)
         target.keep([0])
         yield rows(0)
 

@@ -10,7 +10,7 @@ import torch
 from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.threads import on_threads
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 
 _SEEN = 2048  # tokens in the cache while steps are timed
 _NODES = 8
@@ -48,12 +48,12 @@ def decoding_threads(lm: LanguageModel) -> int:
     positions, cache = torch.arange(_SEEN), lm.new_cache(_SEEN + _NODES)
     lm.forward(tokens, positions, cache, logits_to_keep=1)
     cache.commit()
-    tree = from_lists([0] * _NODES, [0] * _NODES, [1.0] * _NODES, "cpu")
+    nodes = DraftTree([0] * _NODES, [0] * _NODES, [1.0] * _NODES).on("cpu")
 
     def step() -> None:
         lm.forward(tokens[:1], positions[-1:] + 1, cache)
         cache.rollback()
-        lm.forward(tree.tokens, _SEEN + tree.depths, cache, context=ForwardContext(lm.backend, tree.mask))
+        lm.forward(nodes.tokens, _SEEN + nodes.depths, cache, context=ForwardContext(lm.backend, nodes.mask))
         cache.rollback()
 
     return quickest(step, torch.get_num_threads())

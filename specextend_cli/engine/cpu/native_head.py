@@ -12,18 +12,17 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.function import ForwardContext
-from specextend_cli.engine.attention.native import additive
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cpu.native_model import Rotation, check_tokens
+from specextend_cli.engine.cpu.native_model import Rotation, run_step
 from specextend_cli.engine.cpu.native_weights import Weights
 from specextend_cli.engine.cpu.replacement import install
-from specextend_cli.engine.forward import ForwardInput, HeadOutput
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.native.kernels import FORMATS, use_threads
-from specextend_cli.engine.native.library import Layer, Model, Step, library
+from specextend_cli.engine.native.kernels import FORMATS
+from specextend_cli.engine.native.library import Layer, Model, Step
 
 
 def run_natively(head: EagleHead, *, exact: bool = False) -> None:
@@ -38,7 +37,7 @@ def run_natively(head: EagleHead, *, exact: bool = False) -> None:
     install(head, partial(NativeHead, head, exact=exact), partial(_trial, head), rounds=not exact)
 
 
-class NativeHead:
+class NativeHead(ForwardBackend[HeadOutput]):
     """A head's `ForwardBackend`."""
 
     def __init__(self, head: EagleHead, *, exact: bool) -> None:
@@ -70,6 +69,7 @@ class NativeHead:
             rotated=self._rotation.dimensions,
             epsilon=config.eps,
             layer=ctypes.addressof(layers),
+            vocabulary=len(head.embedding.weight),
             embedding=weights.at(head.embedding.weight),
             final_norm=weights.norm(head.norm, config.eps, config.hidden),
             feeds_normed=int(config.feeds_normed),
@@ -77,45 +77,46 @@ class NativeHead:
         )
         if config.generation == 1:
             self._model.joined = weights.matrix(head.fc)
+        self.takes_features = config.generation == 3 and not (config.norm_before_fc or config.fc_norm)
+        if self.takes_features:
+            self._model.fused = weights.matrix(head.fc)
         norms = [part for name, part in head.named_children() if name in ("input_norm", "fc_norm")]
         weights.check_complete(head, head.embedding, head.fc, *norms)  # these make the states that it reads
 
     def run(self, inputs: ForwardInput) -> HeadOutput | None:
         """See `ForwardBackend`. The rows are a tree's, over at least one committed row."""
-        cache, states, mask, n = inputs.cache, inputs.states, inputs.context.tree_mask, len(inputs.tokens)
-        if not isinstance(cache, KVCache) or not isinstance(inputs.context.backend, SplitKV) or states is None:
+        cache, mask, n = inputs.cache, inputs.context.tree_mask, len(inputs.tokens)
+        read = inputs.states if inputs.features is None else inputs.features
+        if not isinstance(cache, KVCache) or not isinstance(inputs.context.backend, SplitKV) or read is None:
             return None
         rows = cache.end - cache.length  # of the tree so far, these included
-        if cache.length == 0 or n > MOST_ROWS or (rows != 1 if mask is None else mask.shape != (n, rows)):
+        if cache.length == 0 or n > MOST_ROWS or (rows != n if mask is None else mask.shape != (n, rows)):
             return None
-        tokens, positions, states = inputs.tokens.contiguous(), inputs.positions.contiguous(), states.contiguous()
-        check_tokens(tokens, self._embedding)
-        cos, sin = self._rotation.up_to(int(positions.max()))
-        added, seen = additive(mask), torch.tensor([cache.length])
+        tokens, positions, read = inputs.tokens.contiguous(), inputs.positions.contiguous(), read.contiguous()
+        tree, seen = None if mask is None else mask.contiguous(), torch.tensor([cache.length])
         keep = min(inputs.logits_to_keep or n, n)
-        logits, after = torch.empty(keep, self._draft_vocabulary), torch.empty_like(states)
+        logits = torch.empty(keep, self._draft_vocabulary)
+        after = torch.empty(n, self._model.hidden, dtype=self._dtype)
         keys, values = cache.buffer[0], cache.buffer[1]
         step = Step(
             rows=n,
             sequences=1,
             tokens=tokens.data_ptr(),
             positions=positions.data_ptr(),
-            cos=cos.data_ptr(),
-            sin=sin.data_ptr(),
-            states=states.data_ptr(),
+            states=read.data_ptr() if inputs.features is None else None,
+            features=None if inputs.features is None else read.data_ptr(),
             keys=keys.data_ptr(),
             values=values.data_ptr(),
             by_layer=keys.stride(0),
             by_head=keys.stride(1),
             seen=seen.data_ptr(),
             earlier=rows - n,
-            tree=added.data_ptr(),
+            tree=None if tree is None else tree.data_ptr(),
             keep=keep,
             logits=logits.data_ptr(),
             after=after.data_ptr(),
         )
-        use_threads()
-        library().sx_forward(ctypes.byref(self._model), ctypes.byref(step))
+        run_step(self._model, step, self._rotation, tokens, positions)
         return HeadOutput(logits, after)
 
 

@@ -17,25 +17,25 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
-from specextend_cli.engine.attention.native import additive
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_weights import Weights
 from specextend_cli.engine.cpu.replacement import install
-from specextend_cli.engine.forward import ForwardInput, ModelOutput
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
 from specextend_cli.engine.native.library import Layer, Model, Step, library
 from specextend_cli.engine.threads import on_threads, probing_threads
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 
 _NEUTRAL = (
     *("embedding_multiplier", "residual_multiplier", "logits_scaling", "logit_scale"),
     "final_logit_softcapping",
 )
+_NO_TOKEN = 1  # status of the library's forward
 _WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
 
@@ -53,7 +53,7 @@ def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     lm.exact_rows = _WORTH_ROWS
 
 
-class NativeModel:
+class NativeModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`."""
 
     def __init__(self, lm: LanguageModel, *, exact: bool) -> None:
@@ -95,6 +95,7 @@ class NativeModel:
             rotated=self._rotation.dimensions,
             epsilon=epsilon,
             layer=ctypes.addressof(layers),
+            vocabulary=len(self._embedding.weight),
             embedding=weights.at(self._embedding.weight),
             final_norm=weights.norm(decoder.norm, epsilon, self._width),
             head=weights.matrix(self._head),
@@ -110,7 +111,7 @@ class NativeModel:
         """See `ForwardBackend`."""
         (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
         if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
-            return self._few(inputs, cache, cache.lengths, 0, additive(None))
+            return self._few(inputs, cache, cache.lengths, 0)
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
         tree, earlier = context.tree_mask, cache.start - cache.length
@@ -118,20 +119,14 @@ class NativeModel:
             return self._prompt(inputs, cache)
         if n > MOST_ROWS:
             return None
-        if tree is None:
-            mask = additive(torch.ones(n, earlier + n, dtype=torch.bool).tril_(earlier) if earlier + n > 1 else None)
-        else:
-            mask = additive(tree)
-        earlier = mask.shape[1] - n
-        return self._few(inputs, cache, torch.tensor([cache.start - earlier]), earlier, mask)
+        if tree is not None:
+            earlier = tree.shape[1] - n
+        return self._few(inputs, cache, torch.tensor([cache.start - earlier]), earlier)
 
-    def _few(
-        self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, seen: Tensor, earlier: int, mask: Tensor
-    ) -> ModelOutput:
+    def _few(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, seen: Tensor, earlier: int) -> ModelOutput:
         (b, n), context = inputs.tokens.shape, inputs.context
         tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
-        check_tokens(tokens, self._embedding)
-        cos, sin = self._rotation.up_to(int(positions.max()))
+        tree = None if context.tree_mask is None else context.tree_mask.contiguous()
         dtype, buffer = self._embedding.weight.dtype, cache.buffer
         keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
         logits = torch.empty(b, keep, self._vocabulary)
@@ -148,8 +143,6 @@ class NativeModel:
             sequences=b,
             tokens=tokens.data_ptr(),
             positions=positions.data_ptr(),
-            cos=cos.data_ptr(),
-            sin=sin.data_ptr(),
             keys=keys.data_ptr(),
             values=values.data_ptr(),
             by_layer=keys.stride(0),
@@ -159,14 +152,13 @@ class NativeModel:
             leader=cache.leader.data_ptr() if isinstance(cache, BatchedKVCache) else None,
             common=cache.common.data_ptr() if isinstance(cache, BatchedKVCache) else None,
             earlier=earlier,
-            tree=mask.data_ptr(),
+            tree=None if tree is None else tree.data_ptr(),
             keep=keep,
             logits=logits.data_ptr(),
             hidden=None if hidden is None else hidden.data_ptr(),
             queries=ctypes.addressof(queries),
         )
-        use_threads()
-        library().sx_forward(ctypes.byref(self._model), ctypes.byref(step))
+        run_step(self._model, step, self._rotation, tokens, positions)
         if batched is not None and batched.recorder:
             for layer in wanted:
                 read = keys[layer, :b, :, : int(seen.max()) + 1]
@@ -175,7 +167,7 @@ class NativeModel:
             for index, layer in enumerate(wanted):
                 kept = asked[index, 0, :, -1:] if context.record_last else asked[index, 0]
                 context.queries[layer] = LayerQueries(kept, self._scales[layer])
-        return ModelOutput(logits, () if hidden is None else hidden.unbind())
+        return ModelOutput(logits, () if hidden is None else hidden)
 
     def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
         """A chunk of a prompt: each token sees all before it."""
@@ -250,11 +242,18 @@ class Rotation:
         return self._cos, self._sin
 
 
-def check_tokens(tokens: Tensor, embedding: nn.Embedding) -> None:
-    """IndexError, as torch raises, for tokens that the embedding does not have: the library would not look."""
-    low, high = torch.aminmax(tokens)
-    if int(low) < 0 or int(high) >= len(embedding.weight):
-        raise IndexError(f"token {int(high)} of a vocabulary of {len(embedding.weight)}")
+def run_step(model: Model, step: Step, rotation: Rotation, tokens: Tensor, positions: Tensor) -> None:
+    """The forward of few rows, at `positions` from 0 on. IndexError, as torch raises, for tokens that do not exist."""
+    cos, sin = rotation.up_to(0)
+    use_threads()
+    while True:
+        step.cos, step.sin, step.turns = cos.data_ptr(), sin.data_ptr(), len(cos)
+        status = library().sx_forward(ctypes.byref(model), ctypes.byref(step))
+        if status == 0:
+            return
+        if status == _NO_TOKEN:
+            raise IndexError(f"tokens {tokens.flatten().tolist()} of a vocabulary of {model.vocabulary}")
+        cos, sin = rotation.up_to(int(positions.max()))
 
 
 def _full(module: nn.Linear, x: Tensor) -> Tensor:
@@ -278,7 +277,7 @@ def _trial(lm: LanguageModel) -> Tensor:
     changes logits by more than their size.
     """
     tokens = (torch.arange(3 * MOST_ROWS + 4) * 97 + lm.vocabulary // 3) % lm.vocabulary
-    prompt, tree = tokens[:-3], from_lists(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3, "cpu")
+    prompt, nodes = tokens[:-3], DraftTree(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3).on("cpu")
     cache = lm.new_cache(len(prompt) + 3)
     read = []
     for chunk in torch.arange(len(prompt)).tensor_split(2):
@@ -286,6 +285,6 @@ def _trial(lm: LanguageModel) -> Tensor:
         cache.commit()
     one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits
     cache.rollback()
-    context = ForwardContext(lm.backend, tree.mask)
-    several = lm.forward(tree.tokens, len(prompt) + tree.depths, cache, context=context).logits
+    context = ForwardContext(lm.backend, nodes.mask)
+    several = lm.forward(nodes.tokens, len(prompt) + nodes.depths, cache, context=context).logits
     return torch.cat((*read, one, several)).float()

@@ -17,7 +17,7 @@ from specextend_cli.engine.cuda.graphs import Capture, GraphedHead, GraphedModel
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.self_check import disagreement
-from specextend_cli.engine.tree import from_lists
+from specextend_cli.engine.tree import DraftTree
 
 _READ = (70, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
@@ -72,9 +72,10 @@ def _of_model(lm: LanguageModel) -> Results:
         lm.forward(ids[cache.length :][:read].to(lm.device), positions, cache, logits_to_keep=1)
         cache.commit()
         for parents in ((0,), _PARENTS):
-            tree = from_lists(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents), lm.device)
-            context = ForwardContext(lm.backend, tree.mask if len(parents) > 1 else None, record)
-            out = lm.forward(tree.tokens, cache.length + tree.depths, cache, context=context, features=features)
+            tree = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
+            nodes = tree.on(lm.device)
+            context = ForwardContext(lm.backend, nodes.mask if len(parents) > 1 else None, record)
+            out = lm.forward(nodes.tokens, cache.length + nodes.depths, cache, context=context, features=features)
             assert out.features is not None
             yield "logits", out.logits.clone()
             yield "states", out.features.clone()

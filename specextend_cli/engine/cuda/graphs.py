@@ -25,7 +25,7 @@ from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, attend, pack, triton_tree
 from specextend_cli.engine.cache import BufferLayer, KVCache
-from specextend_cli.engine.forward import ForwardInput, HeadOutput, ModelOutput
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
@@ -236,7 +236,7 @@ def _suits(cache: KVCache, context: ForwardContext) -> bool:
     return context.backend is triton_tree and not context.record_last and fits
 
 
-class GraphedModel:
+class GraphedModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`, for one sequence."""
 
     def __init__(self, lm: LanguageModel, capture: Capture) -> None:
@@ -255,7 +255,7 @@ class GraphedModel:
         return ModelOutput(out.logits[:, :n][:, -inputs.logits_to_keep :], out.hidden_states)
 
 
-class GraphedHead:
+class GraphedHead(ForwardBackend[HeadOutput]):
     """A draft head's `ForwardBackend`."""
 
     def __init__(self, run_model: Callable[[ForwardInput], HeadOutput], capture: Capture) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.tree import DraftTree, from_lists
+from specextend_cli.engine.tree import DraftTree
 
 Sources: TypeAlias = tuple[int, int]
 """Two bit sets of sources: those that propose a token, and those that propose any token after the same parent."""
@@ -87,13 +87,19 @@ class BlendDrafter:
             above = nodes[node.parent]
             node.sources = (node.proposers, above.asked)
             node.score = above.score * min(node.promise * self.calibration.of(node.sources), 1.0)
-        tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
-        return from_lists(tokens, parents, scores).best(shape.nodes)
+        tree = DraftTree(
+            [node.token for node in nodes],
+            [node.parent for node in nodes],
+            [node.score for node in nodes],
+            [node.known_after for node in nodes],
+            forwards=max(tree.cost[1] for tree in trees),
+        )
+        return tree.best(shape.nodes)
 
     def _asked(self, shape: TreeShape) -> list[DraftTree]:
         """A tree of every source, in their order."""
         others = (source for source in self.sources if not isinstance(source, ModelDrafter))
-        trees = {source: source.propose(shape).on_host() for source in others}
+        trees = {source: source.propose(shape) for source in others}
         decides = shape.floor > 0 and shape.forwards > 0
         is_idle = decides and max(map(_next_promise, trees.values()), default=0.0) >= self._usual
         for source in self.sources:
@@ -124,7 +130,7 @@ class BlendDrafter:
 
 
 def _next_promise(tree: DraftTree) -> float:
-    return float(tree.scores[1:].max()) if len(tree) > 1 else 0.0
+    return max(tree.scores[1:], default=0.0)
 
 
 @dataclass
@@ -154,24 +160,26 @@ class _Node:
     score: float = 1.0
     proposers: int = 0
     asked: int = 0  # the sources that propose children
+    known_after: int = 0  # forwards
     sources: Sources = (0, 0)
     children: dict[int, int] = field(default_factory=dict)
 
 
 def _merge(trees: Sequence[DraftTree]) -> list[_Node]:
     """All paths of all trees in one, parents before children."""
-    nodes = [_Node(int(trees[0].tokens[0]), 0)]
+    nodes = [_Node(trees[0].tokens[0], 0)]
     for i, tree in enumerate(trees):
-        scores = tree.scores.tolist()
+        scores = tree.scores
         merged = [0] * len(tree)
-        pairs = list(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True))
-        for number, (token, parent) in enumerate(pairs[1:], 1):
+        rows = list(zip(tree.tokens, tree.parents, tree.cost[0], strict=True))
+        for number, (token, parent, known_after) in enumerate(rows[1:], 1):
             above = nodes[merged[parent]]
             at = above.children.setdefault(token, len(nodes))
             if at == len(nodes):
-                nodes.append(_Node(token, merged[parent], promise=0.0))
+                nodes.append(_Node(token, merged[parent], promise=0.0, known_after=known_after))
             above.asked |= 1 << i
             nodes[at].proposers |= 1 << i
+            nodes[at].known_after = min(nodes[at].known_after, known_after)
             nodes[at].promise = max(nodes[at].promise, scores[number] / max(scores[parent], 1e-9))
             merged[number] = at
     return nodes

@@ -40,20 +40,30 @@ class DraftCache:
         self._is_shared = shared is not None
         self._is_whole = config.policy == "full" and not self._is_shared
         self._frequencies = frequencies if config.re_indexes else None
-        self.full = new_cache(0) if shared is None else shared
-        self.cache = self.full if self._is_whole else new_cache(0)
+        self._full = new_cache(0) if shared is None else shared
+        self.cache = self._full if self._is_whole else new_cache(0)
         self._chosen = self._rotated_at = self._range(0, 0)
         self._chunks = Chunks(config)
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence of at most `capacity` tokens."""
         if not self._is_shared:
-            self.full.begin(capacity)
+            self._full.begin(capacity)
         if not self._is_whole:
             self.cache.rollback(0)
         self.read = 0
         self._chosen = self._rotated_at = self._range(0, 0)
         self._chunks = Chunks(self.config)
+
+    @property
+    def full(self) -> KVCache:
+        """The keys of all `read` positions: those committed to the working set are copied when they are needed."""
+        if not (self._is_whole or self._is_shared) and (rows := self.read - len(self._rotated_at)):
+            start = self.cache.length - rows
+            self._full.append(self.cache.rows(start, self.cache.length))
+            at = start if self.config.re_indexes else self.read - rows
+            self._rotated_at = torch.cat((self._rotated_at, self._range(at, at + rows)))
+        return self._full
 
     def note(self, tokens: Sequence[int]) -> None:
         """The next committed tokens, which determine where chunks end; their keys come later."""
@@ -68,7 +78,7 @@ class DraftCache:
     def visible(self) -> Tensor:
         """Ascending committed positions in the working set: those chosen, or about to be, and all that came since."""
         if self.stale:
-            return working_set(self.config, self.read, None, self.full.buffer.device)
+            return working_set(self.config, self.read, None, self._full.buffer.device)
         since = self.cache.length - len(self._chosen)
         return torch.cat((self._chosen, self._range(self.read - since, self.read)))
 
@@ -81,8 +91,9 @@ class DraftCache:
         """Make the ascending positions `chosen` the working set."""
         if self._is_whole:
             return
+        rows = self.full.gather(chosen)
         rotated_at = chosen if self._is_shared else self._rotated_at[chosen]
-        rows = self._rotated(self.full.gather(chosen), rotated_at, self._range(0, len(chosen)))
+        rows = self._rotated(rows, rotated_at, self._range(0, len(chosen)))
         self.cache.rollback(0)
         self.cache.append(rows)
         self.cache.positions = None if self.config.re_indexes or not len(chosen) else chosen
@@ -96,39 +107,35 @@ class DraftCache:
     def choose(self, scores: Tensor | None) -> None:
         """Show the positions that the policy chooses by the target's attention."""
         if self._is_shared:
-            self.read = self.full.length
-        device = self.full.buffer.device
+            self.read = self._full.length
+        device = self._full.buffer.device
         self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read)))
 
     def commit(self, rows: int) -> None:
         """The first `rows` rows after the working set's committed ones belong to the sequence."""
-        rotated_at, start = self.positions(rows), self.cache.length
         self.cache.keep(range(rows))
-        if not self._is_whole:
-            self.full.append(self.cache.rows(start, start + rows))
-        self._rotated_at = torch.cat((self._rotated_at, rotated_at))
         self.read += rows
 
     def commit_full(self, rows: int) -> None:
         """`rows` rows were read into the full cache at their own positions; the working set is stale."""
         self.full.keep(range(rows))
-        self._rotated_at = torch.cat((self._rotated_at, self._range(self.read, self.read + rows)))
         self.read += rows
         if not self._is_whole:
+            self._rotated_at = torch.cat((self._rotated_at, self._range(self.read - rows, self.read)))
             self.cache.rollback(0)
             self._chosen = self._range(0, 0)
 
     def follow(self) -> None:
         """Append what the target has added to the shared cache since the last call."""
-        if self.read == self.full.length:
+        if self.read == self._full.length:
             return
-        where = self._range(self.read, self.full.length)
-        rows = self.full.rows(self.read, self.full.length)
+        where = self._range(self.read, self._full.length)
+        rows = self._full.rows(self.read, self._full.length)
         self.cache.append(self._rotated(rows, where, self.positions(len(where))))
-        self.read = self.full.length
+        self.read = self._full.length
 
     def _range(self, start: int, end: int) -> Tensor:
-        return torch.arange(start, end, device=self.full.buffer.device)
+        return torch.arange(start, end, device=self._full.buffer.device)
 
     def _rotated(self, rows: Tensor, rotated_at: Tensor, positions: Tensor) -> Tensor:
         """Rows [2, layers, heads, n, d] with their keys rotated from one position to another."""

@@ -64,24 +64,26 @@ class EagleDrafter(ModelDrafter):
         if len(tokens) > _FEW:
             self._remember(tokens[:-1], positions[:-1], cache)
             tokens, positions = tokens[-1:], positions[-1:]
-        states = self._join(tokens, cache)
+        features = self._reserve(tokens, cache)
         # A chain is passed as a tree, for which attention is fast; without a mask the rows would be a prompt's.
-        chain = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
-        context = ForwardContext(self.target.lm.backend, tree_mask=chain if len(tokens) > 1 else None)
-        out: HeadOutput = self.head(tokens, states, positions, cache, context, logits_to_keep=1)
+        order = torch.arange(len(tokens), device=self.device)
+        chain = order <= order[:, None] if len(tokens) > 1 else None
+        context = ForwardContext(self.target.lm.backend, tree_mask=chain)
+        out: HeadOutput = self.head.follow(tokens, features, positions, cache, context, logits_to_keep=1)
         self._states = out.states[-1:]
         return out.logits
 
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
-        states = self._join(tokens, cache)
+        states = self.head.fuse(self._reserve(tokens, cache))
         self.head.remember(tokens, states, positions, cache, ForwardContext(self.target.lm.backend))
 
-    def _join(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Reserve rows in `cache` for pending tokens; the states before them."""
+    def _reserve(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Reserve rows in `cache` for pending tokens; the target's states before them."""
         features = torch.cat(self._features)
-        self._features = [features[len(tokens) :].clone()]  # a copy: a view would keep the whole chunk
+        left = features[len(tokens) :]
+        self._features = [left.clone()] if len(left) else []  # a copy: a view would keep the whole chunk
         cache.reserve(len(tokens))
-        return self.head.fuse(features[: len(tokens)].to(self.head.fc.weight.dtype))
+        return features[: len(tokens)].to(self.head.fc.weight.dtype)
 
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         cache = self.working.cache

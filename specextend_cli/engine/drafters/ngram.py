@@ -17,7 +17,7 @@ from torch import Tensor
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.suffix import SuffixAutomaton
-from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.tree import DraftTree, root
 
 Kind: TypeAlias = tuple[int, int]
 """Of a match: its length class (`_length_class`), and 0 for the longest match, 1 for the next shorter one."""
@@ -126,8 +126,14 @@ class NgramDrafter(Drafter):
         self._proposed = nodes
         if len(nodes) == 1:
             return root(nodes[0].token)
-        tokens, parents, scores = zip(*((node.token, node.parent, node.score) for node in nodes), strict=True)
-        return from_lists(tokens, parents, scores).best(shape.nodes)
+        tree = DraftTree(
+            [node.token for node in nodes],
+            [node.parent for node in nodes],
+            [node.score for node in nodes],
+            [0] * len(nodes),
+            forwards=0,
+        )
+        return tree.best(shape.nodes)
 
     def _guesses(self, state: int, matched: int) -> Iterator[tuple[_Guess, int]]:
         """Guesses after a match of `matched` tokens, each with the length of its match."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from typing import TypeAlias
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from specextend_cli.engine import native
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.native.kernels import top_k
-from specextend_cli.engine.tree import DraftTree, from_lists, root
+from specextend_cli.engine.tree import DraftTree, read, root
 
 Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
 """(tokens [w], parents [w], depth, tree_mask [w, slots]) -> logits [w, draft vocabulary] of the next tokens.
@@ -36,8 +37,7 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
     if first.device.type == "cpu":
         tree = _on_host(token, first, expand, shape, vocabulary, width)
     else:
-        tree = _on_device(first, expand, shape, vocabulary, width).on_host()
-        tree.tokens[0] = token
+        tree = _on_device(token, first, expand, shape, vocabulary, width)
     return tree.best(shape.nodes)
 
 
@@ -64,7 +64,11 @@ def _on_host(
     above = [0] * width  # rows of the level before
     seen = [[slot] for slot in range(width)]  # slots of each row's path
     slots, promised = width, expected()
+    before, ran = 1.0, 1
     for depth in range(1, min(shape.depth, shape.forwards)):
+        if shape.threshold and promised - before < shape.threshold:
+            break
+        ran += 1
         mask = torch.tensor([[slot in path for slot in range(slots)] for path in seen])
         rows = torch.tensor([tokens[node] for node in level])
         children = add_children(level, expand(rows, torch.tensor(above), depth, mask))
@@ -73,15 +77,15 @@ def _on_host(
         above = [level.index(parents[node]) for node in chosen]
         seen = [[*seen[row], slots + place] for place, row in enumerate(above)]
         level, slots, before, promised = chosen, slots + width, promised, expected()
-        if shape.threshold and promised - before < shape.threshold:
-            break
-    return from_lists(tokens, parents, scores)
+    return DraftTree(tokens, parents, scores, forwards=ran)
 
 
-def _on_device(first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int) -> DraftTree:
-    """All candidates, as tensors that the host does not read; the root's token is missing."""
+def _on_device(
+    token: int, first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int
+) -> DraftTree:
+    """All candidates, as tensors that the host reads when all levels are grown."""
     device = first.device
-    tokens = [torch.zeros(1, dtype=torch.long, device=device)]
+    tokens = [torch.zeros(1, dtype=torch.long, device=device)]  # the root's, which the host knows
     parents = [tokens[0]]
     scores = [torch.ones(1, device=device)]
     level_scores, level_tokens = (best[0] for best in _top_k(first, width, vocabulary))
@@ -107,7 +111,9 @@ def _on_device(first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tens
         above = chosen // width
         ancestors = ancestors[above]
         count += children.numel()
-    return DraftTree(torch.cat(tokens), torch.cat(parents), torch.cat(scores))
+    ran = max(min(shape.depth, shape.forwards), 1)
+    tree = read(torch.cat(tokens), torch.cat(parents), torch.cat(scores), forwards=ran)
+    return replace(tree, tokens=[token, *tree.tokens[1:]])
 
 
 def _top_k(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:

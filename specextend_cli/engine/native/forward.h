@@ -113,7 +113,11 @@ class Forward {
     step_ = &step;
     rows_ = step.rows * step.sequences;
     own_ = step.earlier + step.rows;
-    const Paths paths(step.tree, step.rows, own_);
+    mask_.assign(step.rows * own_, kNegInf);
+    for (int64_t row = 0; row < step.rows; ++row)
+      for (int64_t key = 0; key < own_; ++key)
+        if (step.tree ? step.tree[row * own_ + key] : key <= step.earlier + row) mask_[row * own_ + key] = 0;
+    const Paths paths(mask_.data(), step.rows, own_);
     const int64_t hidden = model.hidden;
     states_.resize(rows_ * hidden);
     embeddings_.resize(rows_ * hidden);
@@ -132,13 +136,19 @@ class Forward {
   const SxModel* model_ = nullptr;
   const SxStep* step_ = nullptr;
   int64_t rows_ = 0, own_ = 0;  // rows of this forward; rows of its tree, earlier ones included
-  std::vector<float> states_, embeddings_, normed_, read_, q_, k_, v_, gathered_, gated_, up_, logits_;
+  std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, gathered_, gated_, up_, logits_;
   std::vector<T> queries_;
   Input input_;
 
   // The states that the first layer reads.
   void begin() {
     const int64_t hidden = model_->hidden;
+    if (step_->features != nullptr) {
+      read_.resize(rows_ * model_->fused.columns);
+      widen(static_cast<const T*>(step_->features), rows_ * model_->fused.columns, read_.data());
+      multiply(model_->fused, read_, states_);
+      return;
+    }
     if (step_->states == nullptr) {
       states_ = embeddings_;
       return;
@@ -227,7 +237,7 @@ class Forward {
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
     attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached,
-           {step_->leader, step_->common}, step_->seen, own_, step_->tree, paths, layer.scale, gathered_.data());
+           {step_->leader, step_->common}, step_->seen, own_, mask_.data(), paths, layer.scale, gathered_.data());
     multiply(layer.o, gathered_, states_, true);
   }
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.native.library import library
+from specextend_cli.engine.tree import DraftTree
 
 FORMATS = (torch.bfloat16, torch.float32)
 """Number formats of models that run natively."""
@@ -44,18 +45,17 @@ def top_k(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
     return shares, ids
 
 
-def choose(logits: Tensor, context: Tensor, tokens: Tensor, parents: Tensor, penalty: float, ngram: int) -> Tensor:
+def choose(logits: Tensor, context: Tensor, tree: DraftTree, penalty: float, ngram: int) -> Tensor:
     """The largest penalized logit of each row of logits [n, columns], float32 -> [n].
 
-    Row i belongs to node i of a tree of tokens and parents [n], whose root is the last token of the context [m] of what
-    the penalties look back at. A repetition penalty of 1 and n-grams of 0 are none. Columns are not checked.
+    Row i belongs to node i of the tree, whose root is the last token of the context [m] of what the penalties look back
+    at. A repetition penalty of 1 and n-grams of 0 are none. Columns are not checked.
     """
     n, columns = logits.shape
-    ids = (context, tokens, parents)
-    if logits.dtype != torch.float32 or not len(tokens) == len(parents) == n or any(i.dtype != torch.long for i in ids):
-        raise ValueError(f"a choice by logits {list(logits.shape)} in {logits.dtype} for {len(tokens)} nodes")
-    read, chosen = logits.contiguous(), torch.empty(n, dtype=torch.long)
-    context, tokens, parents = (some.contiguous() for some in ids)
+    if logits.dtype != torch.float32 or len(tree) != n or context.dtype != torch.long:
+        raise ValueError(f"a choice by logits {list(logits.shape)} in {logits.dtype} for {len(tree)} nodes")
+    read, chosen, context = logits.contiguous(), torch.empty(n, dtype=torch.long), context.contiguous()
+    tokens, parents = tree.on("cpu").tokens, torch.tensor(tree.parents)
     library().sx_choose(
         *(read.data_ptr(), n, columns, context.data_ptr(), len(context), tokens.data_ptr(), parents.data_ptr()),
         *(penalty, ngram, chosen.data_ptr()),

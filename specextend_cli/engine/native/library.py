@@ -139,6 +139,7 @@ class Library:
             getattr(library, function).argtypes = arguments
             getattr(library, function).restype = None
         library.sx_instructions.restype = ctypes.c_char_p
+        library.sx_forward.restype = _INT
         _loaded = library
 
 
@@ -196,8 +197,10 @@ class Model(ctypes.Structure):
     _fields_ = (
         *((name, _INT) for name in ("bf16", "exact", "layers", "hidden", "heads", "kv_heads", "head_dim", "rotated")),
         ("epsilon", _FLOAT),
-        *((name, _AT) for name in ("layer", "embedding")),
-        ("joined", Matrix),
+        ("layer", _AT),
+        ("vocabulary", _INT),
+        ("embedding", _AT),
+        *((name, Matrix) for name in ("joined", "fused")),
         ("final_norm", _AT),
         ("feeds_normed", _INT),
         ("head", Matrix),
@@ -209,7 +212,9 @@ class Step(ctypes.Structure):
 
     _fields_ = (
         *((name, _INT) for name in ("rows", "sequences")),
-        *((name, _AT) for name in ("tokens", "positions", "cos", "sin", "states", "keys", "values")),
+        *((name, _AT) for name in ("tokens", "positions", "cos", "sin")),
+        ("turns", _INT),
+        *((name, _AT) for name in ("states", "features", "keys", "values")),
         *((name, _INT) for name in ("by_layer", "by_sequence", "by_head")),
         *((name, _AT) for name in ("seen", "leader", "common")),
         ("earlier", _INT),

@@ -112,11 +112,16 @@ const char* sx_instructions(void) {
 
 void sx_threads(int64_t threads) { specextend::Pool::shared().use(threads); }
 
-void sx_forward(const SxModel* model, const SxStep* step) {
+int64_t sx_forward(const SxModel* model, const SxStep* step) {
+  for (int64_t row = 0; row < step->rows * step->sequences; ++row) {
+    if (step->tokens[row] < 0 || step->tokens[row] >= model->vocabulary) return 1;
+    if (step->positions[row] >= step->turns) return 2;
+  }
   if (model->bf16)
     specextend::Forward<BFloat16>::of_thread().run(*model, *step);
   else
     specextend::Forward<float>::of_thread().run(*model, *step);
+  return 0;
 }
 
 void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,

@@ -38,8 +38,10 @@ typedef struct {
   int64_t bf16, exact, layers, hidden, heads, kv_heads, head_dim, rotated;
   float epsilon;  // of the norms
   const SxLayer* layer;
+  int64_t vocabulary;
   const void* embedding;  // [vocabulary, hidden]
   SxMatrix joined;        // EAGLE-1's: embedding and state to a state
+  SxMatrix fused;         // EAGLE-3's: states of the target's layers to a state
   const void* final_norm;
   int64_t feeds_normed;  // of an EAGLE head: the states it gives are the normed ones
   SxMatrix head;
@@ -49,8 +51,10 @@ typedef struct {
 typedef struct {
   int64_t rows, sequences;
   const int64_t *tokens, *positions;  // [sequences * rows]
-  const float *cos, *sin;             // [positions, rotated]
-  const void* states;                 // of an EAGLE head, [rows, hidden]
+  const float *cos, *sin;             // [turns, rotated]
+  int64_t turns;
+  const void* states;    // of an EAGLE head, [rows, hidden]
+  const void* features;  // instead: what the model's `fused` makes states of, in its format
   // The cache: keys and values of layer l, sequence b, head h and row r at l * by_layer + b * by_sequence + h * by_head
   // + r * head_dim. The new rows are written behind `seen` committed ones and `earlier` ones of the same tree.
   void *keys, *values;
@@ -58,9 +62,9 @@ typedef struct {
   const int64_t* seen;             // [sequences]
   const int64_t *leader, *common;  // [sequences], or null: the first sequence that begins with the same `common` rows
   int64_t earlier;
-  const float* tree;  // [rows, earlier + rows], added to the scores of a tree's rows
-  int64_t keep;       // rows whose logits are wanted, the last ones; with several sequences, all
-  float* logits;      // [keep or sequences, rows of the head]
+  const uint8_t* tree;  // [rows, earlier + rows]: what a row sees of the tree; null: the earlier rows, and up to itself
+  int64_t keep;         // rows whose logits are wanted, the last ones; with several sequences, all
+  float* logits;        // [keep or sequences, rows of the head]
   void* hidden;  // [layers + 1, sequences * rows, hidden]: inputs of the layers, and the final norm's output; or null
   void* after;   // [rows, hidden]: what an EAGLE head's next step reads; or null
   void* const* queries;  // [layers]: each [sequences, heads, rows, head_dim], or null
@@ -68,7 +72,8 @@ typedef struct {
 
 SX_API const char* sx_instructions(void);
 SX_API void sx_threads(int64_t threads);
-SX_API void sx_forward(const SxModel* model, const SxStep* step);
+// 0, or why nothing was computed: a token that the model does not have (1), a position from `turns` on (2).
+SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
 
 // x [rows, columns] times a four-bit matrix -> out [rows, tiles * 16], float32. `exact`: without rounding x.
 SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes,
