@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from specextend_cli.engine.large_pages import in_large_pages
 from specextend_cli.engine.transfer import upload
 
 _ROUND = 256  # rows; capacities are rounded up, so that a few tokens more do not move the buffer
@@ -79,7 +80,8 @@ class KVCache(Cache):
         heads = (getattr(config, "num_key_value_heads", None) or config.num_attention_heads) // parts
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         layers = config.num_hidden_layers
-        self.buffer = torch.empty(2, layers, heads, _rounded(capacity), head_dim, dtype=dtype, device=device)
+        shape = (2, layers, heads, _rounded(capacity), head_dim)
+        self.buffer = in_large_pages(torch.empty(shape, dtype=dtype, device=device))
         self.length = self.start = self.end = 0
         self.positions: Tensor | None = None
         super().__init__(layers=[_Layer(self, index) for index in range(layers)])
@@ -100,14 +102,14 @@ class KVCache(Cache):
         if self.capacity < capacity:
             *outer, _, head_dim = self.buffer.shape
             self.buffer = self.buffer.new_empty(0)  # frees the old buffer before the new one is allocated
-            self.buffer = self.buffer.new_empty(*outer, _rounded(capacity), head_dim)
+            self.buffer = in_large_pages(self.buffer.new_empty(*outer, _rounded(capacity), head_dim))
 
     def reserve(self, rows: int) -> None:
         """Room for a forward of `rows` tokens after those already reserved."""
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = _rounded(max(self.end, self.capacity + self.capacity // 2))
-            buffer = self.buffer.new_empty(*self.buffer.shape[:3], larger, self.buffer.shape[4])
+            buffer = in_large_pages(self.buffer.new_empty(*self.buffer.shape[:3], larger, self.buffer.shape[4]))
             buffer[..., : self.start, :] = self.buffer[..., : self.start, :]
             self.buffer = buffer
 

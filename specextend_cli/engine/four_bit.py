@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine import native
+from specextend_cli.engine.large_pages import in_large_pages
 from specextend_cli.engine.native.kernels import int4_matmul
 
 GROUP = 32  # weights that share a scale and a zero
@@ -26,6 +27,7 @@ _FEW = 16  # the same for torch's kernel: two cores with bfloat16 products are t
 _FEW_OF_EIGHT = 4  # the same for eight bits, in two halves
 _ROWS = 16  # kernels take multiples of so many rows of a matrix
 _BLOCK = 64  # rows that torch's kernel packs together; only whole blocks of several matrices can be joined
+_LINE = 64  # bytes of a line of the processor's cache
 _KERNEL = "_weight_int4pack_mm_for_cpu"
 _SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # as transformers' models call them
 
@@ -36,7 +38,8 @@ class FourBitLinear(nn.Linear):
     def __init__(self, stock: nn.Linear, *parts: tuple[Tensor, Tensor], keep: bool = False) -> None:
         """The weight is the sum of one or two `parts`, each codes and scales; `keep` leaves `weight` as it is.
 
-        Codes [rows, columns / 2] uint8, the lower column's in the lower half; scales [rows, columns / 32, 2].
+        Codes [rows, columns / 2] uint8, the lower column's in the lower half; scales [rows, columns / 32, 2]. Two parts
+        are upper and lower halves of eight bits: scale and zero are (16 * s, 0) and (s, 8 * s).
         """
         nn.Module.__init__(self)
         self.in_features, self.out_features = stock.in_features, stock.out_features
@@ -93,23 +96,37 @@ class Packed(nn.Module, ABC):
 class Tiles(Packed):
     """For our own kernel (`native/int4_matmul.h`): tiles of sixteen rows.
 
-    Codes [rows / 16, columns / 8, 64] hold eight columns of every row; scales [rows / 16, columns / 32, 2, 16]. Two
-    parts lie side by side as twice as many columns.
+    Codes [rows / 16, columns / 8, 16 * bits] hold eight columns of every row, of eight bits the upper halves first;
+    scales [rows / 16, columns / 32, 2, 16].
     """
 
     @classmethod
     def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Tiles:
         """See `Packed`."""
-        codes, scales = (torch.cat(tensors, 1) for tensors in zip(*parts, strict=True))
-        lanes = codes.contiguous().view(torch.int32)  # a lane holds eight columns
-        tiles = lanes.unflatten(0, (-1, _ROWS)).transpose(1, 2).contiguous().view(torch.uint8).flatten(2)
-        return cls(tiles, scales.to(torch.bfloat16).unflatten(0, (-1, _ROWS)).permute(0, 2, 3, 1).contiguous())
+        codes, scales = zip(*parts, strict=True)
+        last = scales[-1].bfloat16()
+        if len(parts) == 2:  # 16 * scale * (upper - 8) + scale * (lower - 8) + 8 * scale
+            scale = last[..., 0].clone()
+            if not torch.equal(torch.cat(scales, -1), torch.stack((16 * scale, 0 * scale, scale, 8 * scale), -1)):
+                raise ValueError("the two parts are not halves of eight bits")
+            last = torch.stack((scale, torch.zeros_like(scale)), -1)
+        lanes = (one.contiguous().view(torch.int32).unflatten(0, (-1, _ROWS)) for one in codes)  # eight columns each
+        tiles = torch.stack([one.transpose(1, 2) for one in lanes], 2)
+        return cls(
+            tiles.view(torch.uint8).flatten(2),
+            last.unflatten(0, (-1, _ROWS)).permute(0, 2, 3, 1).contiguous(),
+        )
+
+    @property
+    def bits(self) -> int:
+        """Four or eight."""
+        return self.codes.shape[2] // _ROWS
 
     @classmethod
     def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
         """See `Packed`."""
         codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
-        if len({one.shape[1] for one in codes}) > 1:  # four and eight bits
+        if len({one.shape[2] for one in codes}) > 1:  # four and eight bits
             return None
         return cls(torch.cat(codes), torch.cat(scales))
 
@@ -209,7 +226,7 @@ def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
         if not isinstance(stock, nn.Linear) or any(codes.shape != shape for codes, _ in parts):
             raise ValueError(f"{name} is not a linear layer with {tuple(parts[0][0].shape)} packed weights")
         model.set_submodule(name, FourBitLinear(stock, *parts))
-    _join(model)
+    _lay_out(model)
     return True
 
 
@@ -221,7 +238,19 @@ def round_to_four_bit(model: nn.Module) -> None:
     for name, stock in layers.items():
         if stock.in_features % GROUP == 0 and stock.out_features % _ROWS == 0:
             model.set_submodule(name, FourBitLinear(stock, _rounded(stock.weight), keep=True))
+    _lay_out(model)
+
+
+def _lay_out(model: nn.Module) -> None:
+    """Join what reads the same input, and lay all packed weights into one piece of memory, in the layers' order."""
     _join(model)
+    matrices = [module for module in model.modules() if isinstance(module, Packed)]
+    buffers = [(matrix, name, buffer) for matrix in matrices for name, buffer in matrix.named_buffers(recurse=False)]
+    sizes = [-(-buffer.nbytes // _LINE) * _LINE for *_, buffer in buffers]
+    memory = in_large_pages(torch.empty(sum(sizes), dtype=torch.uint8))
+    for (matrix, name, buffer), part in zip(buffers, memory.split(sizes), strict=True):
+        placed = part[: buffer.nbytes].view(buffer.dtype).view(buffer.shape)
+        setattr(matrix, name, placed.copy_(buffer))
 
 
 def _join(model: nn.Module) -> None:

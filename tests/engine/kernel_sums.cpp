@@ -57,7 +57,7 @@ int main() {
   if (syscall(SYS_arch_prctl, 0x1023, 18)) return 1;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
 #endif
   const int64_t rows = 96, columns = 192;
-  std::vector<uint8_t> codes(rows * columns / 2);
+  std::vector<uint8_t> codes(rows * columns);
   for (uint8_t& code : codes) code = static_cast<uint8_t>((number() + .5f) * 255);
   const auto scales = numbers<BFloat16>(rows * columns / kGroup * 2);
   const auto weights = numbers<BFloat16>(rows * columns);
@@ -65,13 +65,17 @@ int main() {
     const auto x = numbers<float>(count * columns);
     std::vector<float> out(count * rows);
     Exact exact;
-    exact.prepare(x.data(), count, columns, 1);
-    times_tiles(exact, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    exact.prepare(x.data(), count, columns);
+    times_tiles<4>(exact, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
     print("four bits", out);
+    times_tiles<8>(exact, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    print("eight bits", out);
     Rounded rounded;
-    rounded.prepare(x.data(), count, columns, 1);
-    times_tiles(rounded, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    rounded.prepare(x.data(), count, columns);
+    times_tiles<4>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
     print("four bits, rounded", out);
+    times_tiles<8>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    print("eight bits, rounded", out);
     Plain<BFloat16> plain;
     plain.prepare(x.data(), count, columns);
     times_dense(plain, count, weights.data(), 0, rows, out.data(), rows);

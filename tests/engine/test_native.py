@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -43,13 +43,25 @@ ours = pytest.mark.parametrize(
 )
 
 
-def matrix(rows: int, columns: int, seed: int = 0) -> tuple[tuple[Tensor, Tensor], Tensor]:
+Part: TypeAlias = tuple[Tensor, Tensor]
+
+
+def matrix(rows: int, columns: int, seed: int = 0, scales: Tensor | None = None) -> tuple[list[Part], Tensor]:
     """Codes and scales, and what they mean."""
     generator = torch.Generator().manual_seed(seed)
     codes = torch.randint(0, 256, (rows, columns // 2), generator=generator, dtype=torch.uint8)
-    scales = torch.randn(rows, columns // 32, 2, generator=generator).bfloat16()
+    if scales is None:
+        scales = torch.randn(rows, columns // 32, 2, generator=generator).bfloat16()
     unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).double() - 8
-    return (codes, scales), (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
+    return [(codes, scales)], (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
+
+
+def halves(rows: int, columns: int, size: float = 1.0) -> tuple[list[Part], Tensor]:
+    """Upper and lower halves of eight bits, and what they mean."""
+    scale = torch.randn(rows, columns // 32, generator=torch.Generator().manual_seed(2)).mul_(size).bfloat16()
+    upper, first = matrix(rows, columns, 0, torch.stack((16 * scale, 0 * scale), -1))
+    lower, second = matrix(rows, columns, 1, torch.stack((scale, 8 * scale), -1))
+    return upper + lower, first + second
 
 
 @contextmanager
@@ -126,12 +138,14 @@ def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
 @ours
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (48, 96), (576, 576), (208, 1536)])
+@pytest.mark.parametrize("bits", [4, 8])
 def test_products_equal_full_precision(
-    kernels: str, rows: int, columns: int, dtype: torch.dtype, tolerance: float
+    kernels: str, bits: int, rows: int, columns: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     """Every count of rows has its own loop; what a row gets is the same to the bit in all of them."""
-    part, full = matrix(rows, columns)
-    packed = Tiles.of([part], dtype)
+    parts, full = matrix(rows, columns) if bits == 4 else halves(rows, columns)
+    packed = Tiles.of(parts, dtype)
+    assert packed.bits == bits
     x = torch.randn(33, columns, generator=torch.Generator().manual_seed(1)).to(dtype)
     whole = packed(x)
     assert whole.dtype == dtype
@@ -142,13 +156,13 @@ def test_products_equal_full_precision(
 
 @ours
 def test_rows_in_bfloat16_are_rounded_to_eight_bits_by_groups(kernels: str) -> None:
-    part, full = matrix(64, 96)
+    parts, full = matrix(64, 96)
     x = torch.randn(7, 96, generator=torch.Generator().manual_seed(1)).bfloat16()
     x[1], x[2, 32:64], x[3, 5], x[4] = 0, 0, 300, x[4] * 1e-30
     groups = x.float().unflatten(1, (-1, 32))
     unit = groups.abs().amax(-1, keepdim=True) / 127
     rounded = ((groups / unit).nan_to_num().round() * unit).flatten(1)
-    packed = Tiles.of([part], torch.bfloat16)
+    packed = Tiles.of(parts, torch.bfloat16)
     expected = rounded.double() @ full.T
     for ours, theirs in zip(packed(x), expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0.005, atol=float(theirs.abs().max()) / 500)
@@ -160,11 +174,10 @@ def test_rows_in_bfloat16_are_rounded_to_eight_bits_by_groups(kernels: str) -> N
 
 
 @ours
-@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
-def test_eight_bits_are_two_matrices_side_by_side(kernels: str, dtype: torch.dtype, tolerance: float) -> None:
-    (high, first), (low, second) = matrix(64, 96), matrix(64, 96, seed=1)
-    x = torch.randn(5, 96, generator=torch.Generator().manual_seed(1)).to(dtype)
-    assert distance(Tiles.of([high, low], dtype)(x), x.double() @ (first + second).T) < tolerance
+def test_two_parts_are_halves_of_eight_bits(kernels: str) -> None:
+    for wrong in (matrix(64, 96)[0] * 2, halves(64, 96)[0][::-1]):
+        with pytest.raises(ValueError, match="halves of eight bits"):
+            Tiles.of(wrong, torch.float32)
 
 
 @ours
@@ -172,9 +185,11 @@ def test_layers_of_four_and_eight_bits_are_not_joined(kernels: str) -> None:
     model = broad()
     weights = random_weights(model)
     name = "model.layers.0.self_attn.v_proj.weight"
-    weights |= {f"{name}.low.{kind}": weights[f"{name}.{kind}"].clone() for kind in ("codes", "scales")}
+    rows, columns = model.get_submodule(name.removesuffix(".weight")).weight.shape
+    parts, full = halves(rows, columns)
+    for key, (codes, scales) in zip((name, f"{name}.low"), parts, strict=True):
+        weights |= {f"{key}.codes": codes, f"{key}.scales": scales}
     attention = model.get_submodule("model.layers.0.self_attn")
-    full = 2 * attention.get_submodule("v_proj").weight.detach().double()
     assert use_four_bit(model, weights)
     x = torch.randn(1, 3, full.shape[1])
     assert distance(attention.get_submodule("v_proj")(x).detach(), x.double() @ full.T) < 1e-5
@@ -182,7 +197,7 @@ def test_layers_of_four_and_eight_bits_are_not_joined(kernels: str) -> None:
 
 @ours
 def test_products_of_other_shapes_are_refused(kernels: str) -> None:
-    (codes, scales) = Tiles.of([matrix(32, 96)[0]], torch.float32).buffers()
+    (codes, scales) = Tiles.of(matrix(32, 96)[0], torch.float32).buffers()
     x = torch.randn(2, 96)
     single.int4_matmul(x, codes, scales)
     for wrong in (
@@ -193,7 +208,7 @@ def test_products_of_other_shapes_are_refused(kernels: str) -> None:
         (x, codes[:1], scales),
         (x, codes.int(), scales),
     ):
-        with pytest.raises(ValueError, match=r"four.bit"):
+        with pytest.raises(ValueError, match="a packed"):
             single.int4_matmul(*wrong)
 
 

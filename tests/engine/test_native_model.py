@@ -30,6 +30,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.test_four_bit import broad, four_bit, random_weights
 from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.test_native import halves
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
 from tests.helpers.grid import grid
 
@@ -347,8 +348,11 @@ def test_layers_of_four_and_eight_bits_beside_each_other(low: str, kernels: str)
     for index in range(3):
         part = "self_attn" if low in ("v_proj", "q_proj") else "mlp"
         name = f"model.layers.{index}.{part}.{low}.weight"
-        weights |= {f"{name}.low.{kind}": weights[f"{name}.{kind}"].clone() for kind in ("codes", "scales")}
-        judge.get_parameter(name).data *= 2
+        weight = judge.get_parameter(name)
+        parts, full = halves(*weight.shape, size=0.05 / 16)
+        for key, (codes, scales) in zip((name, f"{name}.low"), parts, strict=True):
+            weights |= {f"{key}.codes": codes, f"{key}.scales": scales}
+        weight.data = full.to(weight.dtype)
     assert use_four_bit(model, weights)
     made = native(LanguageModel(model))
     target = Target(made.lm)

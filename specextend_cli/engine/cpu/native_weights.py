@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from specextend_cli.engine.four_bit import FourBitLinear, Packed, Tiles
+from specextend_cli.engine.four_bit import FourBitLinear, Tiles
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.library import Layer, Matrix
 
-_NONE, _FOUR_BIT, _BFLOAT16, _FLOAT32 = range(4)
+_NONE, _FOUR_BIT, _EIGHT_BIT, _BFLOAT16, _FLOAT32 = range(5)
 _COLUMNS = 32  # a multiple of which every matrix has
 _TILE = 16  # rows
 
@@ -65,15 +65,14 @@ class Weights:
         packed, first = _packed(module)
         if packed is None:
             kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
-            return Matrix(kind, rows, columns, 1, self.at(module.weight), None, bias)
+            return Matrix(kind, rows, columns, self.at(module.weight), None, bias)
         codes, scales = packed.codes, packed.scales
         self._read.add(id(module.weight))
         self.kept += (codes, scales)
         if rows % _TILE or first % _TILE:
-            raise CannotCompileError(f"{rows} rows of four bits are no multiple of {_TILE}")
-        tile = first // _TILE
-        parts = codes.shape[1] * 8 // columns
-        return Matrix(_FOUR_BIT, rows, columns, parts, codes[tile].data_ptr(), scales[tile].data_ptr(), bias)
+            raise CannotCompileError(f"{rows} packed rows are no multiple of {_TILE}")
+        tile, kind = first // _TILE, _FOUR_BIT if packed.bits == 4 else _EIGHT_BIT
+        return Matrix(kind, rows, columns, codes[tile].data_ptr(), scales[tile].data_ptr(), bias)
 
     def layer(self, module: Any, *, hidden: int, head_dim: int, epsilon: float, scale: float) -> Layer:
         """A decoder layer: attention and a gated MLP, each behind an RMS norm."""
@@ -109,7 +108,7 @@ class Weights:
         )
 
 
-def _packed(module: nn.Linear) -> tuple[Packed | None, int]:
+def _packed(module: nn.Linear) -> tuple[Tiles | None, int]:
     """A layer's packed weights, and its first row among them."""
     if not isinstance(module, FourBitLinear):
         return None, 0

@@ -1,7 +1,8 @@
 // Flash decoding: reads keys and values once for all queries that share them.
 //
 // A block of keys stays in the L1 cache. Its keys are transposed, so that a register holds sixteen of them, and
-// multiplied with all rows; after an online softmax so are its values. Sums are float32.
+// multiplied with all rows; after an online softmax so are its values. Sums are float32. With tiles keys are multiplied
+// as they lie, and the scores are transposed.
 #pragma once
 
 #include <algorithm>
@@ -118,7 +119,7 @@ class Reader {
     reader.rows_ = rows;
     reader.dim_ = dim;
     reader.own_ = own + kBlock - own % kBlock;
-    reader.keys_.resize(dim / kNumbers * kBlock);
+    reader.keys_.resize(kTiled ? kTileRows * dim / kNumbers : dim / kNumbers * kBlock);
     reader.values_.resize(kBlock / kNumbers * dim);
     reader.scores_.resize(rows * kBlock);
     reader.own_scores_.resize(rows * reader.own_);
@@ -128,7 +129,16 @@ class Reader {
   }
 
   // The head's queries [rows, dim].
-  void ask(const T* q) { q_ = q; }
+  void ask(const T* q) {
+    q_ = q;
+    if constexpr (kTiled) {
+      asked_.assign((rows_ + kTileRows - 1) / kTileRows * kTileRows * dim_ / kNumbers, 0);
+      for (int64_t row = 0; row < rows_; ++row)
+        for (int64_t word = 0; word < dim_ / kNumbers; ++word)
+          asked_[(row / kTileRows * dim_ / kNumbers + word) * kTileRows + row % kTileRows] =
+              word_at(q, row * dim_ / kNumbers + word);
+    }
+  }
 
   // The following blocks are added to `part`.
   void gather_in(const PartialSoftmax& part) { part_ = part; }
@@ -144,9 +154,8 @@ class Reader {
   template <typename Visible>
   void see_first(const Span<T>& span, float scale, const Visible& visible) {
     prefetcher_ = Prefetcher<T>(span, dim_);
-    read_keys(span);
+    score_all(span, scores_.data(), kBlock);
     read_values(span);
-    score_all(span.count, scores_.data(), kBlock);
     for (int64_t row = 0; row < rows_; ++row) {
       const int64_t count = std::clamp<int64_t>(visible(row), 0, span.count);  // none, above the diagonal
       if (count == kBlock) {
@@ -168,12 +177,11 @@ class Reader {
                const PartOf& part_of) {
     for (int64_t first = 0; first < own.count; first += kBlock) {
       const int64_t count = std::min(kBlock, own.count - first);
-      read_keys({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count});
-      score_all(count, own_scores_.data() + first, own_);
+      score_all({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count},
+                own_scores_.data() + first, own_);
     }
-    read_keys(last);
+    score_all(last, scores_.data(), kBlock);
     read_values(last);
-    score_all(last.count, scores_.data(), kBlock);
     int64_t cached = last.count;  // lanes of the present block
     for (int64_t block = 0, seen = 0; block == 0 || seen < paths.longest; ++block) {
       gather_in(part_of(block));
@@ -211,7 +219,8 @@ class Reader {
   const T* q_ = nullptr;
   PartialSoftmax part_ = {};
   Prefetcher<T> prefetcher_;
-  std::vector<uint32_t> keys_;        // [dim / numbers, block]
+  std::vector<uint32_t> keys_;        // [dim / numbers, block]; with tiles [16, dim / numbers], some beside nothing
+  std::vector<uint32_t> asked_;       // [rows / 16, dim / numbers, 16], with tiles: the queries
   std::vector<uint32_t> values_;      // [block / numbers, dim]
   std::vector<uint32_t> own_values_;  // of 32 lanes, with tiles
   std::vector<float> scores_;         // [rows, block]
@@ -219,19 +228,43 @@ class Reader {
   std::vector<T> shares_;             // [rows, block]
 
   // Scores of all rows, written to [rows, stride], of whole registers or tiles of keys.
-  void score_all(int64_t keys, float* scores, int64_t stride) {
-    if constexpr (kTiled)
-      multiply_tiles<false>(q_, dim_ * sizeof(T), keys_.data(), kBlock * 4, scores, stride * 4, rows_, dim_ / 32,
-                            (keys + 15) / 16);
-    else
-      each_few([&](auto count, int64_t row) { score<count()>(row, keys, scores, stride); });
+  void score_all(const Span<T>& span, float* scores, int64_t stride) {
+    if constexpr (kTiled) {
+      for (int64_t row = 0; row < rows_; row += kTileRows) score_tiles(span, row, scores + row * stride, stride);
+    } else {
+      read_keys(span);
+      each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores, stride); });
+    }
+  }
+
+  // Scores of up to sixteen rows.
+  void score_tiles(const Span<T>& span, int64_t row, float* scores, int64_t stride) {
+    alignas(64) float products[kBlock * kTileRows];  // [keys, rows]
+    const int64_t whole = span.count / kTileRows * kTileRows, words = dim_ / kNumbers;
+    const auto multiply = [&](const void* keys, int64_t by_key, int64_t key) {
+      multiply_whole_tiles(keys, by_key, &asked_[row * words], products + key * kTileRows, dim_ / 32);
+      prefetcher_.ask(kTileRows);
+    };
+    for (int64_t key = 0; key < whole; key += kTileRows)
+      multiply(span.keys + key * span.key_stride, span.key_stride * sizeof(T), key);
+    if (whole < span.count) {  // what lies behind them is not ours
+      for (int64_t key = whole; key < span.count; ++key)
+        std::memcpy(&keys_[(key - whole) * words], span.keys + key * span.key_stride, dim_ * sizeof(T));
+      multiply(keys_.data(), words * 4, whole);
+    }
+    for (int64_t key = 0; key < span.count; key += kTileRows) {
+      Ints square[kTileRows];
+      for (int64_t i = 0; i < kTileRows; ++i) square[i] = load_as<Ints>(products + (key + i) * kTileRows);
+      transpose(square);
+      for (int64_t i = 0; i < std::min(kTileRows, rows_ - row); ++i) store(scores + i * stride + key, square[i]);
+    }
   }
 
   // Adds values times shares to all rows.
   void gather_all(int64_t keys) {
     if constexpr (kTiled)
-      multiply_tiles<true>(shares_.data(), kBlock * sizeof(T), values_.data(), dim_ * 4, part_.out, dim_ * 4, rows_,
-                           keys / kTogether, dim_ / 16);
+      multiply_tiles(shares_.data(), kBlock * sizeof(T), values_.data(), dim_ * 4, part_.out, dim_ * 4, rows_,
+                     keys / kTogether, dim_ / 16);
     else
       each_few([&](auto count, int64_t row) { gather<count()>(row, keys); });
   }
@@ -267,7 +300,7 @@ class Reader {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
           square[i] = key + i < span.count ? load_as<Ints>(from) : Ints{};
         }
-        prefetcher_.ask(kTiled ? kLanes / 2 : kLanes / 4);  // tiles leave no time to ask later
+        prefetcher_.ask(kLanes / 4);
         transpose(square);
         for (int64_t i = 0; i < kLanes; ++i) store(&keys_[(word + i) * kBlock + key], square[i]);
       }
@@ -279,12 +312,26 @@ class Reader {
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
-      for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, side_by_side(from, next, at));
+      if constexpr (kTiled)
+        for (int64_t at = 0; at < dim_; at += 32) interleave_all(from + at, next ? next + at : nullptr, to + at);
+      else
+        for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, side_by_side(from, next, at));
     }
     if constexpr (kTiled) {
       const int64_t filled = (span.count + kNumbers - 1) / kNumbers, whole = (span.count + kTogether - 1) / kTogether;
       std::fill(&values_[filled * dim_], values_.data() + whole * kTogether / kNumbers * dim_, 0);
     }
+  }
+
+  // The same for 32 numbers, to as many words.
+  static void interleave_all(const T* even, const T* odd, uint32_t* to) {
+#if defined(__AVX512BW__)
+    const __m512i spread = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);  // what an unpacking of 128 bits at a time reads
+    const __m512i low = _mm512_permutexvar_epi64(spread, _mm512_loadu_si512(even));
+    const __m512i high = odd ? _mm512_permutexvar_epi64(spread, _mm512_loadu_si512(odd)) : _mm512_setzero_si512();
+    _mm512_storeu_si512(to, _mm512_unpacklo_epi16(low, high));
+    _mm512_storeu_si512(to + kLanes, _mm512_unpackhi_epi16(low, high));
+#endif
   }
 
   static void store(void* to, Ints words) { std::memcpy(to, &words, sizeof words); }
@@ -454,8 +501,8 @@ class Reader {
         const T* const next = values_of(lane + 1, cached, last, own, path);
         for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, values ? side_by_side(values, next, at) : Ints{});
       }
-      multiply_tiles<true>(&shares_[node * kBlock + first], nodes * kBlock * sizeof(T), own_values_.data(), dim_ * 4,
-                           part_.out + node * dim_, nodes * dim_ * 4, rows_ / nodes, 1, dim_ / 16);
+      multiply_tiles(&shares_[node * kBlock + first], nodes * kBlock * sizeof(T), own_values_.data(), dim_ * 4,
+                     part_.out + node * dim_, nodes * dim_ * 4, rows_ / nodes, 1, dim_ / 16);
     }
   }
 };

@@ -29,7 +29,8 @@ class Input {
   // To out [rows, stride]: the matrix's rows from `begin` to `end`, whole tiles of four bits, as its first columns.
   // `prepare` comes first, on one thread.
   void prepare(const SxMatrix& matrix) {
-    bool& ready = ready_[matrix.kind * 2 + matrix.parts - 1];
+    const bool is_packed = matrix.kind == kFourBit || matrix.kind == kEightBit;
+    bool& ready = ready_[is_packed ? kFourBit : matrix.kind];
     if (ready) return;
     ready = true;
     if (matrix.kind == kBFloat16)
@@ -37,9 +38,9 @@ class Input {
     else if (matrix.kind == kFloat32)
       singles_.prepare(x_, rows_, columns_);
     else if (is_exact_)
-      exact_[matrix.parts - 1].prepare(x_, rows_, columns_, matrix.parts);
+      exact_.prepare(x_, rows_, columns_);
     else
-      rounded_[matrix.parts - 1].prepare(x_, rows_, columns_, matrix.parts);
+      rounded_.prepare(x_, rows_, columns_);
   }
 
   void times(const SxMatrix& matrix, int64_t begin, int64_t end, float* out, int64_t stride) const {
@@ -48,24 +49,29 @@ class Input {
     } else if (matrix.kind == kFloat32) {
       times_dense(singles_, rows_, static_cast<const float*>(matrix.weights), begin, end, out, stride);
     } else {
-      const auto* codes = static_cast<const uint8_t*>(matrix.weights);
-      const auto* scales = static_cast<const BFloat16*>(matrix.scales);
-      if (is_exact_)
-        times_tiles(exact_[matrix.parts - 1], rows_, codes, scales, begin / kTile, end / kTile, out, stride);
-      else
-        times_tiles(rounded_[matrix.parts - 1], rows_, codes, scales, begin / kTile, end / kTile, out, stride);
+      is_exact_ ? times_packed(exact_, matrix, begin, end, out, stride)
+                : times_packed(rounded_, matrix, begin, end, out, stride);
     }
   }
 
  private:
   const float* x_ = nullptr;
   int64_t rows_ = 0, columns_ = 0;
-  static constexpr int64_t kFormats = 2 * (kFloat32 + 1);  // kinds, in one part or two
+  static constexpr int64_t kFormats = kFloat32 + 1;
   bool is_exact_ = false, ready_[kFormats] = {};
   Plain<BFloat16> halves_;
   Plain<float> singles_;
-  Exact exact_[2];  // of one part and of two, which one input may meet
-  Rounded rounded_[2];
+  Exact exact_;
+  Rounded rounded_;
+
+  template <typename Rows>
+  void times_packed(const Rows& x, const SxMatrix& matrix, int64_t begin, int64_t end, float* out,
+                    int64_t stride) const {
+    const auto* codes = static_cast<const uint8_t*>(matrix.weights);
+    const auto* scales = static_cast<const BFloat16*>(matrix.scales);
+    const auto times = matrix.kind == kFourBit ? times_tiles<4, Rows> : times_tiles<8, Rows>;
+    times(x, rows_, codes, scales, begin / kTile, end / kTile, out, stride);
+  }
 };
 
 template <typename T>

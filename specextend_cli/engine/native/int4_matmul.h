@@ -1,4 +1,4 @@
-// A few rows times a matrix of four bits per weight.
+// A few rows times a matrix of four or eight bits per weight.
 //
 // A token's product is bound by reading the matrix, a tree's by arithmetic. Codes are therefore read once, in memory
 // order, and used with as little conversion as possible. For a model in float32 rows are multiplied as they are. For
@@ -9,7 +9,8 @@
 //
 // A matrix lies in tiles of sixteen rows. codes [rows / 16, columns / 8, 64] uint8: eight columns of each row of a
 // tile; a word holds eight columns of a row, the even ones in the lower halves of its bytes. scales [rows / 16, columns
-// / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code - 8) + zero.
+// / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code - 8) + zero. Of eight bits, codes [rows / 16, columns /
+// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones: scale * (16 * upper + lower - 128) + zero.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +30,53 @@ constexpr int64_t kPrefetch = 4096;                       // distance in bytes a
 constexpr int64_t kStrip = kLanes;                        // rows of a tile that are computed together
 constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 5;  // whose sums fit the registers
 
+template <int Bits>
+constexpr int32_t kMiddle = 1 << (Bits - 1);  // of the codes
+
+// Eight columns of a strip's rows.
+template <int Bits>
+struct Codes;
+
+template <>
+struct Codes<4> {
+  Ints packed;
+
+  static Codes at(const uint8_t* from) { return {load_as<Ints>(from)}; }
+
+  // A byte for each column: the even ones, the odd ones.
+  Ints even() const { return packed & 0x0f0f0f0f; }
+  Ints odd() const { return bits_of<Ints>(bits_of<Words>(packed) >> 4) & 0x0f0f0f0f; }
+
+  // The first column's codes, which are removed.
+  Ints next() {
+    const Ints first = packed & 15;
+    packed = bits_of<Ints>(bits_of<Words>(packed) >> 4);
+    return first;
+  }
+};
+
+template <>
+struct Codes<8> {
+  Codes<4> upper, lower;
+
+  static Codes at(const uint8_t* from) { return {Codes<4>::at(from), Codes<4>::at(from + 64)}; }
+
+  Ints even() const { return upper.even() << 4 | lower.even(); }
+  Ints odd() const { return (upper.packed & static_cast<int32_t>(0xf0f0f0f0)) | lower.odd(); }
+  Ints next() { return upper.next() << 4 | lower.next(); }
+};
+
 // Rows in float32, and the sums of their groups.
 class Exact {
  public:
   using Sum = Floats;
   int64_t columns = 0;
 
-  // x [rows, columns / repeat], `repeat` times side by side.
-  void prepare(const float* x, int64_t rows, int64_t count, int64_t repeat) {
-    columns = count * repeat;
-    numbers_.resize(rows * columns);
+  // x [rows, columns].
+  void prepare(const float* x, int64_t rows, int64_t count) {
+    columns = count;
+    numbers_.assign(x, x + rows * columns);
     sums_.assign(rows * columns / kGroup, 0);
-    for (int64_t i = 0; i < rows * repeat; ++i) std::copy_n(x + i / repeat * count, count, &numbers_[i * count]);
     for (std::size_t group = 0; group < sums_.size(); ++group) {
       float parts[kStep] = {};
       for (int64_t i = 0; i < kGroup; ++i) parts[i % kStep] += numbers_[group * kGroup + i];
@@ -49,14 +85,13 @@ class Exact {
   }
 
   // Adds eight columns.
-  template <int Count, int Strips>
-  void add(Sum (&sums)[Strips][Count], Ints (&codes)[Strips], int64_t first, int64_t step) const {
+  template <int Bits, int Count, int Strips>
+  void add(Sum (&sums)[Strips][Count], Codes<Bits> (&codes)[Strips], int64_t first, int64_t step) const {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kStep; ++i) {
 #pragma GCC unroll 4
       for (int s = 0; s < Strips; ++s) {
-        const Floats weights = __builtin_convertvector((codes[s] & 15) - 8, Floats);
-        codes[s] = bits_of<Ints>(bits_of<Words>(codes[s]) >> 4);
+        const Floats weights = __builtin_convertvector(codes[s].next() - kMiddle<Bits>, Floats);
 #pragma GCC unroll 12
         for (int row = 0; row < Count; ++row)
           sums[s][row] =
@@ -65,7 +100,10 @@ class Exact {
     }
   }
 
-  static Floats zero(Floats, Floats zero) { return zero; }
+  template <int Bits>
+  static Floats zero(Floats, Floats zero) {
+    return zero;
+  }
 
   Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, Floats scale, Floats zero) const {
     return multiply_add(sum, scale, multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total));
@@ -81,37 +119,33 @@ class Rounded {
   using Sum = Ints;
   int64_t columns = 0;
 
-  void prepare(const float* x, int64_t rows, int64_t count, int64_t repeat) {
-    columns = count * repeat;
+  void prepare(const float* x, int64_t rows, int64_t count) {
+    columns = count;
     numbers_.resize(rows * columns);
     facts_.resize(rows * columns / kGroup);
-    const int64_t groups = count / kGroup;
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t group = 0; group < groups; ++group)
-        round(x + row * count + group * kGroup, row * groups * repeat + group);
-      for (int64_t copy = 1; copy < repeat; ++copy) {
-        std::copy_n(&numbers_[row * columns], count, &numbers_[row * columns + copy * count]);
-        std::copy_n(&facts_[row * groups * repeat], groups, &facts_[row * groups * repeat + copy * groups]);
-      }
-    }
+    for (int64_t group = 0; group < rows * columns / kGroup; ++group) round(x + group * kGroup, group);
   }
 
-  template <int Count, int Strips>
-  void add(Sum (&sums)[Strips][Count], Ints (&codes)[Strips], int64_t first, int64_t step) const {
-    const Ints half = every(0x0f0f0f0f);
+  template <int Bits, int Count, int Strips>
+  void add(Sum (&sums)[Strips][Count], Codes<Bits> (&codes)[Strips], int64_t first, int64_t step) const {
 #pragma GCC unroll 4
     for (int s = 0; s < Strips; ++s) {
-      const Ints even = codes[s] & half, odd = bits_of<Ints>(bits_of<Words>(codes[s]) >> 4) & half;
+      const Ints even = codes[s].even(), odd = codes[s].odd();
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row) {
         const int8_t* of_row = numbers_.data() + (first + row) * columns + step * kStep;
-        sums[s][row] = add_products(sums[s][row], even, word(of_row), odd, word(of_row + kStep / 2));
+        const Ints of_even = word(of_row), of_odd = word(of_row + kStep / 2);
+        sums[s][row] = Bits == 4 ? add_products(sums[s][row], even, of_even, odd, of_odd)
+                                 : add_byte_products(sums[s][row], even, of_even, odd, of_odd);
       }
     }
   }
 
-  // Codes were taken for 0 to 15, and mean -8 to 7.
-  static Floats zero(Floats scale, Floats zero) { return multiply_add(every(-8.f), scale, zero); }
+  // Codes were taken for whole numbers from 0 on.
+  template <int Bits>
+  static Floats zero(Floats scale, Floats zero) {
+    return multiply_add(every(static_cast<float>(-kMiddle<Bits>)), scale, zero);
+  }
 
   Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, Floats scale, Floats zero) const {
     const auto& [unit, whole] = facts_[row * (columns / kGroup) + group];
@@ -130,24 +164,22 @@ class Rounded {
     for (int64_t i = kLanes; i < kGroup; i += kLanes)
       largest = maximum_or_nan(largest, magnitude(Word<float>::load(x + i)));
     const float most = largest_of(largest), by = most > 0 ? 127 / most : 0;  // NaN stays NaN, in the scale
-    Ints total = {};
-    int32_t whole[kGroup];
-    for (int64_t i = 0; i < kGroup; i += kLanes) {
-      const Ints near = bits_of<Ints>(Word<float>::load(x + i) * by + 12582912.f) - 0x4b400000;
-      total += near;
-      std::memcpy(whole + i, &near, sizeof near);
+    Ints total = {}, near[kGroup / kLanes];
+    for (int64_t i = 0; i < kGroup / kLanes; ++i) {
+      near[i] = bits_of<Ints>(Word<float>::load(x + i * kLanes) * by + 12582912.f) - 0x4b400000;
+      total += near[i];
     }
-    int32_t sum = 0;
-    for (int64_t i = 0; i < kLanes; ++i) sum += total[i];
-    facts_[group] = {most / 127, most / 127 * static_cast<float>(sum)};
+    facts_[group] = {most / 127, most / 127 * static_cast<float>(sum_of(total))};
     int8_t* const to = &numbers_[group * kGroup];
 #if defined(__AVX512F__)
     const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);
-    for (int64_t i = 0; i < kGroup; i += kLanes) {
-      const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_loadu_si512(whole + i));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm_shuffle_epi8(bytes, even_first));
+    for (int64_t i = 0; i < kGroup / kLanes; ++i) {
+      const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)near[i]);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * kLanes), _mm_shuffle_epi8(bytes, even_first));
     }
 #else
+    int32_t whole[kGroup];
+    std::memcpy(whole, near, sizeof whole);
     for (int64_t i = 0; i < kGroup; i += kStep)
       for (int64_t j = 0; j < kStep; ++j) to[i + j] = static_cast<int8_t>(whole[i + j % 4 * 2 + j / 4]);
 #endif
@@ -158,11 +190,12 @@ class Rounded {
 
 // `Count` rows from `first` on times `Strips` neighbouring strips; with few rows, several strips hide the latency of
 // dependent sums. Written to out [.., stride].
-template <typename Rows, int Count, int Strips>
+template <typename Rows, int Bits, int Count, int Strips>
 void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16* scales, int64_t strip, float* out,
               int64_t stride) {
   constexpr int64_t each = kTile / kStrip;  // strips of a tile
-  const int64_t tile_codes = x.columns / kStep * 64, tile_scales = x.columns / kGroup * 2 * kTile;
+  constexpr int64_t bytes = 16 * Bits;      // of a step
+  const int64_t tile_codes = x.columns / kStep * bytes, tile_scales = x.columns / kGroup * 2 * kTile;
   const uint8_t* from[Strips];
   const BFloat16* scaled_by[Strips];
   for (int s = 0; s < Strips; ++s) {
@@ -179,20 +212,22 @@ void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16
       for (auto& sum : of_strip) sum = typename Rows::Sum{};
 #pragma GCC unroll 4
     for (int64_t step = group * kGroup / kStep; step < (group + 1) * kGroup / kStep; ++step) {
-      Ints packed[Strips];
+      Codes<Bits> packed[Strips];
 #pragma GCC unroll 4
       for (int s = 0; s < Strips; ++s) {
-        packed[s] = load_as<Ints>(from[s] + step * 64);
-        __builtin_prefetch(from[s] + step * 64 + (step * 64 + kPrefetch < tile_codes ? kPrefetch : farther), 0, 2);
+        const uint8_t* const at = from[s] + step * bytes;
+        packed[s] = Codes<Bits>::at(at);
+        for (int64_t line = 0; line < bytes; line += 64)
+          __builtin_prefetch(at + line + (step * bytes + kPrefetch < tile_codes ? kPrefetch : farther), 0, 2);
       }
-      x.template add<Count, Strips>(part, packed, first, step);
+      x.template add<Bits, Count, Strips>(part, packed, first, step);
     }
 #pragma GCC unroll 4
     for (int s = 0; s < Strips; ++s) {
       const BFloat16* of_group = scaled_by[s] + group * 2 * kTile;
       __builtin_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, 0, 2);
       const Floats scale = Word<BFloat16>::load(of_group);
-      const Floats zero = Rows::zero(scale, Word<BFloat16>::load(of_group + kTile));
+      const Floats zero = Rows::template zero<Bits>(scale, Word<BFloat16>::load(of_group + kTile));
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row)
         total[s][row] = x.scaled(total[s][row], part[s][row], first + row, group, scale, zero);
@@ -204,7 +239,7 @@ void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16
 }
 
 // Rows times the tiles from `begin` to `end`, to out [rows, stride], whose first column belongs to the first tile.
-template <typename Rows>
+template <int Bits, typename Rows>
 void times_tiles(const Rows& x, int64_t rows, const uint8_t* codes, const BFloat16* scales, int64_t begin, int64_t end,
                  float* out, int64_t stride) {
   using Times = void (*)(const Rows&, int64_t, const uint8_t*, const BFloat16*, int64_t, int64_t, float*, int64_t);
@@ -214,8 +249,8 @@ void times_tiles(const Rows& x, int64_t rows, const uint8_t* codes, const BFloat
                                               int64_t stride) {
       constexpr int strips = I < (kRegisters == 32 ? 6 : 2) ? 2 : 1;
       for (; strip + strips <= last; strip += strips)
-        multiply<Rows, I + 1, strips>(x, first, codes, scales, strip, out, stride);
-      for (; strip < last; ++strip) multiply<Rows, I + 1, 1>(x, first, codes, scales, strip, out, stride);
+        multiply<Rows, Bits, I + 1, strips>(x, first, codes, scales, strip, out, stride);
+      for (; strip < last; ++strip) multiply<Rows, Bits, I + 1, 1>(x, first, codes, scales, strip, out, stride);
     }...};
   }(std::make_index_sequence<kMostRows>());
   const int64_t passes = (rows + kMostRows - 1) / kMostRows;

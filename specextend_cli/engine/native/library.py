@@ -175,7 +175,7 @@ class Matrix(ctypes.Structure):
     """SxMatrix."""
 
     _fields_ = (
-        *((name, _INT) for name in ("kind", "rows", "columns", "parts")),
+        *((name, _INT) for name in ("kind", "rows", "columns")),
         *((name, _AT) for name in ("weights", "scales", "bias")),
     )
 

@@ -111,6 +111,16 @@ inline float sum_of(Floats x) {
 #endif
 }
 
+inline int32_t sum_of(Ints x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_epi32((__m512i)x);
+#else
+  int32_t sum = 0;
+  for (int64_t i = 0; i < kLanes; ++i) sum += x[i];
+  return sum;
+#endif
+}
+
 // The largest lane; NaN if one is.
 inline float largest_of(Floats x) {
   if (any(x != x)) return std::numeric_limits<float>::quiet_NaN();
@@ -180,6 +190,18 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
   std::memcpy(y, &b, sizeof y);
   for (int64_t i = 0; i < 4 * kLanes; ++i) sum[i / 4] += e[i] * x[i] + o[i] * y[i];
   return sum;
+#endif
+}
+
+// The same for `even` and `odd` from 0 to 255. Without VNNI sums of two such products would not fit 16 bits.
+inline Ints add_byte_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
+#if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || defined(__AVXVNNI__)
+  return add_products(sum, even, a, odd, b);
+#else
+  const Ints upper_even = bits_of<Ints>(bits_of<Words>(even) >> 4) & 0x0f0f0f0f;
+  const Ints upper_odd = bits_of<Ints>(bits_of<Words>(odd) >> 4) & 0x0f0f0f0f;
+  const Ints upper = add_products(Ints{}, upper_even, a, upper_odd, b);
+  return add_products(sum + upper * 16, even & 0x0f0f0f0f, a, odd & 0x0f0f0f0f, b);
 #endif
 }
 

@@ -70,14 +70,15 @@ void gate_all(int64_t n, T* gate, const T* up) {
 }
 
 template <typename Rows>
-void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,
+void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes, const void* scales,
                  int64_t tiles, float* out) {
   static thread_local Rows prepared;
-  prepared.prepare(x, rows, columns, parts);
+  prepared.prepare(x, rows, columns);
   const Rows& ready = prepared;  // the caller's, in other threads, too
+  const auto times = bits == 4 ? times_tiles<4, Rows> : times_tiles<8, Rows>;
   in_parts(tiles, 1, [&](int64_t begin, int64_t end) {
-    times_tiles(ready, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin, end, out,
-                tiles * kTile);
+    times(ready, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin, end, out,
+          tiles * kTile);
   });
 }
 
@@ -124,12 +125,12 @@ int64_t sx_forward(const SxModel* model, const SxStep* step) {
   return 0;
 }
 
-void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes, const void* scales,
+void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes, const void* scales,
                     int64_t tiles, int64_t exact, float* out) {
   if (exact)
-    specextend::int4_matmul<specextend::Exact>(x, rows, columns, parts, codes, scales, tiles, out);
+    specextend::int4_matmul<specextend::Exact>(x, rows, columns, bits, codes, scales, tiles, out);
   else
-    specextend::int4_matmul<specextend::Rounded>(x, rows, columns, parts, codes, scales, tiles, out);
+    specextend::int4_matmul<specextend::Rounded>(x, rows, columns, bits, codes, scales, tiles, out);
 }
 
 void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {

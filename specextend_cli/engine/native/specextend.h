@@ -1,7 +1,7 @@
 // The library's C interface; `library.py` mirrors it. Pointers are to memory of the caller, strides count numbers.
 //
 // `bf16` says of what format a model's numbers are: bfloat16 (1) or float32 (0). head_dim is a multiple of 32, the
-// columns of every matrix are, and so are the rows of every four-bit matrix of 16.
+// columns of every matrix are, and so are the rows of every matrix of four or eight bits of 16.
 #pragma once
 
 #include <stdint.h>
@@ -12,12 +12,11 @@
 extern "C" {
 #endif
 
-enum { kNone, kFourBit, kBFloat16, kFloat32 };
+enum { kNone, kFourBit, kEightBit, kBFloat16, kFloat32 };
 
-// A linear layer [rows, columns]. Of four bits (see `int4_matmul.h`): the sum of `parts` matrices that lie side by
-// side.
+// A linear layer [rows, columns]; of four and eight bits as in `int4_matmul.h`.
 typedef struct {
-  int64_t kind, rows, columns, parts;
+  int64_t kind, rows, columns;
   const void *weights, *scales;
   const void* bias;  // [rows] in the model's format, or null
 } SxMatrix;
@@ -33,7 +32,7 @@ typedef struct {
   float scale;                 // of products of queries and keys
 } SxLayer;
 
-// `exact`: rows that meet four-bit weights are not rounded to eight bits.
+// `exact`: rows that meet weights of four or eight bits are not rounded to eight bits.
 typedef struct {
   int64_t bf16, exact, layers, hidden, heads, kv_heads, head_dim, rotated;
   float epsilon;  // of the norms
@@ -75,8 +74,9 @@ SX_API void sx_threads(int64_t threads);
 // 0, or why nothing was computed: a token that the model does not have (1), a position from `turns` on (2).
 SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
 
-// x [rows, columns] times a four-bit matrix -> out [rows, tiles * 16], float32. `exact`: without rounding x.
-SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t parts, const void* codes,
+// x [rows, columns] times a matrix of four or eight bits -> out [rows, tiles * 16], float32. `exact`: without rounding
+// x.
+SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes,
                            const void* scales, int64_t tiles, int64_t exact, float* out);
 
 // The `width` largest of each row of logits [rows, columns], best first -> softmax and columns, both [rows, width].

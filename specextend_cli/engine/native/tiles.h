@@ -8,14 +8,20 @@
 
 namespace specextend {
 
+constexpr int64_t kTileRows = 16, kTileBytes = 64;
+
 #if defined(__AMX_BF16__) && defined(__AMX_INT8__)
 
 constexpr bool kHasTiles = true;
-constexpr int64_t kTileRows = 16, kTileBytes = 64;
 
-// This thread's tiles: 0 to 3 are results and 4 is a left side, with `rows` rows; 5 and 6 are right sides.
+// This thread's tiles: 0 to 3 are results and 4 is a left side, with `rows` rows; 5 to 7 are whole.
 class TileShapes {
  public:
+  // Lets the whole tiles be used.
+  static void set_any() {
+    if (current() == 0) set(kTileRows);
+  }
+
   static void set(int64_t rows) {
     if (rows == current()) return;
     current() = rows;
@@ -24,7 +30,7 @@ class TileShapes {
       uint16_t bytes[16] = {};
       uint8_t rows[16] = {};
     } shapes;
-    for (int tile = 0; tile < 7; ++tile) {
+    for (int tile = 0; tile < 8; ++tile) {
       shapes.bytes[tile] = kTileBytes;
       shapes.rows[tile] = static_cast<uint8_t>(tile > 4 ? kTileRows : rows);
     }
@@ -47,11 +53,22 @@ class TileShapes {
 // Ends a task's use of tiles: the system has none to save then when the thread is interrupted.
 inline void release_tiles() { TileShapes::release(); }
 
-// c [rows, 16 * columns] = a [rows, 32 * depth] times b [16 * depth words, 16 * columns], or added to it. Strides count
-// bytes. Every 32 numbers' products are added in one go.
-template <bool adds>
-void multiply_tiles(const BFloat16* a, int64_t a_stride, const uint32_t* b, int64_t b_stride, float* c,
-                    int64_t c_stride, int64_t rows, int64_t depth, int64_t columns) {
+// c [16, 16] = a [16, 32 * depth] times b [16 * depth words, 16]. The stride counts bytes.
+inline void multiply_whole_tiles(const void* a, int64_t a_stride, const uint32_t* b, float* c, int64_t depth) {
+  TileShapes::set_any();
+  _tile_zero(7);
+  for (int64_t step = 0; step < depth; ++step) {
+    _tile_loadd(5, static_cast<const char*>(a) + step * kTileBytes, a_stride);
+    _tile_loadd(6, b + step * kTileRows * kTileRows, kTileBytes);
+    _tile_dpbf16ps(7, 5, 6);
+  }
+  _tile_stored(7, c, kTileBytes);
+}
+
+// c [rows, 16 * columns] += a [rows, 32 * depth] times b [16 * depth words, 16 * columns]. Strides count bytes. Every
+// 32 numbers' products are added in one go.
+inline void multiply_tiles(const BFloat16* a, int64_t a_stride, const uint32_t* b, int64_t b_stride, float* c,
+                           int64_t c_stride, int64_t rows, int64_t depth, int64_t columns) {
   const int64_t passes = (rows + kTileRows - 1) / kTileRows;
   for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
     const int64_t count = (rows - first) / (passes - pass);
@@ -60,17 +77,10 @@ void multiply_tiles(const BFloat16* a, int64_t a_stride, const uint32_t* b, int6
     for (int64_t column = 0; column < columns; column += 4) {
       const int64_t some = columns - column;
       char* const to = reinterpret_cast<char*>(c) + first * c_stride + column * kTileBytes;
-      if constexpr (adds) {
-        _tile_loadd(0, to, c_stride);
-        if (some > 1) _tile_loadd(1, to + kTileBytes, c_stride);
-        if (some > 2) _tile_loadd(2, to + 2 * kTileBytes, c_stride);
-        if (some > 3) _tile_loadd(3, to + 3 * kTileBytes, c_stride);
-      } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-      }
+      _tile_loadd(0, to, c_stride);
+      if (some > 1) _tile_loadd(1, to + kTileBytes, c_stride);
+      if (some > 2) _tile_loadd(2, to + 2 * kTileBytes, c_stride);
+      if (some > 3) _tile_loadd(3, to + 3 * kTileBytes, c_stride);
       for (int64_t step = 0; step < depth; ++step) {
         const char* const right = reinterpret_cast<const char*>(b) + step * kTileRows * b_stride + column * kTileBytes;
         _tile_loadd(4, left + step * kTileBytes, a_stride);
@@ -102,7 +112,9 @@ void multiply_tiles(const BFloat16* a, int64_t a_stride, const uint32_t* b, int6
 
 constexpr bool kHasTiles = false;
 
-template <bool adds, typename... Arguments>
+template <typename... Arguments>
+void multiply_whole_tiles(const Arguments&...) {}
+template <typename... Arguments>
 void multiply_tiles(const Arguments&...) {}
 inline void release_tiles() {}
 
