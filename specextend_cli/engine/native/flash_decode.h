@@ -241,16 +241,12 @@ class Reader {
   void score_tiles(const Span<T>& span, int64_t row, float* scores, int64_t stride) {
     alignas(64) float products[kBlock * kTileRows];  // [keys, rows]
     const int64_t whole = span.count / kTileRows * kTileRows, words = dim_ / kNumbers;
-    const auto multiply = [&](const void* keys, int64_t by_key, int64_t key) {
-      multiply_whole_tiles(keys, by_key, &asked_[row * words], products + key * kTileRows, dim_ / 32);
-      prefetcher_.ask(kTileRows);
-    };
-    for (int64_t key = 0; key < whole; key += kTileRows)
-      multiply(span.keys + key * span.key_stride, span.key_stride * sizeof(T), key);
+    const uint32_t* const asked = &asked_[row * words];
+    multiply_whole_tiles(span.keys, span.key_stride * sizeof(T), asked, products, whole / kTileRows, dim_ / 32);
     if (whole < span.count) {  // what lies behind them is not ours
       for (int64_t key = whole; key < span.count; ++key)
         std::memcpy(&keys_[(key - whole) * words], span.keys + key * span.key_stride, dim_ * sizeof(T));
-      multiply(keys_.data(), words * 4, whole);
+      multiply_whole_tiles(keys_.data(), words * 4, asked, products + whole * kTileRows, 1, dim_ / 32);
     }
     for (int64_t key = 0; key < span.count; key += kTileRows) {
       Ints square[kTileRows];
@@ -308,7 +304,7 @@ class Reader {
 
   void read_values(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kNumbers) {
-      prefetcher_.ask(kTiled ? 2 : 1);
+      prefetcher_.ask(kTiled ? 4 : 1);  // tiles leave no time to ask later
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;

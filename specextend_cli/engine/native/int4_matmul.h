@@ -160,10 +160,10 @@ class Rounded {
   static Ints word(const int8_t* from) { return every(load_as<int32_t>(from)); }
 
   void round(const float* x, int64_t group) {
-    Floats largest = magnitude(Word<float>::load(x));
-    for (int64_t i = kLanes; i < kGroup; i += kLanes)
-      largest = maximum_or_nan(largest, magnitude(Word<float>::load(x + i)));
-    const float most = largest_of(largest), by = most > 0 ? 127 / most : 0;  // NaN stays NaN, in the scale
+    // Sizes compare as their bits do, and NaN is the largest: it stays, in the scale.
+    Ints largest = {};
+    for (int64_t i = 0; i < kGroup; i += kLanes) largest = maximum(largest, load_as<Ints>(x + i) & 0x7fffffff);
+    const float most = bits_of<float>(largest_of(largest)), by = most > 0 ? 127 / most : 0;
     Ints total = {}, near[kGroup / kLanes];
     for (int64_t i = 0; i < kGroup / kLanes; ++i) {
       near[i] = bits_of<Ints>(Word<float>::load(x + i * kLanes) * by + 12582912.f) - 0x4b400000;
@@ -184,8 +184,6 @@ class Rounded {
       for (int64_t j = 0; j < kStep; ++j) to[i + j] = static_cast<int8_t>(whole[i + j % 4 * 2 + j / 4]);
 #endif
   }
-
-  static Floats maximum_or_nan(Floats a, Floats b) { return a >= b ? a : (b == b && a == a ? b : a + b); }
 };
 
 // `Count` rows from `first` on times `Strips` neighbouring strips; with few rows, several strips hide the latency of

@@ -97,7 +97,7 @@ inline Floats multiply_add(Floats a, Floats b, Floats sum) {
 }
 
 inline Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
-inline Floats magnitude(Floats x) { return bits_of<Floats>(bits_of<Ints>(x) & 0x7fffffff); }
+inline Ints maximum(Ints a, Ints b) { return a > b ? a : b; }
 
 inline float sum_of(Floats x) {
 #if defined(__AVX512F__)
@@ -118,6 +118,16 @@ inline int32_t sum_of(Ints x) {
   int32_t sum = 0;
   for (int64_t i = 0; i < kLanes; ++i) sum += x[i];
   return sum;
+#endif
+}
+
+inline int32_t largest_of(Ints x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_epi32((__m512i)x);
+#else
+  int32_t largest = x[0];
+  for (int64_t i = 1; i < kLanes; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
 #endif
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kTileRows = 16, kTileBytes = 64;
 
 constexpr bool kHasTiles = true;
 
-// This thread's tiles: 0 to 3 are results and 4 is a left side, with `rows` rows; 5 to 7 are whole.
+// This thread's tiles: 0 and 1 are results and 2 is a left side, with `rows` rows; 3 to 7 are whole.
 class TileShapes {
  public:
   // Lets the whole tiles be used.
@@ -32,7 +32,7 @@ class TileShapes {
     } shapes;
     for (int tile = 0; tile < 8; ++tile) {
       shapes.bytes[tile] = kTileBytes;
-      shapes.rows[tile] = static_cast<uint8_t>(tile > 4 ? kTileRows : rows);
+      shapes.rows[tile] = static_cast<uint8_t>(tile > 2 ? kTileRows : rows);
     }
     _tile_loadconfig(&shapes);
   }
@@ -53,16 +53,26 @@ class TileShapes {
 // Ends a task's use of tiles: the system has none to save then when the thread is interrupted.
 inline void release_tiles() { TileShapes::release(); }
 
-// c [16, 16] = a [16, 32 * depth] times b [16 * depth words, 16]. The stride counts bytes.
-inline void multiply_whole_tiles(const void* a, int64_t a_stride, const uint32_t* b, float* c, int64_t depth) {
+// c [16 * blocks, 16] = a [16 * blocks, 32 * depth] times b [16 * depth words, 16]. The stride counts bytes. Loading a
+// tile takes three times as long as multiplying two, so b's are kept, up to two.
+inline void multiply_whole_tiles(const void* a, int64_t a_stride, const uint32_t* b, float* c, int64_t blocks,
+                                 int64_t depth) {
   TileShapes::set_any();
-  _tile_zero(7);
-  for (int64_t step = 0; step < depth; ++step) {
-    _tile_loadd(5, static_cast<const char*>(a) + step * kTileBytes, a_stride);
-    _tile_loadd(6, b + step * kTileRows * kTileRows, kTileBytes);
-    _tile_dpbf16ps(7, 5, 6);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const char* const left = static_cast<const char*>(a) + block * kTileRows * a_stride;
+    _tile_zero(6);
+    for (int64_t step = 0; step < depth; step += 2) {
+      const uint32_t* const right = b + step * kTileRows * kTileRows;
+      if (block == 0 || depth > 2) _tile_loadd(4, right, kTileBytes);
+      _tile_loadd(3, left + step * kTileBytes, a_stride);
+      _tile_dpbf16ps(6, 3, 4);
+      if (step + 1 == depth) break;
+      if (block == 0 || depth > 2) _tile_loadd(5, right + kTileRows * kTileRows, kTileBytes);
+      _tile_loadd(7, left + (step + 1) * kTileBytes, a_stride);
+      _tile_dpbf16ps(6, 7, 5);
+    }
+    _tile_stored(6, c + block * kTileRows * kTileRows, kTileBytes);
   }
-  _tile_stored(7, c, kTileBytes);
 }
 
 // c [rows, 16 * columns] += a [rows, 32 * depth] times b [16 * depth words, 16 * columns]. Strides count bytes. Every
@@ -74,35 +84,22 @@ inline void multiply_tiles(const BFloat16* a, int64_t a_stride, const uint32_t* 
     const int64_t count = (rows - first) / (passes - pass);
     TileShapes::set(count);
     const char* const left = reinterpret_cast<const char*>(a) + first * a_stride;
-    for (int64_t column = 0; column < columns; column += 4) {
-      const int64_t some = columns - column;
+    for (int64_t column = 0; column < columns; column += 2) {
+      const bool two = columns - column > 1;
       char* const to = reinterpret_cast<char*>(c) + first * c_stride + column * kTileBytes;
       _tile_loadd(0, to, c_stride);
-      if (some > 1) _tile_loadd(1, to + kTileBytes, c_stride);
-      if (some > 2) _tile_loadd(2, to + 2 * kTileBytes, c_stride);
-      if (some > 3) _tile_loadd(3, to + 3 * kTileBytes, c_stride);
+      if (two) _tile_loadd(1, to + kTileBytes, c_stride);
       for (int64_t step = 0; step < depth; ++step) {
         const char* const right = reinterpret_cast<const char*>(b) + step * kTileRows * b_stride + column * kTileBytes;
-        _tile_loadd(4, left + step * kTileBytes, a_stride);
-        _tile_loadd(5, right, b_stride);
-        _tile_dpbf16ps(0, 4, 5);
-        if (some > 1) {
-          _tile_loadd(6, right + kTileBytes, b_stride);
-          _tile_dpbf16ps(1, 4, 6);
-        }
-        if (some > 2) {
-          _tile_loadd(5, right + 2 * kTileBytes, b_stride);
-          _tile_dpbf16ps(2, 4, 5);
-        }
-        if (some > 3) {
-          _tile_loadd(6, right + 3 * kTileBytes, b_stride);
-          _tile_dpbf16ps(3, 4, 6);
-        }
+        _tile_loadd(2, left + step * kTileBytes, a_stride);
+        _tile_loadd(3, right, b_stride);
+        _tile_dpbf16ps(0, 2, 3);
+        if (!two) continue;
+        _tile_loadd(4, right + kTileBytes, b_stride);
+        _tile_dpbf16ps(1, 2, 4);
       }
       _tile_stored(0, to, c_stride);
-      if (some > 1) _tile_stored(1, to + kTileBytes, c_stride);
-      if (some > 2) _tile_stored(2, to + 2 * kTileBytes, c_stride);
-      if (some > 3) _tile_stored(3, to + 3 * kTileBytes, c_stride);
+      if (two) _tile_stored(1, to + kTileBytes, c_stride);
     }
     first += count;
   }
