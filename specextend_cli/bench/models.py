@@ -32,6 +32,8 @@ from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens,
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
+_WITHOUT_ATTENTION = ("none", "ngram", "ngram-table")  # drafters without attention
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -103,13 +105,13 @@ class Models:
 
         For a preset that drafts with n-grams alone it is a blend of n-grams and the target itself.
         """
-        return self.choices.draft or ("blend" if self.preset.draft.kind in ("none", "ngram") else self.own_draft)
+        return self.choices.draft or ("blend" if self.preset.draft.kind in _WITHOUT_ATTENTION else self.own_draft)
 
     @property
     def attending(self) -> str:
         """The preset's drafter with attention, without n-grams: what retrieval settings are measured on."""
         kinds = (self.draft, *self.preset.draft.of)
-        return next((kind for kind in kinds if kind not in ("none", "ngram", "blend")), "self")
+        return next((kind for kind in kinds if kind not in (*_WITHOUT_ATTENTION, "blend")), "self")
 
     def drafter(self, kind: str, target: Target, retrieval: Retrieval) -> Drafter:
         """A new drafter of that kind. UsageError if the preset has no model for it."""

@@ -14,6 +14,7 @@ from specextend_cli.errors import UsageError
 if TYPE_CHECKING:
     from specextend_cli.engine.config import Retrieval
     from specextend_cli.engine.drafters.base import Drafter
+    from specextend_cli.engine.drafters.ngram_table import NgramTable
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.target import Target
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrafterSetup:
-    """What a drafter can be made of. Drafts and heads are loaded only for those that need one.
+    """What a drafter can be made of. Drafts, heads and tables are loaded only for those that need one.
 
     `window` limits how many tokens a draft model sees while it reads the prompt (None: all); `parts` names the sources
     of a blend.
@@ -31,6 +32,7 @@ class DrafterSetup:
     retrieval: Retrieval
     load_lm: Callable[[], LanguageModel]
     load_head: Callable[[], EagleHead]
+    load_table: Callable[[], NgramTable]
     window: int | None = None
     parts: Sequence[str] = ()
 
@@ -40,7 +42,7 @@ class DrafterEntry:
     """`make` builds the drafter; `needs` names the model that has to come with the target, None for none."""
 
     make: Callable[[DrafterSetup], Drafter]
-    needs: Literal["draft model", "EAGLE head"] | None = None
+    needs: Literal["draft model", "EAGLE head", "n-gram table"] | None = None
 
 
 def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
@@ -58,6 +60,12 @@ def _ngram(setup: DrafterSetup) -> Drafter:
     from specextend_cli.engine.drafters.ngram import NgramDrafter
 
     return NgramDrafter()
+
+
+def _ngram_table(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
+
+    return NgramTableDrafter(setup.load_table())
 
 
 def _lm(setup: DrafterSetup) -> Drafter:
@@ -89,6 +97,7 @@ def _blend(setup: DrafterSetup) -> Drafter:
 DRAFTERS: dict[str, DrafterEntry] = {
     "none": DrafterEntry(_none),
     "ngram": DrafterEntry(_ngram),
+    "ngram-table": DrafterEntry(_ngram_table, needs="n-gram table"),
     "lm": DrafterEntry(_lm, needs="draft model"),
     "eagle": DrafterEntry(_eagle, needs="EAGLE head"),
     "self": DrafterEntry(_self),

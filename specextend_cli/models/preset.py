@@ -156,8 +156,12 @@ class Draft(_Table):
     @property
     def model(self) -> Literal["lm", "eagle"] | None:
         """The kind of model in `source`: a language model, an EAGLE head, or none."""
-        kinds = (self.kind, *self.of)
-        return "lm" if "lm" in kinds else "eagle" if "eagle" in kinds else None
+        return "lm" if "lm" in self.drafters else "eagle" if "eagle" in self.drafters else None
+
+    @property
+    def drafters(self) -> tuple[DrafterName, ...]:
+        """The drafter, or those that are blended."""
+        return self.of or (self.kind,)
 
     @property
     def has_model(self) -> bool:
@@ -174,6 +178,8 @@ class Draft(_Table):
             raise ValueError("a blend is of drafters that propose something themselves")
         if {"lm", "eagle"} <= set(self.of):
             raise ValueError("a draft has one source: a language model or an EAGLE head, not both")
+        if "ngram-table" in self.drafters and not self.has_model:
+            raise ValueError("an n-gram table lies beside a draft model or an EAGLE head")
         if self.has_model and self.source is None:
             raise ValueError("a model as draft needs a [draft.source]")
         if not self.has_model and self.source is not None:

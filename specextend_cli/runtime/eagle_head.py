@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specextend_cli.errors import UsageError
 from specextend_cli.models.checkpoint import checked_weights
 from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.ngram_table import has_table
 from specextend_cli.models.preset import Draft, LocalSource, Preset
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ over twelve years. The council will vote on the plan in June."""
 
 
 def with_head(preset: Preset, directory: str | Path) -> Preset:
-    """The preset, drafting with n-grams and the EAGLE head in `directory` in place of its own draft.
+    """The preset, drafting with n-grams and the EAGLE head (and n-gram table) in `directory` instead of its own draft.
 
     Its working set takes compact positions, which suit every head. UsageError: there is no such directory. ModelError:
     it holds no head, or a damaged one; said now, without reading its weights, not when everything else is loaded.
@@ -38,7 +39,8 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         raise UsageError(f"there is no directory {directory}", why=why, fix="specextend train-draft makes one")
     HeadSettings.read(path)
     checked_weights(path, "")
-    draft = Draft(kind="blend", of=("eagle", "ngram"), source=LocalSource(kind="local", path=path), window=WINDOW)
+    of = ("eagle", "ngram", *(["ngram-table"] if has_table(path) else []))
+    draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=WINDOW)
     retrieval = replace(preset.retrieval, positions="compact")
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
 

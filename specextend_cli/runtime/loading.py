@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import HEADROOM, estimate
+from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, GgufSource, LocalSource, OllamaSource, Preset, Quantization
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from specextend_cli.engine.config import Policy, Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
+    from specextend_cli.engine.drafters.ngram_table import NgramTable
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.reader import Reader
@@ -144,8 +146,11 @@ def drafter_of(
         # In the target's number format, because the two may share an embedding and an output layer.
         return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
 
+    def load_own_table() -> NgramTable:
+        return load_table(own("ngram-table"), target.lm.vocabulary)
+
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, preset.draft.window, parts)
+    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, preset.draft.window, parts)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 
@@ -161,7 +166,7 @@ def check_draft(preset: Preset, kind: str | None) -> None:
     """UsageError where the preset has no model for a draft of that kind; None is the preset's own."""
     from specextend_cli.engine.registry import DRAFTERS
 
-    if kind is None or not (needs := DRAFTERS[kind].needs) or kind == preset.draft.model:
+    if kind is None or not (needs := DRAFTERS[kind].needs) or kind in preset.draft.drafters:
         return
     raise UsageError(
         f"preset {preset.name} has no {needs}",

@@ -21,6 +21,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
+from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train.answer_archive import load_answers, save_answers
 from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
@@ -96,6 +97,7 @@ def distill(
         replace_whole(vocabulary_file, save({"vocabulary": chosen}))
     vocabulary = load_file(vocabulary_file)["vocabulary"]
     answers, held_out = file.read(), held_out_file.read()
+    replace_whole(directory / FILE, table_file((answer.tokens, answer.output or 0) for answer in answers))
     answer_coverage = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
     text_coverage = coverage(vocabulary, count(held_documents, lm.vocabulary))
     yield VocabularyChosen(len(vocabulary), answer_coverage, text_coverage)

@@ -5,5 +5,6 @@ from specextend_cli.engine.drafters.blend import BlendDrafter
 from specextend_cli.engine.drafters.eagle import EagleDrafter
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.drafters.ngram import NgramDrafter
+from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
 
-__all__ = ["BlendDrafter", "Drafter", "EagleDrafter", "LMDrafter", "NgramDrafter", "NoDrafter"]
+__all__ = ["BlendDrafter", "Drafter", "EagleDrafter", "LMDrafter", "NgramDrafter", "NgramTableDrafter", "NoDrafter"]

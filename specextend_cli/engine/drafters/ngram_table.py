@@ -1,0 +1,82 @@
+"""Drafting by what the target usually writes: a table of continuations, counted in its answers to other prompts.
+
+A static n-gram model, as the static lookup caches of llama.cpp and the datastore of REST (arXiv 2311.08252). It knows
+the target's phrases, and nothing of the prompt: in a blend it stands beside copies of the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from torch import Tensor
+
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.tree import DraftTree, root
+
+CONTEXT = 3
+"""The most tokens that a continuation is looked up by."""
+TOKEN_BITS = 21
+"""Of a token in a key: vocabularies of up to two millions."""
+
+
+class NgramTable(NamedTuple):
+    """`rows` by the keys of contexts; of each row, the `tokens` that followed and their `shares`, 0 behind the last."""
+
+    rows: Mapping[int, int]
+    tokens: Sequence[Sequence[int]]
+    shares: Sequence[Sequence[float]]
+
+
+def key_of(context: Sequence[int]) -> int:
+    """The key of at most `CONTEXT` tokens; no context of another length has it."""
+    key = 0
+    for token in context:
+        key = key << TOKEN_BITS | token + 1
+    return key
+
+
+class NgramTableDrafter(Drafter):
+    """Proposes what followed the longest context that the table has, and what followed that, likeliest paths first."""
+
+    name = "ngram-table"
+
+    def __init__(self, table: NgramTable) -> None:
+        self.table = table
+        self._last: list[int] = []
+
+    def begin(self, capacity: int) -> None:
+        """See `Drafter`."""
+        self._last = []
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
+        """See `Drafter`."""
+        self._last = [*self._last, *tokens[-CONTEXT:]][-CONTEXT:]
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        """See `Drafter`."""
+        tokens, parents, scores = [self._last[-1]], [0], [1.0]
+        open_nodes = [(-1.0, 0, 0, self._last)]  # score, for the largest first; node, depth, context
+        while open_nodes and len(tokens) < 2 * shape.nodes:
+            score, node, depth, context = heappop(open_nodes)
+            if depth == shape.depth:
+                continue
+            for token, share in self._following(context):
+                if share and -score * share >= shape.floor:
+                    heappush(open_nodes, (score * share, len(tokens), depth + 1, [*context, token][-CONTEXT:]))
+                    tokens.append(token)
+                    parents.append(node)
+                    scores.append(-score * share)
+        if len(tokens) == 1:
+            return root(tokens[0])
+        return DraftTree(tokens, parents, scores, [0] * len(tokens), forwards=0).best(shape.nodes)
+
+    def _following(self, context: Sequence[int]) -> Iterable[tuple[int, float]]:
+        """Continuations of the longest suffix that the table has."""
+        while context:
+            if (row := self.table.rows.get(key_of(context))) is not None:
+                return zip(self.table.tokens[row], self.table.shares[row], strict=True)
+            context = context[1:]
+        return ()
