@@ -51,30 +51,29 @@ class _Mean:
 
 @dataclass
 class _DraftCost:
-    """Usual seconds of a draft by the number of its forwards.
+    """Mean seconds of a draft by the number of its forwards.
 
-    A draft after steps that did without also reads what these have committed. That is owed to them, so a long draft
-    changes the usual one little.
+    A draft after steps that did without also reads what these have committed: a drafter that is asked rarely costs more.
     """
 
-    _usual: dict[int, float] = field(default_factory=lambda: {0: 0.0})
-    _samples: dict[int, int] = field(default_factory=dict)
+    _means: dict[int, _Mean] = field(default_factory=lambda: {0: _Mean()})
 
     def learn(self, forwards: int, seconds: float) -> None:
-        samples, known = self._samples.get(forwards, 0), self._usual.get(forwards, 0.0)
-        change = min(seconds, 2 * known) - known if samples else seconds  # the first one includes warm-up
-        self._usual[forwards] = known + change * (1.0 if not samples else 0.5 if change < 0 else 0.02)
-        self._samples[forwards] = samples + 1
+        mean = self._means.setdefault(forwards, _Mean())
+        if mean.samples == 1:  # the first one included warm-up
+            mean.value = min(mean.value, seconds)
+        mean.learn(min(seconds, 2 * mean.value) if mean.samples else seconds)
 
     def of(self, forwards: int) -> float:
         """Linear between numbers that were measured; beyond them every forward costs the mean of those before."""
-        if forwards in self._usual:
-            return self._usual[forwards]
-        known = sorted(self._usual)
+        usual = {number: mean.value for number, mean in self._means.items()}
+        if forwards in usual:
+            return usual[forwards]
+        known = sorted(usual)
         if forwards > known[-1]:
-            return self._usual[known[-1]] * forwards / max(known[-1], 1)
+            return usual[known[-1]] * forwards / max(known[-1], 1)
         low, high = next((low, high) for low, high in pairwise(known) if forwards < high)
-        return self._usual[low] + (self._usual[high] - self._usual[low]) * (forwards - low) / (high - low)
+        return usual[low] + (usual[high] - usual[low]) * (forwards - low) / (high - low)
 
 
 @dataclass
