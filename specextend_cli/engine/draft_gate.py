@@ -30,6 +30,7 @@ _RESERVE = 0.75  # part of the credit that trials may not use
 _TUITION = 0.008  # share of the time that may be lost besides
 _MEMORY = 0.998  # decay of gains and losses per step
 _REFRESH = 96  # steps between two measurements of a plain step
+_RENEW = 8  # steps that floor and threshold stay: a step of few tokens has little time for choosing them
 _CHOOSING = 0.01  # share of the time that choosing working sets may take
 _NEAR = 0.97  # decay per step of the rate of decoding: about thirty steps count
 _TRUST = 0.98  # decay per step of promises and of what came true
@@ -53,7 +54,7 @@ class _Mean:
 class _DraftCost:
     """Mean seconds of a draft by the number of its forwards.
 
-    A draft after steps that did without also reads what these have committed: a drafter that is asked rarely costs more.
+    A draft after steps that did without also reads what these committed: a drafter that is asked rarely costs more.
     """
 
     _means: dict[int, _Mean] = field(default_factory=lambda: {0: _Mean()})
@@ -132,6 +133,8 @@ class DraftGate:
     _tokens: float = field(default=1 / (1 - _NEAR), init=False)
     _spent: float = field(default=1 / (1 - _NEAR), init=False)
     _gains: Sequence[float] = field(default=(), init=False)  # of the last tree, by forwards
+    _choice: int | None = field(default=None, init=False)  # the number of forwards that gain most
+    _granted: TreeShape | None = field(default=None, init=False)
     _due: float = field(default=0.0, init=False)  # step of the next trial
     _pause: float = field(default=0.0, init=False)  # plain steps before the next choice of a working set
 
@@ -143,8 +146,7 @@ class DraftGate:
         if not self.enabled:
             return self.shape
         self._steps += 1
-        plain = self.costs.plain(length)
-        best = self._best()
+        plain, best = self.costs.plain(length), self._choice
         trial = self._trial_after(best)
         if not plain or self._steps % _REFRESH == 0:
             forwards = None
@@ -154,11 +156,14 @@ class DraftGate:
             forwards = best if self._regret.affords(0.0) else None
         if forwards is None:
             return replace(self.shape, nodes=1)
+        if self._granted and self._granted.forwards == forwards and self._steps % _RENEW:
+            return self._granted
         # Half of what a node costs: trust may rise, and costs are noisy.
         floor = min(0.5 * self.costs.share(length), _HIGHEST_FLOOR)
         another = (self._drafting.of(2) - self._drafting.of(1)) / plain
         threshold = self._rate * max(another, 0.0) * self._followed / max(self._following, 1e-3)
-        return replace(self.shape, forwards=forwards, floor=floor, threshold=threshold)
+        self._granted = replace(self.shape, forwards=forwards, floor=floor, threshold=threshold)
+        return self._granted
 
     def cut(self, tree: DraftTree, length: int) -> DraftTree:
         """The tree's best nodes, as many as pay."""
@@ -235,7 +240,8 @@ class DraftGate:
                 continue
             before, gained, cost_before, cost = gained, self._gains[forwards], cost, self._drafting.of(forwards)
             net.learn(gained - before - self._rate * (cost - cost_before) / plain)
-        trial = self._trial_after(self._best())
+        self._choice = self._best()
+        trial = self._trial_after(self._choice)
         if trial is not None and shape.forwards >= trial:
             # Trials cost a small share of the time, compared with the best draft.
             self._due = self._steps + self._loss(trial) / _TUITION
@@ -279,7 +285,7 @@ class DraftGate:
 
     def _loss(self, trial: int) -> float:
         """Tokens that a trial is likely to lose, bounded so that it can always be made again."""
-        return min(max(self._net(self._best()) - self._net(trial), 0.0), _CREDIT - _RESERVE)
+        return min(max(self._net(self._choice) - self._net(trial), 0.0), _CREDIT - _RESERVE)
 
 
 def _best_cut(scores: Sequence[float], sizes: Sequence[int], costs: Sequence[float]) -> tuple[int, float]:
