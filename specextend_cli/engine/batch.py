@@ -223,7 +223,6 @@ def _step(
     """Feed every sequence its last token: logits [live, vocabulary] and the features [live, widths] or None."""
     tokens = upload([one.last for one in live], lm.device)[:, None]
     context = ForwardContext(BatchedAttention(recorder), cache.mask())
-    out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, hidden_states=bool(features)))
+    out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, feature_layers=tuple(features)))
     cache.grow()
-    states = torch.cat([out.hidden_states[i][:, 0] for i in features], -1) if features else None
-    return out.logits[:, 0], states
+    return out.logits[:, 0], None if out.features is None else out.features[:, 0]

@@ -6,7 +6,6 @@ The native forward (`cpu/native_model.py`, `cpu/native_head.py`) and CUDA graphs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
@@ -23,7 +22,8 @@ class ForwardInput(NamedTuple):
     `tokens` and `positions` are [b, n] for a language model and [n] for a head; `states` [n, hidden] are what a head
     joins its tokens with, or `features` [n, layers * hidden] what it makes these of, for backends that take them. The
     cache has rows reserved for the tokens. `logits_to_keep` 0 keeps every token's logits,
-    otherwise those of the last ones; `hidden_states` asks a language model for the states of all its layers.
+    otherwise those of the last ones; `feature_layers` asks a language model for hidden states, which transformers
+    numbers: i is the input of layer i, the last one the output of the final norm.
     """
 
     tokens: Tensor
@@ -31,7 +31,7 @@ class ForwardInput(NamedTuple):
     cache: Cache
     context: ForwardContext
     logits_to_keep: int = 0
-    hidden_states: bool = False
+    feature_layers: tuple[int, ...] = ()
     states: Tensor | None = None
     features: Tensor | None = None
 
@@ -39,11 +39,11 @@ class ForwardInput(NamedTuple):
 class ModelOutput(NamedTuple):
     """A language model's `logits` [b, kept, vocabulary].
 
-    `hidden_states`, each [b, rows >= n, width], are the inputs of every layer and the output of the final norm.
+    `features` [b, rows >= n, widths] are the hidden states that were asked for, side by side; None without any.
     """
 
     logits: Tensor
-    hidden_states: Sequence[Tensor] | Tensor
+    features: Tensor | None
 
 
 class HeadOutput(NamedTuple):

@@ -154,9 +154,8 @@ class LanguageModel:
         context = context or ForwardContext(self.backend)
         if cache.positions is not None and any(self.windows):
             context = replace(context, positions=cache.positions)
-        out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, bool(features)))
-        states = torch.cat([out.hidden_states[i][0, : len(tokens)] for i in features], -1) if features else None
-        return Output(out.logits[0], states)
+        out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
+        return Output(out.logits[0], None if out.features is None else out.features[0, : len(tokens)])
 
     def run(self, inputs: ForwardInput) -> ModelOutput:
         """One forward, by the forward backend if it takes the inputs, else by the model."""
@@ -171,10 +170,11 @@ class LanguageModel:
             past_key_values=inputs.cache,
             use_cache=True,
             logits_to_keep=inputs.logits_to_keep,
-            output_hidden_states=inputs.hidden_states,
+            output_hidden_states=bool(inputs.feature_layers),
             context=inputs.context,
         )
-        return ModelOutput(out.logits, out.hidden_states or ())
+        states = [out.hidden_states[layer] for layer in inputs.feature_layers]
+        return ModelOutput(out.logits, torch.cat(states, -1) if states else None)
 
 
 _RECURRENT = "whose state of the whole sequence cannot be kept for each node of a draft tree"

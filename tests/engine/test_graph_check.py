@@ -57,7 +57,7 @@ def test_a_model_that_computes_something_else_runs_itself(what: str) -> None:
         layers = body.__closure__[[*body.__code__.co_freevars].index("layers")].cell_contents  # type: ignore[index]
         spoil = {
             "logits": lambda: out.logits.add_(1.0),
-            "states": lambda: out.hidden_states[0].mul_(1.1),
+            "states": lambda: out.features.mul_(1.1),
             "keys": lambda: layers[1][0, :, int(start)].mul_(1.1),
             "queries": lambda: context.queries[0][0].mul_(1.1),
         }[what]

@@ -130,7 +130,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
         dtype, buffer = self._embedding.weight.dtype, cache.buffer
         keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
         logits = torch.empty(b, keep, self._vocabulary)
-        hidden = torch.empty(len(self._layers) + 1, b, n, self._width, dtype=dtype) if inputs.hidden_states else None
+        layers = inputs.feature_layers
+        numbers = (ctypes.c_int64 * len(layers))(*layers)
+        features = torch.empty(b, n, len(layers) * self._width, dtype=dtype) if layers else None
         batched = context.backend if isinstance(context.backend, BatchedAttention) else None
         wanted = range(len(self._layers)) if batched and batched.recorder else sorted(context.record)
         asked = torch.empty(len(wanted), b, self._heads, n, self._head_dim, dtype=dtype)
@@ -155,7 +157,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
             tree=None if tree is None else tree.data_ptr(),
             keep=keep,
             logits=logits.data_ptr(),
-            hidden=None if hidden is None else hidden.data_ptr(),
+            features_given=None if features is None else features.data_ptr(),
+            feature_layers=ctypes.addressof(numbers),
+            feature_count=len(layers),
             queries=ctypes.addressof(queries),
         )
         run_step(self._model, step, self._rotation, tokens, positions)
@@ -167,7 +171,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             for index, layer in enumerate(wanted):
                 kept = asked[index, 0, :, -1:] if context.record_last else asked[index, 0]
                 context.queries[layer] = LayerQueries(kept, self._scales[layer])
-        return ModelOutput(logits, () if hidden is None else hidden)
+        return ModelOutput(logits, features)
 
     def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
         """A chunk of a prompt: each token sees all before it."""
@@ -176,13 +180,13 @@ class NativeModel(ForwardBackend[ModelOutput]):
         cos, sin = self._rotation.up_to(int(positions.max()))
         lib, bf16 = library(), self._bf16
         states = self._embedding(inputs.tokens[0])
-        normed, added, every = torch.empty_like(states), None, []
+        normed, added, wanted = torch.empty_like(states), None, dict[int, Tensor]()
         for index, (layer, module) in enumerate(zip(self._c_layers, self._layers, strict=True)):
             attention, mlp = module.self_attn, module.mlp
             use_threads()
             self._add_norm(states, added, layer.attention_norm, normed)
-            if inputs.hidden_states:
-                every.append(states.clone()[None])
+            if index in inputs.feature_layers:
+                wanted[index] = states.clone()[None]
             q, k, v = (_full(getattr(attention, name), normed) for name in ("q_proj", "k_proj", "v_proj"))
             keys, values = cache.buffer[:, index]
             lib.sx_rotate(
@@ -204,8 +208,10 @@ class NativeModel(ForwardBackend[ModelOutput]):
             lib.sx_gate(bf16, gate.numel(), gate.data_ptr(), up.data_ptr())
             added = _full(mlp.down_proj, gate)
         self._add_norm(states, added, self._model.final_norm, normed)
-        every.append(normed[None])
-        return ModelOutput(self._head(normed[None, -inputs.logits_to_keep :]), every)
+        wanted[len(self._layers)] = normed[None]
+        features = [wanted[layer] for layer in inputs.feature_layers]
+        logits = self._head(normed[None, -inputs.logits_to_keep :])
+        return ModelOutput(logits, torch.cat(features, -1) if features else None)
 
     def _add_norm(self, states: Tensor, added: Tensor | None, norm: int | None, normed: Tensor) -> None:
         """`states` += `added`; `normed` is their norm, or the states where there is none."""

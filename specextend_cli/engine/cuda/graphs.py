@@ -166,7 +166,7 @@ class _Graph(Generic[Out]):
 
 
 class _Graphs(Generic[Out]):
-    """The graphs of one model: by cache, by size, by the layers whose queries are recorded, and by `besides`."""
+    """The graphs of one model: by cache, by size, by the layers whose queries or states are kept, and by `besides`."""
 
     def __init__(self, run_model: Callable[[ForwardInput], Out], capture: Capture) -> None:
         self._run_model: Callable[[ForwardInput], Out] = run_model
@@ -186,11 +186,11 @@ class _Graphs(Generic[Out]):
             return None
         tree = nodes if mask is None else mask.shape[1] + nodes - n
         given = (tokens, inputs.positions, inputs.states, mask, cache.start)
-        graphs, key = self._of(cache), (nodes, tree, context.record, besides)
+        graphs, key = self._of(cache), (nodes, tree, context.record, inputs.feature_layers, besides)
         if key not in graphs:
             held = _Inputs(nodes, tree, inputs.states, tokens.device)
             held.set(*given)
-            graphs[key] = self._captured(held, cache, context.record)
+            graphs[key] = self._captured(held, cache, context.record, inputs.feature_layers)
         if (graph := graphs[key]) is None:
             return None
         graph.inputs.set(*given)
@@ -207,7 +207,9 @@ class _Graphs(Generic[Out]):
             known = self._by_cache[cache] = (place, {})
         return known[1]
 
-    def _captured(self, held: _Inputs, cache: KVCache, record: frozenset[int]) -> _Graph[Out] | None:
+    def _captured(
+        self, held: _Inputs, cache: KVCache, record: frozenset[int], feature_layers: tuple[int, ...]
+    ) -> _Graph[Out] | None:
         """None where the model cannot be captured because something in it asks the host."""
         layers = cache.buffer.unbind(1)
         tokens, positions = held.tokens, held.positions
@@ -218,7 +220,7 @@ class _Graphs(Generic[Out]):
             rows = held.start + held.offsets
             context = ForwardContext(_AtLength(held), record=record)
             every = Cache(layers=[_RowsLayer(memory, rows) for memory in layers])
-            wanted = ForwardInput(tokens, positions, every, context, hidden_states=True, states=held.states)
+            wanted = ForwardInput(tokens, positions, every, context, feature_layers=feature_layers, states=held.states)
             return self._run_model(wanted), context
 
         try:
@@ -252,7 +254,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         out = self.graphs.replay(flat, besides=rope)
         if out is None:
             return None
-        return ModelOutput(out.logits[:, :n][:, -inputs.logits_to_keep :], out.hidden_states)
+        return ModelOutput(out.logits[:, :n][:, -inputs.logits_to_keep :], out.features)
 
 
 class GraphedHead(ForwardBackend[HeadOutput]):

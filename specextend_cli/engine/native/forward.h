@@ -325,8 +325,10 @@ class Forward {
   }
 
   void give_states(int64_t index, const std::vector<float>& states) {
-    if (step_->hidden != nullptr)
-      narrow(states.data(), rows_ * model_->hidden, static_cast<T*>(step_->hidden) + index * rows_ * model_->hidden);
+    const int64_t hidden = model_->hidden, count = step_->feature_count;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t row = 0; row < rows_ && step_->feature_layers[i] == index; ++row)
+        narrow(&states[row * hidden], hidden, static_cast<T*>(step_->features_given) + (row * count + i) * hidden);
   }
 };
 

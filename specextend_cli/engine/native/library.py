@@ -220,7 +220,9 @@ class Step(ctypes.Structure):
         ("earlier", _INT),
         ("tree", _AT),
         ("keep", _INT),
-        *((name, _AT) for name in ("logits", "hidden", "after", "queries")),
+        *((name, _AT) for name in ("logits", "features_given", "feature_layers")),
+        ("feature_count", _INT),
+        *((name, _AT) for name in ("after", "queries")),
     )
 
 

@@ -64,8 +64,11 @@ typedef struct {
   const uint8_t* tree;  // [rows, earlier + rows]: what a row sees of the tree; null: the earlier rows, and up to itself
   int64_t keep;         // rows whose logits are wanted, the last ones; with several sequences, all
   float* logits;        // [keep or sequences, rows of the head]
-  void* hidden;  // [layers + 1, sequences * rows, hidden]: inputs of the layers, and the final norm's output; or null
-  void* after;   // [rows, hidden]: what an EAGLE head's next step reads; or null
+  void*
+      features_given;  // [sequences * rows, feature_count * hidden], side by side: the inputs of the `feature_layers`,
+  const int64_t* feature_layers;  // of which `layers` is the output of the final norm
+  int64_t feature_count;
+  void* after;           // [rows, hidden]: what an EAGLE head's next step reads; or null
   void* const* queries;  // [layers]: each [sequences, heads, rows, head_dim], or null
 } SxStep;
 
