@@ -13,7 +13,10 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Of trees whose verification is timed separately."""
 
 _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
-_FIRST = 2  # measurements, of which the fastest counts
+_FIRST = 2  # measurements before plain decoding counts as known
+_FASTEST = (
+    4  # measurements, of which the fastest counts: for some steps after a prefill everything takes a third longer
+)
 _REFIT = 8  # further measurements of a size, after which all costs are fitted again
 
 
@@ -29,7 +32,7 @@ class _Cost(NamedTuple):
 class CostModel:
     """Seconds of a verification by its node count, at about the present context length. It outlives a sequence.
 
-    The first measurements include warm-up, so the fastest of them counts; later ones enter a fading mean, each with at
+    The first measurements include warm-up, so the fastest of them counts. Later ones enter a fading mean, each with at
     most twice the known cost. A machine that is slower for a while is slower for all sizes, also for those that
     are not measured meanwhile: every measurement changes the pace of all. A larger tree never counts as cheaper.
     """
@@ -46,7 +49,7 @@ class CostModel:
         size = SIZES[min(bisect_left(SIZES, nodes), len(SIZES) - 1)]
         seconds /= self._pace
         known = costs.get(size, _Cost(nodes, seconds, 0))
-        if known.samples < _FIRST:
+        if known.samples < _FASTEST:
             settled = min(known.seconds, seconds)
         else:
             seconds = min(seconds, 2 * known.seconds)

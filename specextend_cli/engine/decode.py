@@ -56,6 +56,8 @@ def decode(
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
     drafter.begin(capacity)
+    if gate.begin():
+        drafter.rest()
 
     started = perf_counter()
     logits = yield from _prefill(target, drafter, prompt, prefill_chunks(len(prompt), prefill_chunk, shared_prefix))
@@ -92,7 +94,7 @@ def decode(
         sampler.commit(tokens, ids)
         drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
         draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
-        gate.learn(tree, shape, path, draft_seconds, verify_seconds, length)
+        in_vain = gate.learn(tree, shape, path, draft_seconds, verify_seconds, length)
 
         new, reason = stop(tokens)
         attended, plain = attribution.of(path, len(new)), gate.costs.plain(length)
@@ -101,6 +103,8 @@ def decode(
             retrieved = _retrieve(target, drafter, path[-1:])
             gate.charge(retrieved.seconds, length)
             yield retrieved
+        if in_vain:
+            drafter.rest()
     yield Finished(reason, stop.count)
 
 

@@ -29,7 +29,10 @@ _CREDIT = 2.0  # plain steps that may be lost before any were gained
 _RESERVE = 0.75  # part of the credit that trials may not use
 _TUITION = 0.008  # share of the time that may be lost besides
 _MEMORY = 0.998  # decay of gains and losses per step
+_PATIENCE = 4  # drafts that could ask models and gained nothing by it, after which these rest
+_LONGEST_REST = 15  # sequences
 _REFRESH = 96  # steps between two measurements of a plain step
+_EARLY = 12  # step of one more: the first ones follow a prefill, and are slow
 _RENEW = 8  # steps that floor and threshold stay: a step of few tokens has little time for choosing them
 _CHOOSING = 0.01  # share of the time that choosing working sets may take
 _NEAR = 0.97  # decay per step of the rate of decoding: about thirty steps count
@@ -136,10 +139,20 @@ class DraftGate:
     _choice: int | None = field(default=None, init=False)  # the number of forwards that gain most
     _granted: TreeShape | None = field(default=None, init=False)
     _due: float = field(default=0.0, init=False)  # step of the next trial
+    _in_vain: int = field(default=0, init=False)  # drafts that could ask models since these last paid
+    _rests: bool = field(default=False, init=False)  # models, in this sequence
+    _resting: int = field(default=0, init=False)  # sequences in which they are going to rest
+    _rest: int = field(default=0, init=False)  # sequences of their last rest
     _pause: float = field(default=0.0, init=False)  # plain steps before the next choice of a working set
 
     def __post_init__(self) -> None:
         self._net_gains = [_Mean() for _ in range(min(self.shape.depth, self.shape.forwards) + 1)]
+
+    def begin(self) -> bool:
+        """A sequence begins; whether draft models rest in it, because they did not pay in earlier ones."""
+        self._in_vain, self._rests = 0, self._resting > 0
+        self._resting = max(self._resting - 1, 0)
+        return self._rests
 
     def next_shape(self, length: int) -> TreeShape:
         """What to ask of the drafter: one node is a plain step, no forwards a draft without a model."""
@@ -148,7 +161,7 @@ class DraftGate:
         self._steps += 1
         plain, best = self.costs.plain(length), self._choice
         trial = self._trial_after(best)
-        if not plain or self._steps % _REFRESH == 0:
+        if not plain or self._steps % _REFRESH == 0 or self._steps == _EARLY:
             forwards = None
         elif trial is not None and self._is_due(trial) and self._regret.affords(self._loss(trial) + _RESERVE):
             forwards = trial
@@ -204,11 +217,14 @@ class DraftGate:
         draft_seconds: float,
         verify_seconds: float,
         length: int,
-    ) -> None:
-        """What the step that was granted `shape` cost; `path` are the accepted nodes, root first."""
+    ) -> bool:
+        """What the step that was granted `shape` cost; `path` are the accepted nodes, root first.
+
+        Returns whether draft models rest from now on. They cost even unused: the states that they read, and reading.
+        """
         self.costs.learn(len(tree), length, verify_seconds)
         if not self.enabled:
-            return
+            return False
         # All sums drift back towards what is usual, so that a drafter that failed on one passage is tried on the next.
         accepted, promised, kept = len(path), [0.0, 0.0], [0.0, 0.0]
         for node, (score, forwards) in enumerate(zip(tree.scores, tree.cost[0], strict=True)):
@@ -221,14 +237,14 @@ class DraftGate:
         self._following = _TRUST * self._following + (1 - _TRUST) * _YIELD
         plain = self.costs.plain(length)
         if not plain:
-            return
+            return False
         # Slow moments are not the drafter's fault: verification counts with its usual cost, a draft up to a limit.
         spent = min((draft_seconds + self.costs.seconds(len(tree), length)) / plain, _WORST)
         self._regret.pass_time(spent)
         self._pause -= spent
         self._tokens, self._spent = _NEAR * self._tokens + accepted, _NEAR * self._spent + spent
         if shape.nodes == 1:
-            return
+            return False
         is_first = self._net_gains[0].samples == 0
         self._regret.balance += max(accepted - spent, -1.0) if is_first else accepted - spent  # it includes warm-up
         ran = len(self._gains) - 1
@@ -245,6 +261,18 @@ class DraftGate:
         if trial is not None and shape.forwards >= trial:
             # Trials cost a small share of the time, compared with the best draft.
             self._due = self._steps + self._loss(trial) / _TUITION
+        return shape.forwards > 0 and not self._rests and self._are_in_vain()
+
+    def _are_in_vain(self) -> bool:
+        """After a draft that could ask models: whether so many in a row gained nothing by it that models rest."""
+        self._in_vain = 0 if self._choice else self._in_vain + 1
+        if self._choice:
+            self._rest = 0
+        if self._in_vain < _PATIENCE:
+            return False
+        self._rests, self._rest = True, min(2 * self._rest + 1, _LONGEST_REST)
+        self._resting = self._rest
+        return True
 
     def affords_choice(self) -> bool:
         """Whether choosing a working set after the next step keeps choices below their share of the time."""
@@ -276,6 +304,8 @@ class DraftGate:
 
     def _trial_after(self, best: int | None) -> int | None:
         """The next number of forwards to try; None where the best one is the largest."""
+        if self._rests:
+            return 0 if best is None else None
         most = len(self._net_gains) - 1
         return min(2 * best if best else 1, most) if best != most else None
 

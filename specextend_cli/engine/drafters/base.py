@@ -36,6 +36,10 @@ class Drafter(Protocol):
         """Forget the last sequence; the next one may hold `capacity` tokens."""
         return
 
+    def rest(self) -> None:
+        """Let draft models read and propose nothing more until the next sequence begins: the gate found no gain."""
+        return
+
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """Committed tokens in order, and the target's states that became known [m, features].
 

@@ -36,7 +36,7 @@ class BlendDrafter:
         if not sources:
             raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
-        self.feature_layers = tuple(dict.fromkeys(layer for source in sources for layer in source.feature_layers))
+        self.feature_layers = self._read_layers()
         self.calibration = Calibration()
         self._merged: list[_Node] = []
         self._usual = _USUAL  # a model's probability of its best next token
@@ -56,6 +56,16 @@ class BlendDrafter:
         self._merged = []
         for source in self.sources:
             source.begin(capacity)
+        self.feature_layers = self._read_layers()
+
+    def rest(self) -> None:
+        """See `Drafter`."""
+        for source in self.sources:
+            source.rest()
+        self.feature_layers = self._read_layers()
+
+    def _read_layers(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(layer for source in self.sources for layer in source.feature_layers))
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""

@@ -48,10 +48,17 @@ class EagleDrafter(ModelDrafter):
         super().begin(capacity)
         self._features = []
         self._is_first = True
+        self.feature_layers = self.head.config.feature_layers
+
+    def rest(self) -> None:
+        """See `Drafter`."""
+        super().rest()
+        self._features = []
+        self.feature_layers = ()
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
-        if features is not None and not self.failure:
+        if features is not None and not self._is_idle:
             self._features.append(features)
         if self._is_first:  # no state precedes the first token, so it has no row
             self.working.note(tokens[:1])

@@ -37,8 +37,8 @@ class ModelDrafter(ABC):
         self.target = target
         self.working = working
         self.window = window if working.config.policy != "full" else None
-        self.retrieves = working.config.policy != "full"
         self.failure: str | None = None
+        self._rests = False
         self.device = target.lm.device
         self._last = 0  # committed token
         self._pending = upload([], self.device)  # committed tokens that are not read yet
@@ -56,6 +56,15 @@ class ModelDrafter(ABC):
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
 
+    @property
+    def retrieves(self) -> bool:
+        """See `Drafter`."""
+        return self.working.config.policy != "full" and not self._is_idle
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._rests or self.failure is not None
+
     def visible(self) -> Tensor:
         """See `Drafter`. Includes tokens that wait to be read."""
         waiting = torch.arange(self.working.read, self.target.length, device=self.device)
@@ -66,11 +75,16 @@ class ModelDrafter(ABC):
         self.working.begin(capacity)
         self._pending = self._pending[:0]
         self._in_prompt = True
+        self._rests = False
+
+    def rest(self) -> None:
+        """See `Drafter`."""
+        self._rests = True
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         self._last = tokens[-1]
-        if self.failure:
+        if self._is_idle:
             return
         self.working.note(tokens)
         self._pending = torch.cat((self._pending, upload(tokens, self.device) if ids is None else ids))
@@ -85,7 +99,7 @@ class ModelDrafter(ABC):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
-        if self.failure or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+        if self._is_idle or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
             return root(self._last)
         if self._in_prompt:
             self.working.choose(None)
@@ -102,7 +116,6 @@ class ModelDrafter(ABC):
         self.working.cache.rollback()
         if not tree.is_finite:  # such a model drafts no more
             self.failure = f"the {self.name} draft computes values that are not numbers"
-            self.retrieves = False
             return root(self._last)
         return tree
 
