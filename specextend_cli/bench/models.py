@@ -32,7 +32,7 @@ from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens,
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
-_WITHOUT_ATTENTION = ("none", "ngram", "ngram-table")  # drafters without attention
+_WITHOUT_ATTENTION = ("none", "ngram", "table")  # drafters without attention
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ class DraftGate:
 
     def begin(self) -> bool:
         """A sequence begins; whether draft models rest in it, because they did not pay in earlier ones."""
-        self._in_vain, self._rests = 0, self._resting > 0
+        self._rests = self._resting > 0
         self._resting = max(self._resting - 1, 0)
         return self._rests
 
@@ -270,6 +270,7 @@ class DraftGate:
             self._rest = 0
         if self._in_vain < _PATIENCE:
             return False
+        self._in_vain -= 1  # after the rest, one more decides
         self._rests, self._rest = True, min(2 * self._rest + 1, _LONGEST_REST)
         self._resting = self._rest
         return True

@@ -97,7 +97,7 @@ def _blend(setup: DrafterSetup) -> Drafter:
 DRAFTERS: dict[str, DrafterEntry] = {
     "none": DrafterEntry(_none),
     "ngram": DrafterEntry(_ngram),
-    "ngram-table": DrafterEntry(_ngram_table, needs="n-gram table"),
+    "table": DrafterEntry(_ngram_table, needs="n-gram table"),
     "lm": DrafterEntry(_lm, needs="draft model"),
     "eagle": DrafterEntry(_eagle, needs="EAGLE head"),
     "self": DrafterEntry(_self),

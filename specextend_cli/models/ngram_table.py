@@ -43,7 +43,7 @@ def _read(path: Path, changed: int, vocabulary: int) -> NgramTable:
 
     found = read_arrays(path, ("keys", "tokens", "counts", "totals"), most=_BYTES)
     keys, totals = found["keys"], found["totals"]
-    tokens, counts = (found[name].reshape(len(keys), -1) for name in ("tokens", "counts"))
+    tokens, counts = (found[name].reshape(len(keys), _KEPT) for name in ("tokens", "counts"))
     if any(array.dtype.kind != "i" for array in found.values()) or tokens.shape != counts.shape:
         raise ValueError("its arrays do not fit each other")
     if len(totals) != len(keys) or tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocabulary:

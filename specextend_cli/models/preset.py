@@ -178,7 +178,7 @@ class Draft(_Table):
             raise ValueError("a blend is of drafters that propose something themselves")
         if {"lm", "eagle"} <= set(self.of):
             raise ValueError("a draft has one source: a language model or an EAGLE head, not both")
-        if "ngram-table" in self.drafters and not self.has_model:
+        if "table" in self.drafters and not self.has_model:
             raise ValueError("an n-gram table lies beside a draft model or an EAGLE head")
         if self.has_model and self.source is None:
             raise ValueError("a model as draft needs a [draft.source]")

@@ -39,7 +39,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         raise UsageError(f"there is no directory {directory}", why=why, fix="specextend train-draft makes one")
     HeadSettings.read(path)
     checked_weights(path, "")
-    of = ("eagle", "ngram", *(["ngram-table"] if has_table(path) else []))
+    of = ("eagle", "ngram", *(["table"] if has_table(path) else []))
     draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=WINDOW)
     retrieval = replace(preset.retrieval, positions="compact")
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})

@@ -147,7 +147,7 @@ def drafter_of(
         return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
 
     def load_own_table() -> NgramTable:
-        return load_table(own("ngram-table"), target.lm.vocabulary)
+        return load_table(own("table"), target.lm.vocabulary)
 
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
     setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, preset.draft.window, parts)

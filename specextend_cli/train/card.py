@@ -50,7 +50,8 @@ tags: [speculative-decoding, eagle3]
 # {figures.architecture} draft head for {facts.target}
 
 Proposes tokens that {facts.target} verifies; it cannot change what the target writes. Made by `specextend train-draft`,
-in the published EAGLE-3 layout. The embedding is the target's and is not in the file.
+in the published EAGLE-3 layout. The embedding is the target's and is not in the file. `ngrams.npz` counts what followed
+up to three tokens in the same answers.
 
 - **Trained on** {figures.answers:,} of the target's own answers about excerpts of {min(plan.lengths):,} to
   {max(plan.lengths):,} tokens, on passages quoted from excerpts ({100 * plan.quotes:.0f}% of the steps), and on plain

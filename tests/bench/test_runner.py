@@ -60,7 +60,7 @@ def test_every_method_writes_what_plain_decoding_writes(
     events = list(made.run(prompts[:1] + prompts[2:3]))
     assert not of(events, Checked)
     assert made.wrong() == ()
-    assert set(made.skipped) <= {"llama.cpp", "eagle"}
+    assert set(made.skipped) <= {"llama.cpp", "eagle", "table"}
     records = made.records()
     ran = set(methods.METHODS) - set(made.skipped)
     assert {record.method for record in records} == ran
@@ -312,8 +312,9 @@ def test_what_cannot_run_here_says_why(models) -> None:
     models.preset = models.preset.model_copy(update={"draft": draft})
     models.directories = replace(models.directories, draft=None)
     able, unable = methods.build(methods.METHODS, models)
-    assert {"lm", "transformers-assisted"} <= set(unable) <= {"lm", "transformers-assisted", "llama.cpp", "eagle"}
-    assert all("no draft" in why or name in ("llama.cpp", "eagle") for name, why in unable.items())
+    lack = {"llama.cpp", "eagle", "table"}
+    assert {"lm", "transformers-assisted"} <= set(unable) <= {"lm", "transformers-assisted", *lack}
+    assert all("no draft" in why or name in lack for name, why in unable.items())
     # Without a draft model, "the draft" is n-grams and the target itself, so that policies have something to act on.
     assert models.draft == "blend"
     target = Prefilled(models.lm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -246,3 +247,64 @@ def test_a_node_s_cost_is_carried_to_other_lengths() -> None:
         costs.learn(8, 1000, 0.024)  # 7 nodes more: 1.4 plain steps
     assert costs.seconds(6, 8000) == pytest.approx(0.030 * 2.0)
     assert costs.seconds(13, 1000) == pytest.approx(0.010 * 3.4)
+
+
+def sequence(gate: DraftGate, model_seconds: float, model_gain: float, steps: int = 60) -> tuple[int, bool]:
+    """One sequence of copies that hold beside a model that promises `model_gain` more: models' drafts, and rest."""
+    rests, drafts = gate.begin(), 0
+    for _ in range(steps):
+        shape = gate.next_shape(1000)
+        asked = shape.forwards > 0 and not rests
+        drafts += asked
+        scores, known = [0.6], [0, 0]
+        if asked:
+            scores, known = [0.6, 0.6 * model_gain], [0, 0, 1]
+        tree = DraftTree(range(len(known)), [0, 0, 1][: len(known)], [1.0, *scores], known, int(asked))
+        tree = gate.cut(tree, 1000) if shape.nodes > 1 else root(0)
+        cost = verification(len(tree))
+        rests |= gate.learn(tree, shape, range(len(tree)), asked * model_seconds, cost, 1000)
+    return drafts, rests
+
+
+def test_models_that_do_not_pay_rest_longer_and_longer() -> None:
+    gate = DraftGate(TreeShape(nodes=8, depth=4))
+    drafts = [sequence(gate, 0.5 * PLAIN, 0.1)[0] for _ in range(40)]
+    assert drafts[0] > 0
+    asked = [number for number, count in enumerate(drafts) if count]
+    assert [later - earlier for earlier, later in pairwise(asked)] == [1, 2, 4, 8, 16]
+
+
+def test_models_that_pay_do_not_rest() -> None:
+    gate = DraftGate(TreeShape(nodes=8, depth=4))
+    for _ in range(5):
+        drafts, rests = sequence(gate, 0.05 * PLAIN, 0.9)
+        assert drafts > 40
+        assert not rests
+
+
+def test_without_the_gate_models_never_rest() -> None:
+    gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
+    assert not any(sequence(gate, 5 * PLAIN, 0.0)[1] for _ in range(3))
+
+
+def test_the_pace_of_the_machine_is_that_of_all_sizes() -> None:
+    costs = CostModel()
+    for _ in range(10):
+        for nodes, seconds in ((1, 0.04), (4, 0.06), (8, 0.08)):
+            costs.learn(nodes, 1000, seconds)
+    for _ in range(60):
+        costs.learn(4, 1000, 0.12)  # the machine is half as fast, and only this size is measured
+    assert costs.seconds(4, 1000) == pytest.approx(0.12, rel=0.05)
+    assert costs.seconds(8, 1000) / costs.plain(1000) == pytest.approx(2.0, rel=0.05)
+    assert costs.plain(1000) > 0.055
+
+
+def test_a_larger_tree_never_counts_as_cheaper() -> None:
+    costs = CostModel()
+    for nodes, seconds in ((1, 0.05), (2, 0.04), (3, 0.06), (4, 0.05)):
+        for _ in range(5):
+            costs.learn(nodes, 1000, seconds)
+    curve = costs.curve((1, 2, 3, 4), 1000)
+    assert curve == sorted(curve)
+    assert curve[0] == pytest.approx(0.045)
+    assert curve[2] == pytest.approx(0.055)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,16 @@ from transformers import (
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters import (
+    BlendDrafter,
+    Drafter,
+    EagleDrafter,
+    LMDrafter,
+    NgramDrafter,
+    NgramTableDrafter,
+    NoDrafter,
+)
+from specextend_cli.engine.drafters.ngram_table import NgramTable, key_of
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
@@ -47,6 +58,7 @@ Make = Callable[[Target, Retrieval], Drafter]
 DRAFTERS: dict[str, Make] = {
     "none": lambda target, retrieval: NoDrafter(),
     "ngram": lambda target, retrieval: NgramDrafter(),
+    "table": lambda target, retrieval: NgramTableDrafter(usual_table()),
     "random": lambda target, retrieval: RandomDrafter(VOCABULARY),
     "self": lambda target, retrieval: LMDrafter(target.lm, target, retrieval),
     "lm": lambda target, retrieval: LMDrafter(LanguageModel(small_draft().to(target.lm.device)), target, retrieval),
@@ -67,10 +79,20 @@ DRAFTERS: dict[str, Make] = {
         [
             EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
             NgramDrafter(),
+            NgramTableDrafter(usual_table()),
             EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
         ]
     ),
 }
+
+
+def usual_table() -> NgramTable:
+    """What the tiny target writes, partly: every other continuation is wrong."""
+    written = [*prompt(), *by_generate(NEW)]
+    pairs = list(pairwise(written))[-NEW:]
+    rows = {key_of([token]): row for row, (token, _) in enumerate(pairs)}
+    tokens = [[after if row % 2 else 1, 2] for row, (_, after) in enumerate(pairs)]
+    return NgramTable(rows, tokens, [[0.6, 0.3]] * len(tokens))
 
 
 def small(policy: str, **changes: object) -> Retrieval:
@@ -131,6 +153,39 @@ def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tok
     assert run(target, drafter, prompt(), retrieval)[0] == by_generate(NEW)
     assert len(proposed) > 20
     assert max(proposed) < min(tokens, VOCABULARY)
+
+
+class Impatient(DraftGate):
+    """Lets models rest after the fourth step, and in every second sequence."""
+
+    steps = sequences = 0
+
+    def begin(self) -> bool:
+        self.steps, self.sequences = 0, self.sequences + 1
+        return self.sequences % 2 == 0
+
+    def learn(self, *args: Any) -> bool:
+        super().learn(*args)
+        self.steps += 1
+        return self.steps == 4
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_models_that_rest_change_no_token(drafter: str) -> None:
+    target, retrieval, gate = Target(LanguageModel(tiny())), small("retrieval"), Impatient(SHAPE, enabled=False)
+    made = DRAFTERS[drafter](target, retrieval)
+    reads = made.feature_layers
+    for _ in range(3):
+        events = decode(target, made, prompt(), stop=Stop(NEW), retrieval=retrieval, gate=gate)
+        steps = [event for event in events if isinstance(event, Step)]
+        assert [token for step in steps for token in step.tokens] == by_generate(NEW)
+        assert not made.retrieves
+        assert made.feature_layers == ()
+        if drafter in ("self", "lm", "eagle3"):
+            assert all(step.nodes == 1 for step in steps[5:])
+            assert any(step.nodes > 1 for step in steps) == (gate.sequences % 2 == 1)
+    made.begin(10)
+    assert made.feature_layers == reads
 
 
 @pytest.mark.parametrize("drafter", but_for(("lm", "lm-window", "eagle3"), DRAFTERS))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import Drafter
+from specextend_cli.engine.drafters.ngram_table import NgramTable
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
@@ -42,11 +43,12 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
         small("retrieval"),
         load_lm=lambda: LanguageModel(small_draft()),
         load_head=lambda: pytest.fail("no head is needed"),
+        load_table=lambda: NgramTable({}, [], []),
         parts=("repeat", "ngram"),
     )
 
 
-@pytest.mark.parametrize("name", ["repeat", "blend", "lm", "self", "none"])
+@pytest.mark.parametrize("name", ["repeat", "blend", "lm", "self", "none", "table"])
 def test_a_drafter_from_the_registry_is_lossless(setup: DrafterSetup, name: str) -> None:
     drafter = make_drafter(name, setup)
     assert run(setup.target, drafter, prompt(), setup.retrieval)[0] == by_generate(NEW)

@@ -5,25 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.tree import DraftTree
 
 
-class RandomDrafter:
+class RandomDrafter(Drafter):
     name = "random"
-    feature_layers: tuple[int, ...] = ()
-    retrieves = False
-    failure: str | None = None
 
     def __init__(self, vocabulary: int, seed: int = 0) -> None:
         self.vocabulary = vocabulary
         self.random = random.Random(seed)
         self._last = 0
-
-    def begin(self, capacity: int) -> None: ...
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         self._last = tokens[-1]
@@ -39,8 +34,3 @@ class RandomDrafter:
                 parents.append(parent)
                 scores.append(scores[parent] * self.random.random())
         return DraftTree(tokens, parents, scores)
-
-    def retrieve(self, scores: Tensor) -> None: ...
-
-    def visible(self) -> Tensor:
-        return torch.arange(0)

@@ -81,6 +81,7 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         ("in {words}", "in {wrods}", "prompts.single: unknown placeholder {wrods}", "change"),
         (END, '[draft]\nkind = "lm"\n', "draft: a model as draft needs a [draft.source]", "change"),
         (END, '[draft]\nkind = "blend"\n', "draft: a blend needs two different drafters", "change"),
+        (END, '[draft]\nkind = "blend"\nof = ["ngram", "table"]\n', "draft: an n-gram table lies beside", "change"),
         (END, '[draft]\nof = ["ngram"]\n', 'draft: "of" belongs to kind = "blend"', "change"),
         (END, '[draft]\nkind = "eagle"\n', "draft: a model as draft needs a [draft.source]", "change"),
         (END, '[draft]\nkind = "blend"\nof = ["lm", "eagle"]\n', "draft: a draft has one", "change"),

@@ -18,6 +18,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.models.preset import Draft, HubSource, LocalSource, Preset
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
@@ -122,6 +123,9 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     if draft.model == "eagle":
         (folder / "draft").mkdir()
         found(LAYOUTS, draft.source, safeailab_3)(folder / "draft", vocabulary)
+        if "table" in draft.drafters:
+            answers = [(list(range(at, at + 4)) * 3, 4) for at in range(20)] * 5
+            (folder / "draft" / FILE).write_bytes(table_file(answers))
     elif draft.model == "lm":
         assert draft.shape is not None
         save_model(folder / "draft", draft.source, draft.shape, layers=2, seed=1)
@@ -216,6 +220,8 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     safeailab_3(tmp_path / "head", tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, tmp_path / "head")
     assert changed.draft.of == ("eagle", "ngram")
+    (tmp_path / "head" / FILE).touch()
+    assert with_head(preset, tmp_path / "head").draft.of == ("eagle", "ngram", "table")
     assert changed.draft.window == WINDOW
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
     generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))

@@ -23,6 +23,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.heads import load_head
+from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train import trainer
 from specextend_cli.train.answers import AnswerFile
 from specextend_cli.train.card import Facts
@@ -178,6 +179,8 @@ def test_another_head_is_trained_on_the_answers_of_an_earlier_run(tmp_path: Path
     )
     assert isinstance(again[0], VocabularyChosen)
     assert (tmp_path / "second" / "model.safetensors").exists()
+    counted = table_file((sample.tokens, sample.output or 0) for sample in one)
+    assert (tmp_path / "second" / FILE).read_bytes() == counted
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -30,29 +30,19 @@ TOKENS = prompt(40)
 NOT_NUMBERS = (float("nan"), float("inf"), -float("inf"))
 
 
-class HostileDrafter:
+class HostileDrafter(Drafter):
     """Hands over whatever it was given, one tree after the other."""
 
     name = "hostile"
-    feature_layers: tuple[int, ...] = ()
-    retrieves = False
-    failure: str | None = None
 
     def __init__(self, trees: Sequence[DraftTree]) -> None:
         self.trees, self.asked = trees, 0
-
-    def begin(self, capacity: int) -> None: ...
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None: ...
 
     def propose(self, shape: TreeShape) -> DraftTree:
         self.asked += 1
         return self.trees[self.asked % len(self.trees)]
-
-    def retrieve(self, scores: Tensor) -> None: ...
-
-    def visible(self) -> Tensor:
-        return torch.arange(0)
 
 
 @st.composite

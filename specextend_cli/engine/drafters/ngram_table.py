@@ -41,7 +41,7 @@ def key_of(context: Sequence[int]) -> int:
 class NgramTableDrafter(Drafter):
     """Proposes what followed the longest context that the table has, and what followed that, likeliest paths first."""
 
-    name = "ngram-table"
+    name = "table"
 
     def __init__(self, table: NgramTable) -> None:
         self.table = table
