@@ -14,9 +14,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 _SLOPE = 0.1  # a node's share of a plain step's cost, assumed until measured: 0.02 on a GPU, 0.2 on few cores
 _FIRST = 2  # measurements before plain decoding counts as known
-_FASTEST = (
-    4  # measurements, of which the fastest counts: for some steps after a prefill everything takes a third longer
-)
+_FASTEST = 4  # measurements, of which the fastest counts: steps right after a prefill take up to a third longer
 _REFIT = 8  # further measurements of a size, after which all costs are fitted again
 
 

@@ -57,7 +57,7 @@ def decode(
     target.begin(capacity)
     drafter.begin(capacity)
     if gate.begin():
-        drafter.rest()
+        drafter.suspend()
 
     started = perf_counter()
     logits = yield from _prefill(target, drafter, prompt, prefill_chunks(len(prompt), prefill_chunk, shared_prefix))
@@ -94,7 +94,7 @@ def decode(
         sampler.commit(tokens, ids)
         drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
         draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
-        in_vain = gate.learn(tree, shape, path, draft_seconds, verify_seconds, length)
+        does_not_pay = gate.learn(tree, shape, path, draft_seconds, verify_seconds, length)
 
         new, reason = stop(tokens)
         attended, plain = attribution.of(path, len(new)), gate.costs.plain(length)
@@ -103,8 +103,8 @@ def decode(
             retrieved = _retrieve(target, drafter, path[-1:])
             gate.charge(retrieved.seconds, length)
             yield retrieved
-        if in_vain:
-            drafter.rest()
+        if does_not_pay:
+            drafter.suspend()
     yield Finished(reason, stop.count)
 
 

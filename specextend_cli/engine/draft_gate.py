@@ -8,7 +8,7 @@ A tree also says what each of its forwards brought: the difference between the b
 forwards proposed and of those that one forward less did. The mean of that, less what the forward costs, is a forward's
 net gain, and a draft runs as many forwards as together gain most. Promises are scaled by how many earlier ones came
 true. What drafting gained or lost against plain decoding is summed in a regret budget, which keeps losses below a small
-share of the time.
+share of the time. Models that gain nothing are suspended for the rest of the sequence and some further ones.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _CREDIT = 2.0  # plain steps that may be lost before any were gained
 _RESERVE = 0.75  # part of the credit that trials may not use
 _TUITION = 0.008  # share of the time that may be lost besides
 _MEMORY = 0.998  # decay of gains and losses per step
-_PATIENCE = 4  # drafts that could ask models and gained nothing by it, after which these rest
-_LONGEST_REST = 15  # sequences
+_MOST_FAILED = 4  # drafts in a row that could ask models and gained nothing by it, before these are suspended
+_LONGEST_SUSPENSION = 15  # sequences
 _REFRESH = 96  # steps between two measurements of a plain step
 _EARLY = 12  # step of one more: the first ones follow a prefill, and are slow
 _RENEW = 8  # steps that floor and threshold stay: a step of few tokens has little time for choosing them
@@ -139,20 +139,20 @@ class DraftGate:
     _choice: int | None = field(default=None, init=False)  # the number of forwards that gain most
     _granted: TreeShape | None = field(default=None, init=False)
     _due: float = field(default=0.0, init=False)  # step of the next trial
-    _in_vain: int = field(default=0, init=False)  # drafts that could ask models since these last paid
-    _rests: bool = field(default=False, init=False)  # models, in this sequence
-    _resting: int = field(default=0, init=False)  # sequences in which they are going to rest
-    _rest: int = field(default=0, init=False)  # sequences of their last rest
+    _failed: int = field(default=0, init=False)  # drafts that could ask models since these last paid
+    _is_suspended: bool = field(default=False, init=False)  # models, in this sequence
+    _suspensions_left: int = field(default=0, init=False)  # sequences that begin without models
+    _last_suspension: int = field(default=0, init=False)  # sequences
     _pause: float = field(default=0.0, init=False)  # plain steps before the next choice of a working set
 
     def __post_init__(self) -> None:
         self._net_gains = [_Mean() for _ in range(min(self.shape.depth, self.shape.forwards) + 1)]
 
     def begin(self) -> bool:
-        """A sequence begins; whether draft models rest in it, because they did not pay in earlier ones."""
-        self._rests = self._resting > 0
-        self._resting = max(self._resting - 1, 0)
-        return self._rests
+        """A sequence begins; whether draft models are suspended in it, because they did not pay in earlier ones."""
+        self._is_suspended = self._suspensions_left > 0
+        self._suspensions_left = max(self._suspensions_left - 1, 0)
+        return self._is_suspended
 
     def next_shape(self, length: int) -> TreeShape:
         """What to ask of the drafter: one node is a plain step, no forwards a draft without a model."""
@@ -220,7 +220,7 @@ class DraftGate:
     ) -> bool:
         """What the step that was granted `shape` cost; `path` are the accepted nodes, root first.
 
-        Returns whether draft models rest from now on. They cost even unused: the states that they read, and reading.
+        Returns whether draft models are to be suspended. They cost even unused: the states that they read, and reading.
         """
         self.costs.learn(len(tree), length, verify_seconds)
         if not self.enabled:
@@ -261,18 +261,19 @@ class DraftGate:
         if trial is not None and shape.forwards >= trial:
             # Trials cost a small share of the time, compared with the best draft.
             self._due = self._steps + self._loss(trial) / _TUITION
-        return shape.forwards > 0 and not self._rests and self._are_in_vain()
+        return shape.forwards > 0 and not self._is_suspended and self._suspends()
 
-    def _are_in_vain(self) -> bool:
-        """After a draft that could ask models: whether so many in a row gained nothing by it that models rest."""
-        self._in_vain = 0 if self._choice else self._in_vain + 1
+    def _suspends(self) -> bool:
+        """After a draft that could ask models: whether so many in a row gained nothing by it."""
         if self._choice:
-            self._rest = 0
-        if self._in_vain < _PATIENCE:
+            self._failed = self._last_suspension = 0
             return False
-        self._in_vain -= 1  # after the rest, one more decides
-        self._rests, self._rest = True, min(2 * self._rest + 1, _LONGEST_REST)
-        self._resting = self._rest
+        self._failed += 1
+        if self._failed < _MOST_FAILED:
+            return False
+        self._failed -= 1  # after the suspension, one more decides
+        self._is_suspended, self._last_suspension = True, min(2 * self._last_suspension + 1, _LONGEST_SUSPENSION)
+        self._suspensions_left = self._last_suspension
         return True
 
     def affords_choice(self) -> bool:
@@ -305,7 +306,7 @@ class DraftGate:
 
     def _trial_after(self, best: int | None) -> int | None:
         """The next number of forwards to try; None where the best one is the largest."""
-        if self._rests:
+        if self._is_suspended:
             return 0 if best is None else None
         most = len(self._net_gains) - 1
         return min(2 * best if best else 1, most) if best != most else None

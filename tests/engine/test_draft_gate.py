@@ -250,11 +250,11 @@ def test_a_node_s_cost_is_carried_to_other_lengths() -> None:
 
 
 def sequence(gate: DraftGate, model_seconds: float, model_gain: float, steps: int = 60) -> tuple[int, bool]:
-    """One sequence of copies that hold beside a model that promises `model_gain` more: models' drafts, and rest."""
-    rests, drafts = gate.begin(), 0
+    """One sequence of copies that hold beside a model that promises `model_gain` more: its drafts, and suspension."""
+    suspended, drafts = gate.begin(), 0
     for _ in range(steps):
         shape = gate.next_shape(1000)
-        asked = shape.forwards > 0 and not rests
+        asked = shape.forwards > 0 and not suspended
         drafts += asked
         scores, known = [0.6], [0, 0]
         if asked:
@@ -262,11 +262,11 @@ def sequence(gate: DraftGate, model_seconds: float, model_gain: float, steps: in
         tree = DraftTree(range(len(known)), [0, 0, 1][: len(known)], [1.0, *scores], known, int(asked))
         tree = gate.cut(tree, 1000) if shape.nodes > 1 else root(0)
         cost = verification(len(tree))
-        rests |= gate.learn(tree, shape, range(len(tree)), asked * model_seconds, cost, 1000)
-    return drafts, rests
+        suspended |= gate.learn(tree, shape, range(len(tree)), asked * model_seconds, cost, 1000)
+    return drafts, suspended
 
 
-def test_models_that_do_not_pay_rest_longer_and_longer() -> None:
+def test_models_that_do_not_pay_are_suspended_longer_and_longer() -> None:
     gate = DraftGate(TreeShape(nodes=8, depth=4))
     drafts = [sequence(gate, 0.5 * PLAIN, 0.1)[0] for _ in range(40)]
     assert drafts[0] > 0
@@ -274,15 +274,15 @@ def test_models_that_do_not_pay_rest_longer_and_longer() -> None:
     assert [later - earlier for earlier, later in pairwise(asked)] == [1, 2, 4, 8, 16]
 
 
-def test_models_that_pay_do_not_rest() -> None:
+def test_models_that_pay_are_not_suspended() -> None:
     gate = DraftGate(TreeShape(nodes=8, depth=4))
     for _ in range(5):
-        drafts, rests = sequence(gate, 0.05 * PLAIN, 0.9)
+        drafts, suspended = sequence(gate, 0.05 * PLAIN, 0.9)
         assert drafts > 40
-        assert not rests
+        assert not suspended
 
 
-def test_without_the_gate_models_never_rest() -> None:
+def test_without_the_gate_no_model_is_suspended() -> None:
     gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
     assert not any(sequence(gate, 5 * PLAIN, 0.0)[1] for _ in range(3))
 

@@ -156,7 +156,7 @@ def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tok
 
 
 class Impatient(DraftGate):
-    """Lets models rest after the fourth step, and in every second sequence."""
+    """Suspends models after the fourth step, and in every second sequence."""
 
     steps = sequences = 0
 
@@ -171,7 +171,7 @@ class Impatient(DraftGate):
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_models_that_rest_change_no_token(drafter: str) -> None:
+def test_suspended_models_change_no_token(drafter: str) -> None:
     target, retrieval, gate = Target(LanguageModel(tiny())), small("retrieval"), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)
     reads = made.feature_layers

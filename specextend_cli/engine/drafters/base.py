@@ -36,7 +36,7 @@ class Drafter(Protocol):
         """Forget the last sequence; the next one may hold `capacity` tokens."""
         return
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """Let draft models read and propose nothing more until the next sequence begins: the gate found no gain."""
         return
 

@@ -58,10 +58,10 @@ class BlendDrafter:
             source.begin(capacity)
         self.feature_layers = self._read_layers()
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """See `Drafter`."""
         for source in self.sources:
-            source.rest()
+            source.suspend()
         self.feature_layers = self._read_layers()
 
     def _read_layers(self) -> tuple[int, ...]:

@@ -50,9 +50,9 @@ class EagleDrafter(ModelDrafter):
         self._is_first = True
         self.feature_layers = self.head.config.feature_layers
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """See `Drafter`."""
-        super().rest()
+        super().suspend()
         self._features = []
         self.feature_layers = ()
 

@@ -38,7 +38,7 @@ class ModelDrafter(ABC):
         self.working = working
         self.window = window if working.config.policy != "full" else None
         self.failure: str | None = None
-        self._rests = False
+        self._is_suspended = False
         self.device = target.lm.device
         self._last = 0  # committed token
         self._pending = upload([], self.device)  # committed tokens that are not read yet
@@ -63,7 +63,7 @@ class ModelDrafter(ABC):
 
     @property
     def _is_idle(self) -> bool:
-        return self._rests or self.failure is not None
+        return self._is_suspended or self.failure is not None
 
     def visible(self) -> Tensor:
         """See `Drafter`. Includes tokens that wait to be read."""
@@ -75,11 +75,11 @@ class ModelDrafter(ABC):
         self.working.begin(capacity)
         self._pending = self._pending[:0]
         self._in_prompt = True
-        self._rests = False
+        self._is_suspended = False
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """See `Drafter`."""
-        self._rests = True
+        self._is_suspended = True
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""

@@ -326,9 +326,11 @@ class Forward {
 
   void give_states(int64_t index, const std::vector<float>& states) {
     const int64_t hidden = model_->hidden, count = step_->feature_count;
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t row = 0; row < rows_ && step_->feature_layers[i] == index; ++row)
+    for (int64_t i = 0; i < count; ++i) {
+      if (step_->feature_layers[i] != index) continue;
+      for (int64_t row = 0; row < rows_; ++row)
         narrow(&states[row * hidden], hidden, static_cast<T*>(step_->features_given) + (row * count + i) * hidden);
+    }
   }
 };
 
