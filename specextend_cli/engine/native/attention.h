@@ -17,6 +17,7 @@
 namespace specextend {
 
 constexpr int64_t kPart = 256;  // keys
+constexpr int64_t kTasks = 6;   // of a thread, if there are as many parts
 
 // Keys and values of some sequences: those of sequence b and head h begin `b * by_sequence + h * by_head` numbers after
 // the first ones, and lie `by_row` apart.
@@ -76,7 +77,7 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
     reader.gather_in(together);
     reader.clear();
     for (int64_t first = part * kPart; first < (part + 1) * kPart; first += kBlock)
-      reader.see(cached.span(b, h, first, kBlock), scale);
+      reader.see(cached.span(b, h, first, kBlock), cached.span(b, h, first + kBlock, kBlock), scale);
     for (int64_t at = 0; const int64_t other : members) {
       const PartialSoftmax one = partial(other * heads + h, part);
       std::copy_n(together.out + at * dim, rows * dim, one.out);
@@ -86,9 +87,9 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
     }
     release_tiles();
   };
-  Pool::shared().run(sequences * heads * (full + 1), [&](int64_t task) {
-    const int64_t head = task / (full + 1), part = task % (full + 1), b = head / heads, h = head % heads;
-    const int64_t length = seen[b], end_part = length / kPart;
+  // A part, before this thread reads part `next_part` of `next_head`.
+  const auto read = [&](int64_t head, int64_t part, int64_t next_head, int64_t next_part) {
+    const int64_t b = head / heads, h = head % heads, length = seen[b], end_part = length / kPart;
     if (part > end_part) return;
     if (part < prefix.parts(b)) {
       if (prefix.leader[b] == b) read_prefix(b, h, part);
@@ -101,11 +102,25 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
       reader.clear();
     }
     int64_t first = part * kPart;
-    for (const int64_t last = std::min(length, first + kPart); first + kBlock <= last; first += kBlock)
-      reader.see(cached.span(b, h, first, kBlock), scale);
+    for (const int64_t last = std::min(length, first + kPart); first + kBlock <= last; first += kBlock) {
+      const bool goes_on = first + kBlock < last;
+      reader.see(cached.span(b, h, first, kBlock),
+                 goes_on ? cached.span(b, h, first + kBlock, kBlock)
+                         : cached.span(next_head / heads, next_head % heads, next_part * kPart, kBlock),
+                 scale);
+    }
     if (part == end_part)
       reader.see_end(cached.span(b, h, first, length - first), cached.span(b, h, length, own), paths, tree, scale,
                      [&](int64_t block) { return partial(head, (first / kBlock + block) / (kPart / kBlock)); });
+  };
+  Pool& pool = Pool::shared();
+  const int64_t grouped = std::max<int64_t>(1, sequences * heads * (full + 1) / (kTasks * pool.threads()));
+  const int64_t tasks = (full + grouped) / grouped;  // of a head
+  pool.run(sequences * heads * tasks, [&](int64_t task) {
+    const int64_t head = task / tasks, last = std::min((task % tasks + 1) * grouped, full + 1) - 1;
+    for (int64_t part = task % tasks * grouped; part < last; ++part) read(head, part, head, part + 1);
+    const int64_t next = std::min(task + pool.threads(), sequences * heads * tasks - 1);  // probably
+    read(head, last, next / tasks, next % tasks * grouped);
     release_tiles();
   });
 

@@ -30,28 +30,38 @@ template <typename T>
 struct Span {
   const T *keys, *values;
   int64_t key_stride, value_stride, count;
+
+  // The same memory, a block later.
+  Span later() const {
+    return {keys + kBlock * key_stride, values + kBlock * value_stride, key_stride, value_stride, count};
+  }
 };
 
-// Prefetches the next block of keys and values, a few rows at a time, while the present one is computed. The pace suits
-// a token's rows of 64 numbers in bfloat16; with more or wider rows, prefetching ends sooner. Prefetching past the end
-// of the memory is harmless.
+// Prefetches the block of keys and values that this thread reads next, while the present one is computed: evenly,
+// because a core has few reads under way at a time. Prefetching past the end of the memory is harmless.
 template <typename T>
 class Prefetcher {
  public:
   Prefetcher() = default;
-  Prefetcher(const Span<T>& now, int64_t dim)
-      : keys_(now.keys + kBlock * now.key_stride),
-        values_(now.values + kBlock * now.value_stride),
-        key_stride_(now.key_stride),
-        value_stride_(now.value_stride),
-        dim_(dim),
-        left_(2 * kBlock) {}
 
-  void ask(int64_t rows) {
-    for (; rows > 0 && left_ > 0; --rows, --left_) {
-      const T* row = left_ > kBlock ? keys_ : values_;
-      for (int64_t at = 0; at < dim_; at += kLine) __builtin_prefetch(row + at, 0, 2);
-      (left_ > kBlock ? keys_ : values_) += left_ > kBlock ? key_stride_ : value_stride_;
+  // `work`: by how much `advance` is called in all, in any unit.
+  Prefetcher(const Span<T>& next, int64_t dim, int64_t work)
+      : keys_(next.keys),
+        values_(next.values),
+        key_stride_(next.key_stride),
+        value_stride_(next.value_stride),
+        dim_(dim),
+        lines_(2 * kBlock * dim / kLine),
+        left_(lines_),
+        each_(std::max<int64_t>(1, work / lines_)) {}
+
+  void advance(int64_t work) {
+    for (due_ += work; due_ >= each_ && left_ > 0; due_ -= each_, --left_) {
+      const bool key = left_ > lines_ / 2;
+      __builtin_prefetch((key ? keys_ : values_) + at_, 0, 2);
+      if ((at_ += kLine) < dim_) continue;
+      at_ = 0;
+      (key ? keys_ : values_) += key ? key_stride_ : value_stride_;
     }
   }
 
@@ -59,7 +69,7 @@ class Prefetcher {
   static constexpr int64_t kLine = 64 / sizeof(T);
 
   const T *keys_ = nullptr, *values_ = nullptr;
-  int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, left_ = 0;
+  int64_t key_stride_ = 0, value_stride_ = 0, dim_ = 0, at_ = 0, lines_ = 0, left_ = 0, each_ = 1, due_ = 0;
 };
 
 // The softmax of one head's rows over one part of the keys. While a row's `top` is `kNegInf`, the rest is not set.
@@ -145,15 +155,15 @@ class Reader {
 
   void clear() const { std::fill_n(part_.top, rows_, kNegInf); }
 
-  // At most a block of keys.
-  void see(const Span<T>& span, float scale) {
-    see_first(span, scale, [&](int64_t) { return span.count; });
+  // At most a block of keys. `next` begins with the block that this thread reads next.
+  void see(const Span<T>& span, const Span<T>& next, float scale) {
+    see_first(span, next, scale, [&](int64_t) { return span.count; });
   }
 
   // The same, where a row sees no more than the first `visible(row)` keys.
   template <typename Visible>
-  void see_first(const Span<T>& span, float scale, const Visible& visible) {
-    prefetcher_ = Prefetcher<T>(span, dim_);
+  void see_first(const Span<T>& span, const Span<T>& next, float scale, const Visible& visible) {
+    prefetcher_ = Prefetcher<T>(next, dim_, work());
     score_all(span, scores_.data(), kBlock);
     read_values(span);
     for (int64_t row = 0; row < rows_; ++row) {
@@ -213,7 +223,8 @@ class Reader {
  private:
   static constexpr int64_t kNumbers = Word<T>::numbers;
   static constexpr bool kTiled = kHasTiles && kNumbers == 2;
-  static constexpr int64_t kTogether = kTiled ? 32 : kNumbers;  // keys whose values are added in one go
+  static constexpr int64_t kTransposing = 6 * kLanes, kPairing = 4;  // multiplications of registers that take as long
+  static constexpr int64_t kTogether = kTiled ? 32 : kNumbers;       // keys whose values are added in one go
 
   int64_t rows_ = 0, dim_ = 0, own_ = 0;
   const T* q_ = nullptr;
@@ -226,6 +237,15 @@ class Reader {
   std::vector<float> scores_;         // [rows, block]
   std::vector<float> own_scores_;     // [rows, own]
   std::vector<T> shares_;             // [rows, block]
+
+  // By how much the prefetcher advances in a block, in multiplications of registers. Tiles leave no time for it but
+  // while values are read.
+  int64_t work() const {
+    const int64_t words = dim_ / kNumbers, pairs = kBlock / kNumbers, values = pairs * dim_ / kLanes;
+    if (kTiled) return values * kPairing;
+    const int64_t transposed = (kBlock / kLanes) * (words / kLanes);
+    return transposed * kTransposing + values * kPairing + rows_ * (kBlock / kLanes * words + values);
+  }
 
   // Scores of all rows, written to [rows, stride], of whole registers or tiles of keys.
   void score_all(const Span<T>& span, float* scores, int64_t stride) {
@@ -296,7 +316,7 @@ class Reader {
           const T* from = span.keys + (key + i) * span.key_stride + word * kNumbers;
           square[i] = key + i < span.count ? load_as<Ints>(from) : Ints{};
         }
-        prefetcher_.ask(kLanes / 4);
+        prefetcher_.advance(kTransposing);
         transpose(square);
         for (int64_t i = 0; i < kLanes; ++i) store(&keys_[(word + i) * kBlock + key], square[i]);
       }
@@ -304,14 +324,15 @@ class Reader {
 
   void read_values(const Span<T>& span) {
     for (int64_t key = 0; key < span.count; key += kNumbers) {
-      prefetcher_.ask(kTiled ? 4 : 1);  // tiles leave no time to ask later
+      prefetcher_.advance(dim_ / kLanes * kPairing);
       uint32_t* to = &values_[key / kNumbers * dim_];
       const T* from = span.values + key * span.value_stride;
       const T* next = key + 1 < span.count ? from + span.value_stride : nullptr;
-      if constexpr (kTiled)
-        for (int64_t at = 0; at < dim_; at += 32) interleave_all(from + at, next ? next + at : nullptr, to + at);
+      if constexpr (kNumbers == 2)
+        for (int64_t at = 0; at < dim_; at += 2 * kLanes)
+          interleave_all(from + at, next ? next + at : nullptr, to + at);
       else
-        for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, side_by_side(from, next, at));
+        for (int64_t at = 0; at < dim_; at += kLanes) store(to + at, load_as<Ints>(from + at));
     }
     if constexpr (kTiled) {
       const int64_t filled = (span.count + kNumbers - 1) / kNumbers, whole = (span.count + kTogether - 1) / kTogether;
@@ -319,7 +340,7 @@ class Reader {
     }
   }
 
-  // The same for 32 numbers, to as many words.
+  // Pairs of twice `kLanes` numbers of two rows, or of one row and zeros, to as many words.
   static void interleave_all(const T* even, const T* odd, uint32_t* to) {
 #if defined(__AVX512BW__)
     const __m512i spread = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);  // what an unpacking of 128 bits at a time reads
@@ -327,6 +348,9 @@ class Reader {
     const __m512i high = odd ? _mm512_permutexvar_epi64(spread, _mm512_loadu_si512(odd)) : _mm512_setzero_si512();
     _mm512_storeu_si512(to, _mm512_unpacklo_epi16(low, high));
     _mm512_storeu_si512(to + kLanes, _mm512_unpackhi_epi16(low, high));
+#else
+    store(to, interleave(even, odd));
+    store(to + kLanes, interleave(even + kLanes, odd ? odd + kLanes : nullptr));
 #endif
   }
 
@@ -348,7 +372,7 @@ class Reader {
       Floats sums[Count][2];
       for (auto& of_row : sums) of_row[0] = of_row[1] = Floats{};
       for (int64_t word = 0; word < words; ++word) {
-        if (word % 2) prefetcher_.ask(1);
+        if (word % 2) prefetcher_.advance(4 * Count);
         const uint32_t* column = &keys_[word * kBlock + key];
         const Ints left = load_as<Ints>(column), right = load_as<Ints>(column + kLanes);
 #pragma GCC unroll 6
@@ -445,7 +469,7 @@ class Reader {
     for (int i = 0; i < Count; ++i)
       for (int c = 0; c < Columns; ++c) sums[i][c] = Word<float>::load(part_.out + (row + i) * dim_ + at + c * kLanes);
     for (int64_t key = 0; key < keys; key += kNumbers) {
-      prefetcher_.ask(1);
+      prefetcher_.advance(Count * Columns);
       const uint32_t* values = &values_[key / kNumbers * dim_ + at];
       Ints columns[Columns];
 #pragma GCC unroll 4

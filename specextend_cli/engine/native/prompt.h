@@ -36,9 +36,9 @@ void attend_causal(const T* q, int64_t by_head, int64_t by_node, int64_t heads, 
     for (int64_t key = 0; key < seen + first + count; key += kBlock) {
       const Span<T> span = cached.span(0, h, key, std::min(kBlock, seen + first + count - key));
       if (key + kBlock <= seen + first)
-        reader.see(span, scale);
+        reader.see(span, span.later(), scale);
       else
-        reader.see_first(span, scale, [&](int64_t row) { return seen + first + row % count + 1 - key; });
+        reader.see_first(span, span.later(), scale, [&](int64_t row) { return seen + first + row % count + 1 - key; });
     }
     for (int64_t row = 0; row < rows; ++row) {
       const float share = 1 / sum_of(gathered.total_of(row));
