@@ -84,7 +84,7 @@ def decode(
                 failed = True
                 yield DrafterFailed(drafter.failure)
         drafted = perf_counter()
-        uses_set = drafter.retrieves and shape.nodes > 1 and shape.forwards > 0
+        uses_set = drafter.is_restricted and shape.nodes > 1 and shape.forwards > 0
         choosing = uses_set and schedule.due(gate.affords_choice)
         out = target.verify(tree, features=drafter.feature_layers, record=choosing)
         choice = sampler.choose(out.logits, tree)

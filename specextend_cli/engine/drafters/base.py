@@ -28,6 +28,11 @@ class Drafter(Protocol):
         return False
 
     @property
+    def is_restricted(self) -> bool:
+        """Whether it has read more than its attention sees, or more than a working set holds."""
+        return False
+
+    @property
     def failure(self) -> str | None:
         """Why it, or one of its sources, has stopped drafting for good, in words; None while it has not."""
         return None

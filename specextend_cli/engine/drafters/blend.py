@@ -47,6 +47,11 @@ class BlendDrafter:
         return any(source.retrieves for source in self.sources)
 
     @property
+    def is_restricted(self) -> bool:
+        """See `Drafter`."""
+        return any(source.is_restricted for source in self.sources)
+
+    @property
     def failure(self) -> str | None:
         """The first failure of a source; the other sources continue."""
         return next((source.failure for source in self.sources if source.failure), None)

@@ -75,6 +75,11 @@ class DraftCache:
         return self.read > 0 and self.cache.length == 0
 
     @property
+    def is_restricted(self) -> bool:
+        """Whether more was read than is shown, or than a working set holds."""
+        return self.read > min(self.cache.length, self.config.size)
+
+    @property
     def visible(self) -> Tensor:
         """Ascending committed positions in the working set: those chosen, or about to be, and all that came since."""
         if self.stale:

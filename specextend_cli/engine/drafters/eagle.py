@@ -17,7 +17,7 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
-_FEW = 16  # rows in one forward; of more, only the last one's output is computed
+_FEW = 32  # rows in one forward; of more, only the last one's output is computed
 
 
 class EagleDrafter(ModelDrafter):

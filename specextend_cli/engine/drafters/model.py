@@ -62,6 +62,11 @@ class ModelDrafter(ABC):
         return self.working.config.policy != "full" and not self._is_idle
 
     @property
+    def is_restricted(self) -> bool:
+        """See `Drafter`."""
+        return self.retrieves and self.working.is_restricted
+
+    @property
     def _is_idle(self) -> bool:
         return self._is_suspended or self.failure is not None
 
