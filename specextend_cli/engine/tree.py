@@ -21,6 +21,9 @@ class Nodes(NamedTuple):
     mask: Tensor
 
 
+_ALONE = torch.ones(1, 1, dtype=torch.bool)  # the mask of a root
+
+
 @dataclass(frozen=True)
 class DraftTree:
     """Node 0, the root, is the last committed token, whose keys the target has not computed yet.
@@ -54,6 +57,8 @@ class DraftTree:
     @cached_property
     def mask(self) -> Tensor:
         """Ancestor-or-self, [n, n] bool: row i marks the nodes that node i attends to."""
+        if len(self) == 1:
+            return _ALONE
         reach = np.eye(len(self), dtype=np.bool_)
         for node, parent in enumerate(self.parents):
             reach[node] |= reach[parent]
@@ -69,7 +74,7 @@ class DraftTree:
         """The nodes on `device`, uploaded in one piece at the first call."""
         device = torch.device(device)
         if device not in self._uploaded:
-            nodes = Nodes(torch.tensor(self.tokens), torch.tensor(self.depths), self.mask)
+            nodes = Nodes(*torch.tensor((self.tokens, self.depths)), self.mask)
             if device.type != "cpu":
                 packed = torch.cat((nodes.tokens[None], nodes.depths[None], nodes.mask)).to(device, non_blocking=True)
                 nodes = Nodes(packed[0], packed[1], packed[2:].bool())

@@ -66,7 +66,8 @@ class NativeModel(ForwardBackend[ModelOutput]):
         self._embedding: nn.Embedding = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
         self._layers: list[Any] = list(decoder.layers)
-        self._rotation = Rotation(lambda: decoder.rotary_emb, self._embedding.weight.dtype)
+        self._dtype = self._embedding.weight.dtype
+        self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype)
         _, _, self._kv_heads, _, self._head_dim = lm.new_cache(1).buffer.shape
         self._width, self._vocabulary = self._embedding.weight.shape[1], self._head.out_features
         if self._head_dim % 32:
@@ -111,7 +112,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         """See `ForwardBackend`."""
         (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
         if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
-            return self._few(inputs, cache, cache.lengths, 0)
+            return self._few(inputs, cache, 0)
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
         tree, earlier = context.tree_mask, cache.start - cache.length
@@ -121,13 +122,13 @@ class NativeModel(ForwardBackend[ModelOutput]):
             return None
         if tree is not None:
             earlier = tree.shape[1] - n
-        return self._few(inputs, cache, torch.tensor([cache.start - earlier]), earlier)
+        return self._few(inputs, cache, earlier)
 
-    def _few(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, seen: Tensor, earlier: int) -> ModelOutput:
+    def _few(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
         (b, n), context = inputs.tokens.shape, inputs.context
         tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
         tree = None if context.tree_mask is None else context.tree_mask.contiguous()
-        dtype, buffer = self._embedding.weight.dtype, cache.buffer
+        dtype, buffer = self._dtype, cache.buffer
         keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
         logits = torch.empty(b, keep, self._vocabulary)
         layers = inputs.feature_layers
@@ -135,22 +136,23 @@ class NativeModel(ForwardBackend[ModelOutput]):
         features = torch.empty(b, n, len(layers) * self._width, dtype=dtype) if layers else None
         batched = context.backend if isinstance(context.backend, BatchedAttention) else None
         wanted = range(len(self._layers)) if batched and batched.recorder else sorted(context.record)
-        asked = torch.empty(len(wanted), b, self._heads, n, self._head_dim, dtype=dtype)
+        asked = torch.empty(len(wanted), b, self._heads, n, self._head_dim, dtype=dtype) if wanted else ()
         queries = (ctypes.c_void_p * len(self._layers))()
         for index, layer in enumerate(wanted):
             queries[layer] = asked[index].data_ptr()
-        keys, values = buffer[0], buffer[1]
+        keys, strides = buffer.data_ptr(), buffer.stride()
+        length = ctypes.c_int64(cache.start - earlier if isinstance(cache, KVCache) else 0)
         step = Step(
             rows=n,
             sequences=b,
             tokens=tokens.data_ptr(),
             positions=positions.data_ptr(),
-            keys=keys.data_ptr(),
-            values=values.data_ptr(),
-            by_layer=keys.stride(0),
-            by_sequence=keys.stride(1) if b > 1 or batched else 0,
-            by_head=keys.stride(-3),
-            seen=seen.data_ptr(),
+            keys=keys,
+            values=keys + strides[0] * buffer.element_size(),
+            by_layer=strides[1],
+            by_sequence=strides[2] if batched else 0,
+            by_head=strides[-3],
+            seen=cache.lengths.data_ptr() if isinstance(cache, BatchedKVCache) else ctypes.addressof(length),
             leader=cache.leader.data_ptr() if isinstance(cache, BatchedKVCache) else None,
             common=cache.common.data_ptr() if isinstance(cache, BatchedKVCache) else None,
             earlier=earlier,
@@ -165,7 +167,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         run_step(self._model, step, self._rotation, tokens, positions)
         if batched is not None and batched.recorder:
             for layer in wanted:
-                read = keys[layer, :b, :, : int(seen.max()) + 1]
+                read = buffer[0, layer, :b, :, : int(cache.lengths.max()) + 1]
                 batched.record(asked[layer], read, self._scales[layer], context.tree_mask)
         elif batched is None:
             for index, layer in enumerate(wanted):

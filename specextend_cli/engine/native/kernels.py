@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import torch
 from torch import Tensor
 
@@ -55,10 +57,10 @@ def choose(logits: Tensor, context: Tensor, tree: DraftTree, penalty: float, ngr
     if logits.dtype != torch.float32 or len(tree) != n or context.dtype != torch.long:
         raise ValueError(f"a choice by logits {list(logits.shape)} in {logits.dtype} for {len(tree)} nodes")
     read, chosen, context = logits.contiguous(), torch.empty(n, dtype=torch.long), context.contiguous()
-    tokens, parents = tree.on("cpu").tokens, torch.tensor(tree.parents)
+    numbers = ctypes.c_int64 * n
     library().sx_choose(
-        *(read.data_ptr(), n, columns, context.data_ptr(), len(context), tokens.data_ptr(), parents.data_ptr()),
-        *(penalty, ngram, chosen.data_ptr()),
+        *(read.data_ptr(), n, columns, context.data_ptr(), len(context)),
+        *(numbers(*tree.tokens), numbers(*tree.parents), penalty, ngram, chosen.data_ptr()),
     )
     return chosen
 
