@@ -54,7 +54,7 @@ class CostModel:
             settled = known.seconds + 0.1 * (seconds - known.seconds)
             self._pace *= 1 + 0.1 * (seconds / settled - 1)
         costs[size] = _Cost(known.nodes + 0.25 * (nodes - known.nodes), settled, known.samples + 1)
-        if known.samples < _REFIT or known.samples % _REFIT == 0:
+        if known.samples < _FASTEST or known.samples % _REFIT == 0:
             self._fitted.pop(context, None)
             self._shares = {}
 
