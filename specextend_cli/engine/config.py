@@ -73,10 +73,10 @@ class Retrieval:
     retrieval show the same number of tokens, `size`, so that they can be compared. With `breaks`, the tokens that end
     sentences, chunks end after those; they are then shorter, and more of them are taken (see `Chunks`).
 
-    The set is chosen after prefill and again every `every` drafted steps (0: never), or as soon afterwards as the gate
-    affords it (see `DraftGate`). `positions` re-indexes the visible keys densely (`compact`, for heads trained on short
-    inputs) or keeps their positions (`absolute`). `layers` are the target's layers whose attention is averaged; those
-    below 0 count from the last.
+    The set is chosen after prefill and, where it leaves anything out, again every `every` drafted steps (0: never), or
+    as soon afterwards as the gate affords it (see `DraftGate`). `positions` re-indexes the visible keys densely
+    (`compact`, for heads trained on short inputs) or keeps their positions (`absolute`). `layers` are the target's
+    layers whose attention is averaged; those below 0 count from the last.
     """
 
     policy: Policy = "retrieval"

@@ -67,7 +67,7 @@ class CostModel:
         """Seconds of a plain step; 0.0 until known at about this length."""
         if not self.known(length):
             return 0.0
-        fitted = self._fitted.get(_context(length))
+        fitted = self._fitted.get(_context(length))  # the smallest size's comes first
         return self._pace * fitted[0].seconds if fitted else self.seconds(1, length)
 
     def seconds(self, nodes: int, length: int) -> float:

@@ -56,10 +56,12 @@ class HeadOutput(NamedTuple):
 class ForwardBackend(Protocol[Out]):
     """Computes a model's forward; `Out` is `ModelOutput` or `HeadOutput`.
 
-    `takes_features`: it makes a head's states of the target's itself.
+    `takes_features`: it makes a head's states of the target's itself. `most_rows`: committed tokens that a head had
+    better read in one forward; of more, only the last one's output is computed.
     """
 
     takes_features: bool = False
+    most_rows: int = 16
 
     def run(self, inputs: ForwardInput) -> Out | None:
         """The output, with the cache's reserved rows written; None if the model itself has to run these inputs."""

@@ -74,7 +74,8 @@ class DraftTree:
         """The nodes on `device`, uploaded in one piece at the first call."""
         device = torch.device(device)
         if device not in self._uploaded:
-            nodes = Nodes(*torch.tensor((self.tokens, self.depths)), self.mask)
+            tokens, depths = torch.tensor((self.tokens, self.depths))
+            nodes = Nodes(tokens, depths, self.mask)
             if device.type != "cpu":
                 packed = torch.cat((nodes.tokens[None], nodes.depths[None], nodes.mask)).to(device, non_blocking=True)
                 nodes = Nodes(packed[0], packed[1], packed[2:].bool())

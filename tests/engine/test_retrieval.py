@@ -136,6 +136,22 @@ def test_working_sets_are_chosen_when_the_gate_affords_it(every: int) -> None:
     assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
 
 
+@pytest.mark.parametrize("is_self", [True, False])
+@pytest.mark.parametrize(("length", "chosen_again"), [(12, "never"), (30, "later"), (40, "always")])
+def test_a_set_is_chosen_again_only_where_it_leaves_something_out(
+    is_self: bool, length: int, chosen_again: str
+) -> None:
+    target = Target(LanguageModel(tiny()))
+    config = Retrieval(chunk=4, top_k=4, recent=12, every=1)
+    assert length + 14 < config.size or chosen_again != "never"
+    gate = DraftGate(TreeShape(nodes=3, depth=2, width=1), enabled=False)
+    drafter = LMDrafter(target.lm if is_self else LanguageModel(tiny()), target, config)
+    events = list(decode(target, drafter, prompt(length), stop=Stop(14), retrieval=config, gate=gate))
+    chosen = sum(isinstance(event, Retrieved) for event in events)
+    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    assert {"never": chosen == 1, "later": 1 < chosen < steps, "always": chosen == steps}[chosen_again]
+
+
 @pytest.mark.parametrize("name", ["llama", "qwen3", "olmo2"])
 @torch.inference_mode()
 def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> None:

@@ -109,7 +109,7 @@ def teacher_forced(
         draft = torch.zeros(vocabulary)
         draft[tree.tokens[1:]] = torch.tensor(tree.scores[1:], device=draft.device)
         yield draft, token
-        record = drafter.retrieves and schedule.due()
+        record = drafter.is_restricted and schedule.due()
         out = target.verify(root(last), features=drafter.feature_layers, record=record)
         target.keep([0])
         drafter.observe([token], out.features)

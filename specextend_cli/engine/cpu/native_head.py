@@ -40,6 +40,8 @@ def run_natively(head: EagleHead, *, exact: bool = False) -> None:
 class NativeHead(ForwardBackend[HeadOutput]):
     """A head's `ForwardBackend`."""
 
+    most_rows = MOST_ROWS
+
     def __init__(self, head: EagleHead, *, exact: bool) -> None:
         config, self._dtype = head.config, head.fc.weight.dtype
         self._embedding, self._draft_vocabulary = head.embedding, head.lm_head.out_features
@@ -93,7 +95,7 @@ class NativeHead(ForwardBackend[HeadOutput]):
         if cache.length == 0 or n > MOST_ROWS or (rows != n if mask is None else mask.shape != (n, rows)):
             return None
         tokens, positions, read = inputs.tokens.contiguous(), inputs.positions.contiguous(), read.contiguous()
-        tree, seen = None if mask is None else mask.contiguous(), torch.tensor([cache.length])
+        tree, seen = None if mask is None else mask.contiguous(), ctypes.c_int64(cache.length)
         keep = min(inputs.logits_to_keep or n, n)
         logits = torch.empty(keep, self._draft_vocabulary)
         after = torch.empty(n, self._model.hidden, dtype=self._dtype)
@@ -109,7 +111,7 @@ class NativeHead(ForwardBackend[HeadOutput]):
             values=values.data_ptr(),
             by_layer=keys.stride(0),
             by_head=keys.stride(1),
-            seen=seen.data_ptr(),
+            seen=ctypes.addressof(seen),
             earlier=rows - n,
             tree=None if tree is None else tree.data_ptr(),
             keep=keep,

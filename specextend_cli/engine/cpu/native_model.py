@@ -135,13 +135,14 @@ class NativeModel(ForwardBackend[ModelOutput]):
         numbers = (ctypes.c_int64 * len(layers))(*layers)
         features = torch.empty(b, n, len(layers) * self._width, dtype=dtype) if layers else None
         batched = context.backend if isinstance(context.backend, BatchedAttention) else None
+        slots = cache if isinstance(cache, BatchedKVCache) else None
         wanted = range(len(self._layers)) if batched and batched.recorder else sorted(context.record)
-        asked = torch.empty(len(wanted), b, self._heads, n, self._head_dim, dtype=dtype) if wanted else ()
+        asked = [torch.empty(b, self._heads, n, self._head_dim, dtype=dtype) for _ in wanted]
         queries = (ctypes.c_void_p * len(self._layers))()
-        for index, layer in enumerate(wanted):
-            queries[layer] = asked[index].data_ptr()
+        for layer, some in zip(wanted, asked, strict=True):
+            queries[layer] = some.data_ptr()
         keys, strides = buffer.data_ptr(), buffer.stride()
-        length = ctypes.c_int64(cache.start - earlier if isinstance(cache, KVCache) else 0)
+        seen = ctypes.c_int64(cache.start - earlier if isinstance(cache, KVCache) else 0)
         step = Step(
             rows=n,
             sequences=b,
@@ -152,9 +153,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
             by_layer=strides[1],
             by_sequence=strides[2] if batched else 0,
             by_head=strides[-3],
-            seen=cache.lengths.data_ptr() if isinstance(cache, BatchedKVCache) else ctypes.addressof(length),
-            leader=cache.leader.data_ptr() if isinstance(cache, BatchedKVCache) else None,
-            common=cache.common.data_ptr() if isinstance(cache, BatchedKVCache) else None,
+            seen=slots.lengths.data_ptr() if slots else ctypes.addressof(seen),
+            leader=slots.leader.data_ptr() if slots else None,
+            common=slots.common.data_ptr() if slots else None,
             earlier=earlier,
             tree=None if tree is None else tree.data_ptr(),
             keep=keep,
@@ -165,13 +166,13 @@ class NativeModel(ForwardBackend[ModelOutput]):
             queries=ctypes.addressof(queries),
         )
         run_step(self._model, step, self._rotation, tokens, positions)
-        if batched is not None and batched.recorder:
-            for layer in wanted:
-                read = buffer[0, layer, :b, :, : int(cache.lengths.max()) + 1]
-                batched.record(asked[layer], read, self._scales[layer], context.tree_mask)
+        if batched is not None and batched.recorder and slots is not None:
+            for layer, some in zip(wanted, asked, strict=True):
+                read = buffer[0, layer, :b, :, : slots.longest + 1]
+                batched.record(some, read, self._scales[layer], context.tree_mask)
         elif batched is None:
-            for index, layer in enumerate(wanted):
-                kept = asked[index, 0, :, -1:] if context.record_last else asked[index, 0]
+            for layer, some in zip(wanted, asked, strict=True):
+                kept = some[0, :, -1:] if context.record_last else some[0]
                 context.queries[layer] = LayerQueries(kept, self._scales[layer])
         return ModelOutput(logits, features)
 

@@ -12,12 +12,10 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import HeadOutput
+from specextend_cli.engine.forward import ForwardBackend, HeadOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-
-_FEW = 32  # rows in one forward; of more, only the last one's output is computed
 
 
 class EagleDrafter(ModelDrafter):
@@ -68,7 +66,7 @@ class EagleDrafter(ModelDrafter):
             super().observe(tokens, None, ids)
 
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        if len(tokens) > _FEW:
+        if len(tokens) > (self.head.forward_backend or ForwardBackend).most_rows:
             self._remember(tokens[:-1], positions[:-1], cache)
             tokens, positions = tokens[-1:], positions[-1:]
         features = self._reserve(tokens, cache)

@@ -1,7 +1,8 @@
 // Attention of a few queries over many keys: those of a token, a tree, or a batch of tokens.
 //
 // Queries that share a key head are folded into rows over the same keys (grouped-query attention), and the keys are cut
-// into parts, one task each (split-KV). A part is read once, in blocks (`flash_decode.h`).
+// into parts (split-KV), of which a task takes some neighbouring ones. A part is read once, in blocks
+// (`flash_decode.h`).
 //
 // Parts and blocks begin at multiples of their sizes, and the keys of a node and its ancestors take the lanes that they
 // will have once cached. A node's result therefore equals plain decoding's bit for bit.
@@ -17,7 +18,6 @@
 namespace specextend {
 
 constexpr int64_t kPart = 256;  // keys
-constexpr int64_t kTasks = 6;   // of a thread, if there are as many parts
 
 // Keys and values of some sequences: those of sequence b and head h begin `b * by_sequence + h * by_head` numbers after
 // the first ones, and lie `by_row` apart.
@@ -39,6 +39,7 @@ struct SharedPrefix {
   const int64_t *leader, *common;
 
   int64_t parts(int64_t b) const { return leader ? common[b] / kPart : 0; }
+  bool leads(int64_t b) const { return !leader || leader[b] == b; }
 };
 
 // Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all
@@ -85,14 +86,13 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
       std::copy_n(together.total + at * kLanes, rows * kLanes, one.total);
       at += rows;
     }
-    release_tiles();
   };
-  // A part, before this thread reads part `next_part` of `next_head`.
+  // A part, before this thread probably reads part `next_part` of `next_head`.
   const auto read = [&](int64_t head, int64_t part, int64_t next_head, int64_t next_part) {
     const int64_t b = head / heads, h = head % heads, length = seen[b], end_part = length / kPart;
     if (part > end_part) return;
     if (part < prefix.parts(b)) {
-      if (prefix.leader[b] == b) read_prefix(b, h, part);
+      if (prefix.leads(b)) read_prefix(b, h, part);
       return;
     }
     Reader<T>& reader = Reader<T>::of_thread(rows, dim, own);
@@ -102,8 +102,8 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
       reader.clear();
     }
     int64_t first = part * kPart;
-    for (const int64_t last = std::min(length, first + kPart); first + kBlock <= last; first += kBlock) {
-      const bool goes_on = first + kBlock < last;
+    for (const int64_t end = std::min(length, first + kPart); first + kBlock <= end; first += kBlock) {
+      const bool goes_on = first + kBlock < end;
       reader.see(cached.span(b, h, first, kBlock),
                  goes_on ? cached.span(b, h, first + kBlock, kBlock)
                          : cached.span(next_head / heads, next_head % heads, next_part * kPart, kBlock),
@@ -113,14 +113,17 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
       reader.see_end(cached.span(b, h, first, length - first), cached.span(b, h, length, own), paths, tree, scale,
                      [&](int64_t block) { return partial(head, (first / kBlock + block) / (kPart / kBlock)); });
   };
+  int64_t total = 0;  // parts that are read
+  for (int64_t b = 0; b < sequences; ++b)
+    total += heads * (seen[b] / kPart + 1 - (prefix.leads(b) ? 0 : prefix.parts(b)));
   Pool& pool = Pool::shared();
-  const int64_t grouped = std::max<int64_t>(1, sequences * heads * (full + 1) / (kTasks * pool.threads()));
-  const int64_t tasks = (full + grouped) / grouped;  // of a head
+  const int64_t each_task = std::max<int64_t>(1, total / (kTasks * pool.threads()));
+  const int64_t tasks = (full + each_task) / each_task;  // of a head
   pool.run(sequences * heads * tasks, [&](int64_t task) {
-    const int64_t head = task / tasks, last = std::min((task % tasks + 1) * grouped, full + 1) - 1;
-    for (int64_t part = task % tasks * grouped; part < last; ++part) read(head, part, head, part + 1);
-    const int64_t next = std::min(task + pool.threads(), sequences * heads * tasks - 1);  // probably
-    read(head, last, next / tasks, next % tasks * grouped);
+    const int64_t head = task / tasks, first = task % tasks * each_task, last = std::min(first + each_task - 1, full);
+    for (int64_t part = first; part < last; ++part) read(head, part, head, part + 1);
+    const int64_t next = std::min(task + pool.threads(), sequences * heads * tasks - 1);
+    read(head, last, next / tasks, next % tasks * each_task);
     release_tiles();
   });
 

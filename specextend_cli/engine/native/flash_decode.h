@@ -31,7 +31,7 @@ struct Span {
   const T *keys, *values;
   int64_t key_stride, value_stride, count;
 
-  // The same memory, a block later.
+  // The block behind this one; `count` stays.
   Span later() const {
     return {keys + kBlock * key_stride, values + kBlock * value_stride, key_stride, value_stride, count};
   }
@@ -44,7 +44,7 @@ class Prefetcher {
  public:
   Prefetcher() = default;
 
-  // `work`: by how much `advance` is called in all, in any unit.
+  // `work`: what `advance` will be given over a whole block, in any unit.
   Prefetcher(const Span<T>& next, int64_t dim, int64_t work)
       : keys_(next.keys),
         values_(next.values),
@@ -155,7 +155,7 @@ class Reader {
 
   void clear() const { std::fill_n(part_.top, rows_, kNegInf); }
 
-  // At most a block of keys. `next` begins with the block that this thread reads next.
+  // At most a block of keys. `next` begins with what this thread probably reads next.
   void see(const Span<T>& span, const Span<T>& next, float scale) {
     see_first(span, next, scale, [&](int64_t) { return span.count; });
   }
@@ -238,11 +238,11 @@ class Reader {
   std::vector<float> own_scores_;     // [rows, own]
   std::vector<T> shares_;             // [rows, block]
 
-  // By how much the prefetcher advances in a block, in multiplications of registers. Tiles leave no time for it but
-  // while values are read.
+  // By how much the prefetcher advances in a block, in multiplications of registers. With tiles it does so only while
+  // values are read: they leave no other time.
   int64_t work() const {
     const int64_t words = dim_ / kNumbers, pairs = kBlock / kNumbers, values = pairs * dim_ / kLanes;
-    if (kTiled) return values * kPairing;
+    if constexpr (kTiled) return values * kPairing;
     const int64_t transposed = (kBlock / kLanes) * (words / kLanes);
     return transposed * kTransposing + values * kPairing + rows_ * (kBlock / kLanes * words + values);
   }

@@ -149,11 +149,13 @@ class Pool {
   }
 };
 
+constexpr int64_t kTasks = 6;  // of a thread: one that is slow or stopped for a while leaves the rest to the others
+
 // Calls work(begin, end) for parts of [0, count), some for each thread.
 template <typename Work>
 void in_parts(int64_t count, int64_t least, const Work& work) {
   Pool& pool = Pool::shared();
-  const int64_t each = std::max(least, (count + 6 * pool.threads() - 1) / (6 * pool.threads()));
+  const int64_t tasks = kTasks * pool.threads(), each = std::max(least, (count + tasks - 1) / tasks);
   const int64_t parts = (count + each - 1) / each;
   pool.run(parts, [&](int64_t part) { work(part * each, std::min(count, (part + 1) * each)); });
 }
