@@ -64,7 +64,7 @@ def kernels(
 ) -> Iterator[str]:
     """The kernels that a model made in the test will use: torch's, ours, or ours for an instruction set by its name."""
     from specextend_cli.engine import native
-    from specextend_cli.engine.native import library as module
+    from specextend_cli.engine.native import shared_library as module
 
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "torch":

@@ -122,7 +122,7 @@ def _processor() -> Iterator[Check]:
     """What makes decoding fast without a GPU: instructions, a C++ compiler, and compiled code that may be loaded."""
     from specextend_cli.engine.native import CannotCompileError, Library
     from specextend_cli.engine.native.compiler import compiler
-    from specextend_cli.engine.native.library import VARIABLE, instructions
+    from specextend_cli.engine.native.shared_library import VARIABLE, instructions
     from specextend_cli.engine.private_files import UntrustedError, make_private
     from specextend_cli.models.store import cache_root
 

@@ -65,10 +65,7 @@ class CostModel:
 
     def plain(self, length: int) -> float:
         """Seconds of a plain step; 0.0 until known at about this length."""
-        if not self.known(length):
-            return 0.0
-        fitted = self._fitted.get(_context(length))  # the smallest size's comes first
-        return self._pace * fitted[0].seconds if fitted else self.seconds(1, length)
+        return self.seconds(1, length) if self.known(length) else 0.0
 
     def seconds(self, nodes: int, length: int) -> float:
         """Seconds of a verification: linear between measured sizes, beyond them by a node's usual share."""

@@ -47,7 +47,7 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
 def _multiplies_bfloat16() -> bool:
     """Whether the CPU has instructions for it: with AVX-512 alone, oneDNN emulates them at a third of the speed."""
     from specextend_cli.engine.native import CannotCompileError
-    from specextend_cli.engine.native.library import INSTRUCTIONS, instructions
+    from specextend_cli.engine.native.shared_library import INSTRUCTIONS, instructions
 
     try:
         return platform.machine() not in ("x86_64", "AMD64") or "avx512_bf16" in INSTRUCTIONS[instructions()][0]

@@ -87,7 +87,7 @@ def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
 
     from specextend_cli.engine.cpu.decoding_threads import FEWEST, decoding_threads
     from specextend_cli.engine.native import version
-    from specextend_cli.engine.native.library import instructions
+    from specextend_cli.engine.native.shared_library import instructions
 
     most = torch.get_num_threads()
     if most < 2 * FEWEST or are_chosen():

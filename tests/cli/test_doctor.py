@@ -88,7 +88,7 @@ def test_no_compiler_or_a_broken_one(findings, tmp_path, monkeypatch, compiler, 
 
 def test_no_compiler_where_native_code_came_with_the_package(findings, monkeypatch):
     monkeypatch.setenv("CXX", "nothing++")
-    monkeypatch.setattr("specextend_cli.engine.native.library.Library.is_shipped", property(lambda _: True))
+    monkeypatch.setattr("specextend_cli.engine.native.shared_library.Library.is_shipped", property(lambda _: True))
     code, found = findings()
     assert (code, found["compiler"]["state"]) == (0, "ok")
     assert "none is needed" in found["compiler"]["value"]
@@ -100,7 +100,7 @@ def test_no_compiler_where_native_code_came_with_the_package(findings, monkeypat
 )
 def test_instructions_and_what_they_cost(findings, monkeypatch, chosen, state, told):
     flags = "flags : avx2 fma f16c bmi1 bmi2"
-    monkeypatch.setattr("specextend_cli.engine.native.library.processor", lambda: (flags, "x86_64"))
+    monkeypatch.setattr("specextend_cli.engine.native.shared_library.processor", lambda: (flags, "x86_64"))
     monkeypatch.setenv("SPECEXTEND_ISA", chosen)
     code, found = findings()
     assert (code, found["instructions"]["state"]) == (0, state)

@@ -23,7 +23,7 @@ from specextend_cli.engine.four_bit import Tiles, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError, Library, compiler
 from specextend_cli.engine.native import kernels as single
-from specextend_cli.engine.native import library as module
+from specextend_cli.engine.native import shared_library as module
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target

@@ -11,7 +11,7 @@ from specextend_cli.engine import native
 from specextend_cli.engine.four_bit import Blocks, FourBitLinear
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
-from specextend_cli.engine.native import library as native_library
+from specextend_cli.engine.native import shared_library as native_library
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.checkpoint import check_safetensors

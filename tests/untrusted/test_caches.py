@@ -16,7 +16,7 @@ import torch
 
 from specextend_cli.engine import native, private_files
 from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native import library as library_module
+from specextend_cli.engine.native import shared_library as library_module
 from specextend_cli.engine.private_files import (
     DamagedError,
     UntrustedError,

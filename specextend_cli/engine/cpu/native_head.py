@@ -22,7 +22,7 @@ from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS
-from specextend_cli.engine.native.library import Layer, Model, Step
+from specextend_cli.engine.native.shared_library import Layer, Model, Step
 
 
 def run_natively(head: EagleHead, *, exact: bool = False) -> None:

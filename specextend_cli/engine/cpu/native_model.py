@@ -27,7 +27,7 @@ from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
-from specextend_cli.engine.native.library import Layer, Model, Step, library
+from specextend_cli.engine.native.shared_library import Layer, Model, Step, library
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 
@@ -166,7 +166,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             queries=ctypes.addressof(queries),
         )
         run_step(self._model, step, self._rotation, tokens, positions)
-        if batched is not None and batched.recorder and slots is not None:
+        if slots is not None and batched is not None and batched.recorder:
             for layer, some in zip(wanted, asked, strict=True):
                 read = buffer[0, layer, :b, :, : slots.longest + 1]
                 batched.record(some, read, self._scales[layer], context.tree_mask)

@@ -10,7 +10,7 @@ from torch.nn.functional import silu
 
 from specextend_cli.engine.four_bit import FourBitLinear, Tiles
 from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.native.library import Layer, Matrix
+from specextend_cli.engine.native.shared_library import Layer, Matrix
 
 _NONE, _FOUR_BIT, _EIGHT_BIT, _BFLOAT16, _FLOAT32 = range(5)
 _COLUMNS = 32  # a multiple of which every matrix has

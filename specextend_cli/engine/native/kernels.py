@@ -7,7 +7,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.native.library import library
+from specextend_cli.engine.native.shared_library import library
 from specextend_cli.engine.tree import DraftTree
 
 FORMATS = (torch.bfloat16, torch.float32)

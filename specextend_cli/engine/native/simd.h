@@ -149,8 +149,8 @@ inline Floats rounded(Floats x) {
   return (x + middle) - middle;
 }
 
-// e^x for x <= 88, to a few parts in ten million near 0 and in a million far from it. NaN stays NaN. Below -87 it is as
-// small as at -87, or smaller: with AVX-512, where -inf leaves no number for a rest, `vscalef` by -inf makes that 0.
+// e^x for x <= 88, to a few parts in ten million near 0 and in a million far from it. NaN stays NaN. Below -87 it is at
+// most what it is there. With AVX-512 the rest of -inf is NaN, which `vscalefps` by -inf turns into 0.
 inline Floats exponential(Floats x) {
 #if defined(__AVX512F__)
   const Floats scaled = x * 1.44269504f;

@@ -1,4 +1,5 @@
-// The library's C interface; `library.py` mirrors it. Pointers are to memory of the caller, strides count numbers.
+// The library's C interface; `shared_library.py` mirrors it. Pointers are to memory of the caller, strides count
+// numbers.
 //
 // `bf16` says of what format a model's numbers are: bfloat16 (1) or float32 (0). head_dim is a multiple of 32, the
 // columns of every matrix are, and so are the rows of every matrix of four or eight bits of 16.
