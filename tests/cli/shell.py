@@ -144,10 +144,18 @@ class Terminal:
 
     def screen(self) -> list[str]:
         """What is to be seen at the end, empty lines left out."""
+        return self._seen(self.output)
+
+    def _seen(self, output: bytes) -> list[str]:
         screen = pyte.HistoryScreen(self.columns, self.rows, history=1000)
-        pyte.ByteStream(screen).feed(self.output)
+        pyte.ByteStream(screen).feed(output)
         above = ["".join(line[x].data for x in range(self.columns)) for line in screen.history.top]
         return [line.rstrip() for line in (*above, *screen.display) if line.strip()]
+
+    def last_frame(self) -> list[str]:
+        """What was to be seen before the panel began to be drawn again: of the present frame a part may be missing."""
+        *_, redrawn = re.finditer(rb"(?:\r\x1b\[2K)+", self.output)
+        return self._seen(self.output[: redrawn.start()])
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self.master], [], [], LIMIT)

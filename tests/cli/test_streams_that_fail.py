@@ -177,8 +177,8 @@ def test_words_stay_what_they_are_in_such_a_locale(document):
 def test_forty_columns_and_ten_rows_have_a_panel_of_three_lines(document):
     terminal = Terminal("summarize", document, columns=40, rows=10, **SLOW)
     terminal.until(b"writing: ")
-    terminal.until(b"tok/s")
-    shown = terminal.screen()
+    terminal.until_match(rb"(?s)tok/s.*\r\x1b\[2K")
+    shown = terminal.last_frame()
     assert len(shown) == 3
     assert shown[0].startswith("progress")
     assert shown[1].startswith("chunks")
