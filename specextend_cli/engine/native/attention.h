@@ -122,7 +122,7 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   pool.run(sequences * heads * tasks, [&](int64_t task) {
     const int64_t head = task / tasks, first = task % tasks * each_task, last = std::min(first + each_task - 1, full);
     for (int64_t part = first; part < last; ++part) read(head, part, head, part + 1);
-    const int64_t next = std::min(task + pool.threads(), sequences * heads * tasks - 1);
+    const int64_t next = std::min(task + 1, sequences * heads * tasks - 1);
     read(head, last, next / tasks, next % tasks * each_task);
     release_tiles();
   });
