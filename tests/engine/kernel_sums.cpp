@@ -65,20 +65,20 @@ int main() {
     const auto x = numbers<float>(count * columns);
     std::vector<float> out(count * rows);
     Exact exact;
-    exact.prepare(x.data(), count, columns);
-    times_tiles<4>(exact, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    exact.prepare(Rows::by_rows(x.data(), columns), count, columns);
+    times_tiles<4>(exact, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
     print("four bits", out);
-    times_tiles<8>(exact, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    times_tiles<8>(exact, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
     print("eight bits", out);
     Rounded rounded;
-    rounded.prepare(x.data(), count, columns);
-    times_tiles<4>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    rounded.prepare(Rows::by_rows(x.data(), columns), count, columns);
+    times_tiles<4>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
     print("four bits, rounded", out);
-    times_tiles<8>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, out.data(), rows);
+    times_tiles<8>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
     print("eight bits, rounded", out);
     Plain<BFloat16> plain;
-    plain.prepare(x.data(), count, columns);
-    times_dense(plain, count, weights.data(), 0, rows, out.data(), rows);
+    plain.prepare(Rows::by_rows(x.data(), columns), count, columns);
+    times_dense(plain, count, weights.data(), 0, rows, Sums::by_rows(out.data(), rows));
     print("bfloat16", out);
   }
   attention<BFloat16>("attention in bfloat16");

@@ -119,7 +119,7 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   Pool& pool = Pool::shared();
   const int64_t each_task = std::max<int64_t>(1, total / (kTasks * pool.threads()));
   const int64_t tasks = (full + each_task) / each_task;  // of a head
-  pool.run(sequences * heads * tasks, [&](int64_t task) {
+  pool.run(sequences * heads * tasks, [&](int64_t task, bool) {
     const int64_t head = task / tasks, first = task % tasks * each_task, last = std::min(first + each_task - 1, full);
     for (int64_t part = first; part < last; ++part) read(head, part, head, part + 1);
     const int64_t next = std::min(task + 1, sequences * heads * tasks - 1);

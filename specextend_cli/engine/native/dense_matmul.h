@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "rows.h"
 #include "simd.h"
 
 namespace specextend {
@@ -16,10 +17,12 @@ class Plain {
  public:
   int64_t columns = 0;
 
-  void prepare(const float* x, int64_t rows, int64_t count) {
+  void prepare(const Rows& x, int64_t rows, int64_t count) {
     columns = count;
     numbers_.resize(rows * count);
-    for (int64_t i = 0; i < rows * count; i += kLanes) Word<T>::store(&numbers_[i], Word<float>::load(x + i));
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < count; i += kLanes)
+        Word<T>::store(&numbers_[row * count + i], Word<float>::load(x.at(row, i)));
   }
 
   const T* row(int64_t index) const { return &numbers_[index * columns]; }
@@ -30,7 +33,7 @@ class Plain {
 
 // `Count` rows from `first` on times `Outputs` rows of the matrix from `output` on.
 template <typename T, int Count, int Outputs>
-void multiply_dense(const Plain<T>& x, int64_t first, const T* weights, int64_t output, float* out, int64_t stride) {
+void multiply_dense(const Plain<T>& x, int64_t first, const T* weights, int64_t output, const Sums& out) {
   Floats sums[Outputs][Count] = {};
   for (int64_t at = 0; at < x.columns; at += kLanes * Word<T>::numbers) {
     Ints numbers[Count];
@@ -44,22 +47,21 @@ void multiply_dense(const Plain<T>& x, int64_t first, const T* weights, int64_t 
     }
   }
   for (int o = 0; o < Outputs; ++o)
-    for (int row = 0; row < Count; ++row) out[(first + row) * stride + output + o] = sum_of(sums[o][row]);
+    for (int row = 0; row < Count; ++row) *out.at(first + row, output + o) = sum_of(sums[o][row]);
 }
 
-// Rows times the matrix's rows from `begin` to `end`, to out [rows, stride].
+// Rows times the matrix's rows from `begin` to `end`, to the columns of `out` that have their numbers.
 template <typename T>
-void times_dense(const Plain<T>& x, int64_t rows, const T* weights, int64_t begin, int64_t end, float* out,
-                 int64_t stride) {
+void times_dense(const Plain<T>& x, int64_t rows, const T* weights, int64_t begin, int64_t end, const Sums& out) {
   constexpr int few = kRegisters == 32 ? 4 : 2;
   for (int64_t output = begin; output < end; ++output) {
     int64_t first = 0;
     if (output + 4 <= end) {
-      for (; first + few <= rows; first += few) multiply_dense<T, few, 4>(x, first, weights, output, out, stride);
-      for (; first < rows; ++first) multiply_dense<T, 1, 4>(x, first, weights, output, out, stride);
+      for (; first + few <= rows; first += few) multiply_dense<T, few, 4>(x, first, weights, output, out);
+      for (; first < rows; ++first) multiply_dense<T, 1, 4>(x, first, weights, output, out);
       output += 3;
     } else {
-      for (; first < rows; ++first) multiply_dense<T, 1, 1>(x, first, weights, output, out, stride);
+      for (; first < rows; ++first) multiply_dense<T, 1, 1>(x, first, weights, output, out);
     }
   }
 }

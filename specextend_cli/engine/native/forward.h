@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "attention.h"
@@ -14,65 +16,6 @@
 #include "specextend.h"
 
 namespace specextend {
-
-// Rows, prepared once for all matrices that multiply them, in each matrix's format.
-class Input {
- public:
-  void set(const float* x, int64_t rows, int64_t columns, bool exact) {
-    x_ = x;
-    rows_ = rows;
-    columns_ = columns;
-    is_exact_ = exact;
-    std::fill_n(ready_, kFormats, false);
-  }
-
-  // To out [rows, stride]: the matrix's rows from `begin` to `end`, whole tiles of four bits, as its first columns.
-  // `prepare` comes first, on one thread.
-  void prepare(const SxMatrix& matrix) {
-    const bool is_packed = matrix.kind == kFourBit || matrix.kind == kEightBit;
-    bool& ready = ready_[is_packed ? kFourBit : matrix.kind];
-    if (ready) return;
-    ready = true;
-    if (matrix.kind == kBFloat16)
-      halves_.prepare(x_, rows_, columns_);
-    else if (matrix.kind == kFloat32)
-      singles_.prepare(x_, rows_, columns_);
-    else if (is_exact_)
-      exact_.prepare(x_, rows_, columns_);
-    else
-      rounded_.prepare(x_, rows_, columns_);
-  }
-
-  void times(const SxMatrix& matrix, int64_t begin, int64_t end, float* out, int64_t stride) const {
-    if (matrix.kind == kBFloat16) {
-      times_dense(halves_, rows_, static_cast<const BFloat16*>(matrix.weights), begin, end, out, stride);
-    } else if (matrix.kind == kFloat32) {
-      times_dense(singles_, rows_, static_cast<const float*>(matrix.weights), begin, end, out, stride);
-    } else {
-      is_exact_ ? times_packed(exact_, matrix, begin, end, out, stride)
-                : times_packed(rounded_, matrix, begin, end, out, stride);
-    }
-  }
-
- private:
-  const float* x_ = nullptr;
-  int64_t rows_ = 0, columns_ = 0;
-  static constexpr int64_t kFormats = kFloat32 + 1;
-  bool is_exact_ = false, ready_[kFormats] = {};
-  Plain<BFloat16> halves_;
-  Plain<float> singles_;
-  Exact exact_;
-  Rounded rounded_;
-
-  template <typename Rows>
-  void times_packed(const Rows& x, const SxMatrix& matrix, int64_t begin, int64_t end, float* out,
-                    int64_t stride) const {
-    const auto* codes = static_cast<const uint8_t*>(matrix.weights);
-    const auto* scales = static_cast<const BFloat16*>(matrix.scales);
-    const auto times = matrix.kind == kFourBit ? times_tiles<4, Rows> : times_tiles<8, Rows>;
-    times(x, rows_, codes, scales, begin / kTile, end / kTile, out, stride);
-  }
-};
 
 template <typename T>
 void widen(const T* from, int64_t count, float* to) {
@@ -84,16 +27,97 @@ void narrow(const float* from, int64_t count, T* to) {
   for (int64_t i = 0; i < count; i += kLanes) Word<T>::store(to + i, Word<float>::load(from + i));
 }
 
-// `width` numbers times the inverse of their root mean square, times `weight`. `to` may be `x`.
+// `width` numbers of the first row times the inverse of their root mean square, times `weight`. `to` may be the row.
 template <typename T>
-void rms_norm(const float* x, int64_t width, const T* weight, float epsilon, float* to) {
+void rms_norm(const Rows& x, int64_t width, const T* weight, float epsilon, float* to) {
   Floats sum = {};
-  for (int64_t i = 0; i < width; i += kLanes)
-    sum = multiply_add(Word<float>::load(x + i), Word<float>::load(x + i), sum);
+  for (int64_t i = 0; i < width; i += kLanes) {
+    const Floats some = Word<float>::load(x.at(0, i));
+    sum = multiply_add(some, some, sum);
+  }
   const float by = 1 / std::sqrt(sum_of(sum) / static_cast<float>(width) + epsilon);
   for (int64_t i = 0; i < width; i += kLanes)
-    Word<float>::store(to + i, Word<float>::load(x + i) * by * Word<T>::load(weight + i));
+    Word<float>::store(to + i, Word<float>::load(x.at(0, i)) * by * Word<T>::load(weight + i));
 }
+
+// Rows that matrices multiply: `count` of them, normed where `norm` is given.
+struct Source {
+  Rows x;
+  int64_t count, columns;
+  const void* norm = nullptr;
+  float epsilon = 0;
+};
+
+// A source, prepared once for all matrices of a job, in each matrix's format. Every thread prepares its own: rows that
+// another core has prepared would come from its cache.
+template <typename T>
+class Input {
+ public:
+  static Input& of_thread() {
+    static thread_local Input input;
+    return input;
+  }
+
+  void read(const Source& source, bool is_exact, std::initializer_list<const SxMatrix*> matrices) {
+    rows_ = source.count;
+    is_exact_ = is_exact;
+    Rows x = source.x;
+    if (source.norm != nullptr) {
+      normed_.resize(rows_ * source.columns);
+      for (int64_t row = 0; row < rows_; ++row)
+        rms_norm(source.x.from_row(row), source.columns, static_cast<const T*>(source.norm), source.epsilon,
+                 &normed_[row * source.columns]);
+      x = Rows::by_rows(normed_.data(), source.columns);
+    }
+    bool ready[kFormats] = {};
+    for (const SxMatrix* matrix : matrices)
+      if (bool& is_ready = ready[format(*matrix)]; !std::exchange(is_ready, true)) prepare(*matrix, x, source.columns);
+  }
+
+  // The matrix's rows from `begin` to `end`, whole tiles of four bits, to the columns of `out` that have their numbers.
+  void times(const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
+    if (matrix.kind == kBFloat16) {
+      times_dense(halves_, rows_, static_cast<const BFloat16*>(matrix.weights), begin, end, out);
+    } else if (matrix.kind == kFloat32) {
+      times_dense(singles_, rows_, static_cast<const float*>(matrix.weights), begin, end, out);
+    } else {
+      is_exact_ ? times_packed(exact_, matrix, begin, end, out) : times_packed(rounded_, matrix, begin, end, out);
+    }
+  }
+
+ private:
+  static constexpr int64_t kFormats = kFloat32 + 1;
+  int64_t rows_ = 0;
+  bool is_exact_ = false;
+  std::vector<float> normed_;
+  Plain<BFloat16> halves_;
+  Plain<float> singles_;
+  Exact exact_;
+  Rounded rounded_;
+
+  static int64_t format(const SxMatrix& matrix) {
+    return matrix.kind == kEightBit ? int64_t{kFourBit} : matrix.kind;
+  }
+
+  void prepare(const SxMatrix& matrix, const Rows& x, int64_t columns) {
+    if (matrix.kind == kBFloat16)
+      halves_.prepare(x, rows_, columns);
+    else if (matrix.kind == kFloat32)
+      singles_.prepare(x, rows_, columns);
+    else if (is_exact_)
+      exact_.prepare(x, rows_, columns);
+    else
+      rounded_.prepare(x, rows_, columns);
+  }
+
+  template <typename Prepared>
+  void times_packed(const Prepared& x, const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
+    const auto* codes = static_cast<const uint8_t*>(matrix.weights);
+    const auto* scales = static_cast<const BFloat16*>(matrix.scales);
+    const auto times = matrix.kind == kFourBit ? times_tiles<4, Prepared> : times_tiles<8, Prepared>;
+    times(x, rows_, codes, scales, begin / kTile, end / kTile, out);
+  }
+};
 
 // Rotates the first `rotated` numbers of a head: the lower half with the upper one.
 inline void rotate(float* head, int64_t rotated, const float* cos, const float* sin) {
@@ -131,7 +155,7 @@ class Forward {
       widen(static_cast<const T*>(model.embedding) + step.tokens[row] * hidden, hidden, &embeddings_[row * hidden]);
     begin();
     for (int64_t layer = 0; layer < model.layers; ++layer) {
-      give_states(layer, states_);
+      give_states(layer, tiles(states_));
       attention(layer, paths);
       mlp(model.layer[layer]);
     }
@@ -142,9 +166,23 @@ class Forward {
   const SxModel* model_ = nullptr;
   const SxStep* step_ = nullptr;
   int64_t rows_ = 0, own_ = 0;  // rows of this forward; rows of its tree, earlier ones included
-  std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, gathered_, gated_, up_, logits_;
+  std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, head_, gathered_, gated_, up_, added_;
   std::vector<T> queries_;
-  Input input_;
+
+  // Of a vector with the numbers of all rows, in tiles.
+  Sums tiles(std::vector<float>& numbers) const { return Sums::by_tiles(numbers.data(), rows_); }
+
+  Source by_rows(const std::vector<float>& numbers, int64_t columns) const {
+    return {Rows::by_rows(numbers.data(), columns), rows_, columns};
+  }
+
+  // Calls work(begin, end) for parts of some tiles of columns, in threads that have read the source.
+  template <typename Work>
+  void in_threads(const Source& source, std::initializer_list<const SxMatrix*> matrices, int64_t tiles, int64_t least,
+                  const Work& work) {
+    const bool is_exact = model_->exact;
+    in_parts(tiles, least, [&] { Input<T>::of_thread().read(source, is_exact, matrices); }, work);
+  }
 
   // The states that the first layer reads.
   void begin() {
@@ -152,17 +190,29 @@ class Forward {
     if (step_->features != nullptr) {
       read_.resize(rows_ * model_->fused.columns);
       widen(static_cast<const T*>(step_->features), rows_ * model_->fused.columns, read_.data());
-      multiply(model_->fused, read_, states_);
+      multiply(model_->fused, by_rows(read_, model_->fused.columns), states_);
       return;
     }
     if (step_->states == nullptr) {
-      states_ = embeddings_;
+      keep(embeddings_);
       return;
     }
-    widen(static_cast<const T*>(step_->states), rows_ * hidden, states_.data());
-    if (model_->joined.kind == kNone) return;
-    beside(embeddings_, states_);
-    multiply(model_->joined, read_, states_);
+    normed_.resize(rows_ * hidden);
+    widen(static_cast<const T*>(step_->states), rows_ * hidden, normed_.data());
+    if (model_->joined.kind == kNone) {
+      keep(normed_);
+      return;
+    }
+    beside(embeddings_, normed_);
+    multiply(model_->joined, by_rows(read_, 2 * hidden), states_);
+  }
+
+  // Makes these rows the states.
+  void keep(const std::vector<float>& rows) {
+    const Sums states = tiles(states_);
+    for (int64_t row = 0; row < rows_; ++row)
+      for (int64_t i = 0; i < model_->hidden; i += kTile)
+        std::copy_n(&rows[row * model_->hidden + i], kTile, states.at(row, i));
   }
 
   // Sets `read_` to rows [2 * hidden] of both.
@@ -175,40 +225,39 @@ class Forward {
     }
   }
 
-  void norm(const std::vector<float>& x, const void* weight, std::vector<float>& to) {
+  // Rows of hidden states, normed, or as they are without a weight.
+  void norm(const Rows& x, const void* weight, std::vector<float>& to) const {
     const int64_t hidden = model_->hidden;
     to.resize(rows_ * hidden);
-    if (weight == nullptr) {
-      std::copy_n(x.begin(), rows_ * hidden, to.begin());
-      return;
+    for (int64_t row = 0; row < rows_; ++row) {
+      float* const normed = &to[row * hidden];
+      if (weight != nullptr)
+        rms_norm(x.from_row(row), hidden, static_cast<const T*>(weight), model_->epsilon, normed);
+      else
+        for (int64_t i = 0; i < hidden; i += kTile) std::copy_n(x.at(row, i), kTile, normed + i);
     }
-    for (int64_t row = 0; row < rows_; ++row)
-      rms_norm(&x[row * hidden], hidden, static_cast<const T*>(weight), model_->epsilon, &to[row * hidden]);
   }
 
-  // to [rows, matrix.rows] = x times the matrix, plus its bias, plus `to` where `adds`.
-  void multiply(const SxMatrix& matrix, const std::vector<float>& x, std::vector<float>& to, bool adds = false) {
-    take(x, matrix.columns);
-    std::vector<float>& out = adds ? up_ : to;
+  // Sets `to` to the source times the matrix, plus its bias, plus `to` where `adds`.
+  void multiply(const SxMatrix& matrix, const Source& source, std::vector<float>& to, bool adds = false) {
+    std::vector<float>& out = adds ? added_ : to;
     out.resize(rows_ * matrix.rows);
-    input_.prepare(matrix);
-    const int64_t stride = matrix.rows;
-    in_parts(stride / kTile, 1, [&](int64_t begin, int64_t end) {
-      project(matrix, begin * kTile, end * kTile, out.data(), stride);
-      for (int64_t row = 0; adds && row < rows_; ++row)
-        for (int64_t i = row * stride + begin * kTile; i < row * stride + end * kTile; ++i) to[i] += out[i];
+    const int64_t whole = rows_ * kTile;  // of a tile
+    in_threads(source, {&matrix}, matrix.rows / kTile, 1, [&](int64_t begin, int64_t end) {
+      project(matrix, begin, end, out);
+      if (adds)
+        for (int64_t i = begin * whole; i < end * whole; ++i) to[i] += out[i];
     });
   }
 
-  void take(const std::vector<float>& x, int64_t columns) { input_.set(x.data(), rows_, columns, model_->exact); }
-
-  // The matrix's rows from `begin` to `end`, with their bias, to out [rows, stride].
-  void project(const SxMatrix& matrix, int64_t begin, int64_t end, float* out, int64_t stride) const {
-    input_.times(matrix, begin, end, out, stride);
+  // Tiles of the matrix's product, with their bias, to `out`.
+  void project(const SxMatrix& matrix, int64_t begin, int64_t end, std::vector<float>& out) const {
+    const Sums sums = tiles(out);
+    Input<T>::of_thread().times(matrix, begin * kTile, end * kTile, sums);
     if (matrix.bias == nullptr) return;
     const T* bias = static_cast<const T*>(matrix.bias);
     for (int64_t row = 0; row < rows_; ++row)
-      for (int64_t i = begin; i < end; ++i) out[row * stride + i] += number(bias[i]);
+      for (int64_t i = begin * kTile; i < end * kTile; ++i) *sums.at(row, i) += number(bias[i]);
   }
 
   static float number(float x) { return x; }
@@ -218,119 +267,132 @@ class Forward {
     const SxModel& m = *model_;
     const SxLayer& layer = m.layer[index];
     if (layer.state_norm != nullptr) {  // the first layer of an EAGLE-3 head
-      norm(embeddings_, layer.attention_norm, gated_);
-      norm(states_, layer.state_norm, normed_);
-      beside(gated_, normed_);
-      if (layer.residual_is_normed) std::copy_n(normed_.begin(), rows_ * m.hidden, states_.begin());
-      take(read_, 2 * m.hidden);
+      norm(Rows::by_rows(embeddings_.data(), m.hidden), layer.attention_norm, gathered_);
+      norm(tiles(states_), layer.state_norm, normed_);
+      beside(gathered_, normed_);
+      if (layer.residual_is_normed) keep(normed_);
+      project_all(layer, by_rows(read_, 2 * m.hidden));
     } else {
-      norm(states_, layer.attention_norm, normed_);
-      take(normed_, m.hidden);
+      project_all(layer, states(layer.attention_norm));
     }
-    project_all(layer);
-    write(index);
     T* const asked = step_->queries != nullptr && step_->queries[index] != nullptr
                          ? static_cast<T*>(step_->queries[index])
                          : (queries_.resize(rows_ * m.heads * m.head_dim), queries_.data());
-    for (int64_t row = 0; row < rows_; ++row)
-      for (int64_t head = 0; head < m.heads; ++head) {
-        const int64_t sequence = row / step_->rows, node = row % step_->rows;
-        narrow(&q_[(row * m.heads + head) * m.head_dim], m.head_dim,
-               asked + ((sequence * m.heads + head) * step_->rows + node) * m.head_dim);
-      }
+    write(index, asked);
     gathered_.resize(rows_ * m.heads * m.head_dim);
     const Cached<T> cached = {static_cast<const T*>(step_->keys) + index * step_->by_layer,
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
     attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached,
            {step_->leader, step_->common}, step_->seen, own_, mask_.data(), paths, layer.scale, gathered_.data());
-    multiply(layer.o, gathered_, states_, true);
+    multiply(layer.o, by_rows(gathered_, m.heads * m.head_dim), states_, true);
   }
 
+  // The present states, normed.
+  Source states(const void* weight) { return {tiles(states_), rows_, model_->hidden, weight, model_->epsilon}; }
+
   // Queries, keys and values, in one parallel region.
-  void project_all(const SxLayer& layer) {
+  void project_all(const SxLayer& layer, const Source& source) {
     q_.resize(rows_ * layer.q.rows);
     k_.resize(rows_ * layer.k.rows);
     v_.resize(rows_ * layer.v.rows);
     const struct {
       const SxMatrix& matrix;
-      float* out;
-    } all[] = {{layer.q, q_.data()}, {layer.k, k_.data()}, {layer.v, v_.data()}};
-    for (const auto& one : all) input_.prepare(one.matrix);
-    in_parts((layer.q.rows + layer.k.rows + layer.v.rows) / kTile, 1, [&](int64_t begin, int64_t end) {
+      std::vector<float>& out;
+    } all[] = {{layer.q, q_}, {layer.k, k_}, {layer.v, v_}};
+    const int64_t every = (layer.q.rows + layer.k.rows + layer.v.rows) / kTile;
+    in_threads(source, {&layer.q, &layer.k, &layer.v}, every, 1, [&](int64_t begin, int64_t end) {
       int64_t first = 0;
       for (const auto& [matrix, out] : all) {
         const int64_t tiles = matrix.rows / kTile;
         const int64_t from = std::clamp<int64_t>(begin - first, 0, tiles),
                       to = std::clamp<int64_t>(end - first, 0, tiles);
-        if (from < to) project(matrix, from * kTile, to * kTile, out, matrix.rows);
+        if (from < to) project(matrix, from, to, out);
         first += tiles;
       }
     });
   }
 
-  // Norms and rotates queries and keys, and writes keys and values into the cache.
-  void write(int64_t index) {
+  // Norms and rotates queries and keys; writes queries to `asked`, keys and values into the cache.
+  void write(int64_t index, T* asked) {
     const SxModel& m = *model_;
     const SxLayer& layer = m.layer[index];
+    const Sums q = tiles(q_), k = tiles(k_), v = tiles(v_);
+    head_.resize(m.head_dim);
     for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t turn = step_->positions[row] * m.rotated, sequence = row / step_->rows;
-      const auto turned = [&](float* head, const void* weight) {
-        if (weight != nullptr) rms_norm(head, m.head_dim, static_cast<const T*>(weight), m.epsilon, head);
-        if (layer.rotates) rotate(head, m.rotated, step_->cos + turn, step_->sin + turn);
+      const int64_t turn = step_->positions[row] * m.rotated;
+      const int64_t sequence = row / step_->rows, node = row % step_->rows;
+      const auto turned = [&](const Sums& from, int64_t head, const void* weight, T* to) {
+        float* const numbers = head_of(from, row, head);
+        if (weight != nullptr)
+          rms_norm(Rows::by_rows(numbers, m.head_dim), m.head_dim, static_cast<const T*>(weight), m.epsilon,
+                   numbers);
+        if (layer.rotates) rotate(numbers, m.rotated, step_->cos + turn, step_->sin + turn);
+        narrow(numbers, m.head_dim, to);
       };
-      for (int64_t head = 0; head < m.heads; ++head) turned(&q_[(row * m.heads + head) * m.head_dim], layer.q_norm);
+      for (int64_t head = 0; head < m.heads; ++head)
+        turned(q, head, layer.q_norm, asked + ((sequence * m.heads + head) * step_->rows + node) * m.head_dim);
       const int64_t at = index * step_->by_layer + sequence * step_->by_sequence +
-                         (step_->seen[sequence] + step_->earlier + row % step_->rows) * m.head_dim;
+                         (step_->seen[sequence] + step_->earlier + node) * m.head_dim;
       for (int64_t head = 0; head < m.kv_heads; ++head) {
-        const int64_t from = (row * m.kv_heads + head) * m.head_dim, to = at + head * step_->by_head;
-        turned(&k_[from], layer.k_norm);
-        narrow(&k_[from], m.head_dim, static_cast<T*>(step_->keys) + to);
-        narrow(&v_[from], m.head_dim, static_cast<T*>(step_->values) + to);
+        const int64_t to = at + head * step_->by_head;
+        turned(k, head, layer.k_norm, static_cast<T*>(step_->keys) + to);
+        narrow(head_of(v, row, head), m.head_dim, static_cast<T*>(step_->values) + to);
       }
     }
   }
 
+  // A head of a row, in one piece.
+  float* head_of(const Sums& from, int64_t row, int64_t head) {
+    const int64_t dim = model_->head_dim;
+    for (int64_t i = 0; i < dim; i += kTile) std::copy_n(from.at(row, head * dim + i), kTile, &head_[i]);
+    return head_.data();
+  }
+
   void mlp(const SxLayer& layer) {
-    norm(states_, layer.mlp_norm, normed_);
-    take(normed_, layer.gate.columns);
-    const int64_t width = layer.gate.rows;
+    const int64_t width = layer.gate.rows, whole = rows_ * kTile;
     gated_.resize(rows_ * width);
     up_.resize(rows_ * width);
-    input_.prepare(layer.gate);
-    input_.prepare(layer.up);
-    in_parts(width / kTile, 1, [&](int64_t begin, int64_t end) {
-      project(layer.gate, begin * kTile, end * kTile, gated_.data(), width);
-      project(layer.up, begin * kTile, end * kTile, up_.data(), width);
-      for (int64_t row = 0; row < rows_; ++row)
-        for (int64_t at = row * width + begin * kTile; at < row * width + end * kTile; at += kLanes)
-          Word<float>::store(&gated_[at], silu(Word<float>::load(&gated_[at])) * Word<float>::load(&up_[at]));
+    const Source read = states(layer.mlp_norm);
+    in_threads(read, {&layer.gate, &layer.up}, width / kTile, 1, [&](int64_t begin, int64_t end) {
+      project(layer.gate, begin, end, gated_);
+      project(layer.up, begin, end, up_);
+      for (int64_t i = begin * whole; i < end * whole; i += kLanes)
+        Word<float>::store(&gated_[i], silu(Word<float>::load(&gated_[i])) * Word<float>::load(&up_[i]));
     });
-    multiply(layer.down, gated_, states_, true);
+    multiply(layer.down, {tiles(gated_), rows_, width}, states_, true);
   }
 
   // The final norm, and logits of the rows that are kept.
   void end() {
     const SxModel& m = *model_;
-    norm(states_, m.final_norm, normed_);
-    give_states(m.layers, normed_);
-    if (step_->after != nullptr)
-      narrow((m.feeds_normed ? normed_ : states_).data(), rows_ * m.hidden, static_cast<T*>(step_->after));
+    norm(tiles(states_), m.final_norm, normed_);
+    const Rows normed = Rows::by_rows(normed_.data(), m.hidden);
+    give_states(m.layers, normed);
+    if (step_->after != nullptr) {
+      const Rows after = m.feeds_normed ? normed : Rows(tiles(states_));
+      for (int64_t row = 0; row < rows_; ++row) give(after, row, static_cast<T*>(step_->after) + row * m.hidden);
+    }
     const int64_t kept = step_->sequences > 1 ? rows_ : step_->keep;
-    input_.set(&normed_[(rows_ - kept) * m.hidden], kept, m.hidden, m.exact);
-    input_.prepare(m.head);
-    in_parts((m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
-      input_.times(m.head, begin * kTile, std::min(end * kTile, m.head.rows), step_->logits, m.head.rows);
+    const Source last = {normed.from_row(rows_ - kept), kept, m.hidden};
+    in_threads(last, {&m.head}, (m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
+      Input<T>::of_thread().times(m.head, begin * kTile, std::min(end * kTile, m.head.rows),
+                                  Sums::by_rows(step_->logits, m.head.rows));
     });
   }
 
-  void give_states(int64_t index, const std::vector<float>& states) {
+  void give_states(int64_t index, const Rows& states) {
     const int64_t hidden = model_->hidden, count = step_->feature_count;
     for (int64_t i = 0; i < count; ++i) {
       if (step_->feature_layers[i] != index) continue;
       for (int64_t row = 0; row < rows_; ++row)
-        narrow(&states[row * hidden], hidden, static_cast<T*>(step_->features_given) + (row * count + i) * hidden);
+        give(states, row, static_cast<T*>(step_->features_given) + (row * count + i) * hidden);
     }
+  }
+
+  // A row of hidden states, in the model's format.
+  void give(const Rows& states, int64_t row, T* to) const {
+    for (int64_t i = 0; i < model_->hidden; i += kTile) narrow(states.at(row, i), kTile, to + i);
   }
 };
 

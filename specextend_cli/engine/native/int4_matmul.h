@@ -18,14 +18,13 @@
 #include <limits>
 #include <vector>
 
-#include "pool.h"
+#include "rows.h"
 #include "simd.h"
 
 namespace specextend {
 
 constexpr int64_t kGroup = 32;                            // columns that share a scale and a zero
 constexpr int64_t kStep = 8;                              // columns whose codes, for sixteen rows, are 64 bytes
-constexpr int64_t kTile = 16;                             // rows
 constexpr int64_t kPrefetch = 4096;                       // distance in bytes at which codes and scales are prefetched
 constexpr int64_t kStrip = kLanes;                        // rows of a tile that are computed together
 constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 5;  // whose sums fit the registers
@@ -72,10 +71,11 @@ class Exact {
   using Sum = Floats;
   int64_t columns = 0;
 
-  // x [rows, columns].
-  void prepare(const float* x, int64_t rows, int64_t count) {
+  void prepare(const Rows& x, int64_t rows, int64_t count) {
     columns = count;
-    numbers_.assign(x, x + rows * columns);
+    numbers_.resize(rows * columns);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < columns; i += kTile) std::copy_n(x.at(row, i), kTile, &numbers_[row * columns + i]);
     sums_.assign(rows * columns / kGroup, 0);
     for (std::size_t group = 0; group < sums_.size(); ++group) {
       float parts[kStep] = {};
@@ -119,11 +119,13 @@ class Rounded {
   using Sum = Ints;
   int64_t columns = 0;
 
-  void prepare(const float* x, int64_t rows, int64_t count) {
+  void prepare(const Rows& x, int64_t rows, int64_t count) {
     columns = count;
     numbers_.resize(rows * columns);
     facts_.resize(rows * columns / kGroup);
-    for (int64_t group = 0; group < rows * columns / kGroup; ++group) round(x + group * kGroup, group);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < columns; i += kGroup)
+        round(x.at(row, i), x.at(row, i + kTile), (row * columns + i) / kGroup);
   }
 
   template <int Bits, int Count, int Strips>
@@ -159,14 +161,16 @@ class Rounded {
 
   static Ints word(const int8_t* from) { return every(load_as<int32_t>(from)); }
 
-  void round(const float* x, int64_t group) {
+  // A group's numbers are those of two tiles.
+  void round(const float* first, const float* second, int64_t group) {
+    const auto x = [&](int64_t i) { return i < kTile ? first + i : second + (i - kTile); };
     // Sizes compare as their bits do, and NaN is the largest: it stays, in the scale.
     Ints largest = {};
-    for (int64_t i = 0; i < kGroup; i += kLanes) largest = maximum(largest, load_as<Ints>(x + i) & 0x7fffffff);
+    for (int64_t i = 0; i < kGroup; i += kLanes) largest = maximum(largest, load_as<Ints>(x(i)) & 0x7fffffff);
     const float most = bits_of<float>(largest_of(largest)), by = most > 0 ? 127 / most : 0;
     Ints total = {}, near[kGroup / kLanes];
     for (int64_t i = 0; i < kGroup / kLanes; ++i) {
-      near[i] = bits_of<Ints>(Word<float>::load(x + i * kLanes) * by + 12582912.f) - 0x4b400000;
+      near[i] = bits_of<Ints>(Word<float>::load(x(i * kLanes)) * by + 12582912.f) - 0x4b400000;
       total += near[i];
     }
     facts_[group] = {most / 127, most / 127 * static_cast<float>(sum_of(total))};
@@ -187,10 +191,10 @@ class Rounded {
 };
 
 // `Count` rows from `first` on times `Strips` neighbouring strips; with few rows, several strips hide the latency of
-// dependent sums. Written to out [.., stride].
-template <typename Rows, int Bits, int Count, int Strips>
-void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16* scales, int64_t strip, float* out,
-              int64_t stride) {
+// dependent sums.
+template <typename Prepared, int Bits, int Count, int Strips>
+void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFloat16* scales, int64_t strip,
+              const Sums& out) {
   constexpr int64_t each = kTile / kStrip;  // strips of a tile
   constexpr int64_t bytes = 16 * Bits;      // of a step
   const int64_t tile_codes = x.columns / kStep * bytes, tile_scales = x.columns / kGroup * 2 * kTile;
@@ -205,9 +209,9 @@ void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16
   for (auto& of_strip : total)
     for (auto& sum : of_strip) sum = Floats{};
   for (int64_t group = 0; group < x.columns / kGroup; ++group) {
-    typename Rows::Sum part[Strips][Count];
+    typename Prepared::Sum part[Strips][Count];
     for (auto& of_strip : part)
-      for (auto& sum : of_strip) sum = typename Rows::Sum{};
+      for (auto& sum : of_strip) sum = typename Prepared::Sum{};
 #pragma GCC unroll 4
     for (int64_t step = group * kGroup / kStep; step < (group + 1) * kGroup / kStep; ++step) {
       Codes<Bits> packed[Strips];
@@ -225,36 +229,34 @@ void multiply(const Rows& x, int64_t first, const uint8_t* codes, const BFloat16
       const BFloat16* of_group = scaled_by[s] + group * 2 * kTile;
       __builtin_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, 0, 2);
       const Floats scale = Word<BFloat16>::load(of_group);
-      const Floats zero = Rows::template zero<Bits>(scale, Word<BFloat16>::load(of_group + kTile));
+      const Floats zero = Prepared::template zero<Bits>(scale, Word<BFloat16>::load(of_group + kTile));
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row)
         total[s][row] = x.scaled(total[s][row], part[s][row], first + row, group, scale, zero);
     }
   }
   for (int s = 0; s < Strips; ++s)
-    for (int row = 0; row < Count; ++row)
-      Word<float>::store(out + (first + row) * stride + (strip + s) * kStrip, total[s][row]);
+    for (int row = 0; row < Count; ++row) Word<float>::store(out.at(first + row, (strip + s) * kStrip), total[s][row]);
 }
 
-// Rows times the tiles from `begin` to `end`, to out [rows, stride], whose first column belongs to the first tile.
-template <int Bits, typename Rows>
-void times_tiles(const Rows& x, int64_t rows, const uint8_t* codes, const BFloat16* scales, int64_t begin, int64_t end,
-                 float* out, int64_t stride) {
-  using Times = void (*)(const Rows&, int64_t, const uint8_t*, const BFloat16*, int64_t, int64_t, float*, int64_t);
+// Rows times the tiles from `begin` to `end`, to the columns of `out` that have their numbers.
+template <int Bits, typename Prepared>
+void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BFloat16* scales, int64_t begin,
+                 int64_t end, const Sums& out) {
+  using Times = void (*)(const Prepared&, int64_t, const uint8_t*, const BFloat16*, int64_t, int64_t, const Sums&);
   static constexpr auto by_count = []<std::size_t... I>(std::index_sequence<I...>) {
-    return std::array<Times, sizeof...(I)>{[](const Rows& x, int64_t first, const uint8_t* codes,
-                                              const BFloat16* scales, int64_t strip, int64_t last, float* out,
-                                              int64_t stride) {
+    return std::array<Times, sizeof...(I)>{[](const Prepared& x, int64_t first, const uint8_t* codes,
+                                              const BFloat16* scales, int64_t strip, int64_t last, const Sums& out) {
       constexpr int strips = I < (kRegisters == 32 ? 6 : 2) ? 2 : 1;
       for (; strip + strips <= last; strip += strips)
-        multiply<Rows, Bits, I + 1, strips>(x, first, codes, scales, strip, out, stride);
-      for (; strip < last; ++strip) multiply<Rows, Bits, I + 1, 1>(x, first, codes, scales, strip, out, stride);
+        multiply<Prepared, Bits, I + 1, strips>(x, first, codes, scales, strip, out);
+      for (; strip < last; ++strip) multiply<Prepared, Bits, I + 1, 1>(x, first, codes, scales, strip, out);
     }...};
   }(std::make_index_sequence<kMostRows>());
   const int64_t passes = (rows + kMostRows - 1) / kMostRows;
   for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
     const int64_t count = (rows - first) / (passes - pass);
-    by_count[count - 1](x, first, codes, scales, begin * kTile / kStrip, end * kTile / kStrip, out, stride);
+    by_count[count - 1](x, first, codes, scales, begin * kTile / kStrip, end * kTile / kStrip, out);
     first += count;
   }
 }

@@ -47,19 +47,20 @@ class Pool {
   }
   int64_t threads() const { return threads_; }
 
-  // Calls work(chunk) for every chunk below `chunks`, and returns when all calls have. A call from a second thread, or
-  // from within `work`, computes alone.
+  // Calls work(chunk, is_first) for every chunk below `chunks`, and returns when all calls have; `is_first` in each
+  // thread's first call. A call from a second thread, or from within `work`, computes alone.
   template <typename Work>
   void run(int64_t chunks, const Work& work) {
     if (chunks < 2 || chunks > kMostChunks || threads_ < 2 || running_.test_and_set(std::memory_order_acquire)) {
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) work(chunk);
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) work(chunk, chunk == 0);
       return;
     }
     start();
     job_.number.store(kExchanged, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-    job_.call.store([](const void* job, int64_t chunk) { (*static_cast<const Work*>(job))(chunk); },
-                    std::memory_order_relaxed);
+    job_.call.store(
+        [](const void* job, int64_t chunk, bool is_first) { (*static_cast<const Work*>(job))(chunk, is_first); },
+        std::memory_order_relaxed);
     job_.work.store(&work, std::memory_order_relaxed);
     job_.chunks.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
     job_.shares.store(static_cast<uint32_t>(std::min<int64_t>(threads_, chunks)), std::memory_order_relaxed);
@@ -85,7 +86,7 @@ class Pool {
 
   struct alignas(kApart) Job {
     std::atomic<uint64_t> number = 0;
-    std::atomic<void (*)(const void*, int64_t)> call = nullptr;
+    std::atomic<void (*)(const void*, int64_t, bool)> call = nullptr;
     std::atomic<const void*> work = nullptr;
     std::atomic<uint32_t> chunks = 0, shares = 0;
   };
@@ -134,12 +135,13 @@ class Pool {
     const int64_t shares = job_.shares.load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (job_.number.load(std::memory_order_relaxed) != number) return;  // what was read may be the next job's
+    bool is_first = true;
     for (int64_t other = 0; other < shares; ++other) {
       const int64_t share = (index + other) % shares;
       int64_t count = 0;
       for (int64_t chunk; (chunk = next(share, number, share * chunks / shares, (share + 1) * chunks / shares)) >= 0;
-           ++count)
-        call(work, chunk);
+           ++count, is_first = false)
+        call(work, chunk, is_first);
       if (count > 0) counted(count);
     }
   }
@@ -182,13 +184,21 @@ class Pool {
 
 constexpr int64_t kTasks = 6;  // of a thread: one that is slow or stopped for a while leaves the rest to the others
 
-// Calls work(begin, end) for parts of [0, count), some for each thread.
-template <typename Work>
-void in_parts(int64_t count, int64_t least, const Work& work) {
+// Calls work(begin, end) for parts of [0, count), some for each thread, after prepare() once in each thread.
+template <typename Prepare, typename Work>
+void in_parts(int64_t count, int64_t least, const Prepare& prepare, const Work& work) {
   Pool& pool = Pool::shared();
   const int64_t tasks = kTasks * pool.threads(), each = std::max(least, (count + tasks - 1) / tasks);
   const int64_t parts = (count + each - 1) / each;
-  pool.run(parts, [&](int64_t part) { work(part * each, std::min(count, (part + 1) * each)); });
+  pool.run(parts, [&](int64_t part, bool is_first) {
+    if (is_first) prepare();
+    work(part * each, std::min(count, (part + 1) * each));
+  });
+}
+
+template <typename Work>
+void in_parts(int64_t count, int64_t least, const Work& work) {
+  in_parts(count, least, [] {}, work);
 }
 
 }  // namespace specextend

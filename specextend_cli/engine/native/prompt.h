@@ -19,7 +19,7 @@ template <typename T>
 void attend_causal(const T* q, int64_t by_head, int64_t by_node, int64_t heads, int64_t groups, int64_t n, int64_t dim,
                    const Cached<T>& cached, int64_t total, float scale, T* out) {
   const int64_t pieces = (n + kQueries - 1) / kQueries, seen = total - n;
-  Pool::shared().run(heads * pieces, [&](int64_t task) {  // the longest first
+  Pool::shared().run(heads * pieces, [&](int64_t task, bool) {  // the longest first
     const int64_t h = task % heads, first = (pieces - 1 - task / heads) * kQueries;
     const int64_t count = std::min(kQueries, n - first), rows = groups * count;
     static thread_local std::vector<T> queries;

@@ -29,7 +29,7 @@ void add_norm(int64_t n, int64_t width, T* states, const T* added, const T* weig
         }
         Word<float>::store(&wide[i], sum);
       }
-      if (weight != nullptr) rms_norm(wide.data(), width, weight, epsilon, wide.data());
+      if (weight != nullptr) rms_norm(Rows::by_rows(wide.data(), width), width, weight, epsilon, wide.data());
       narrow(wide.data(), width, normed + row * width);
     }
   });
@@ -45,7 +45,7 @@ void rotate_all(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, T* q, c
     for (int64_t row = begin; row < end; ++row) {
       const auto turned = [&](const T* from, const T* weight, T* to) {
         widen(from, dim, wide.data());
-        if (weight != nullptr) rms_norm(wide.data(), dim, weight, epsilon, wide.data());
+        if (weight != nullptr) rms_norm(Rows::by_rows(wide.data(), dim), dim, weight, epsilon, wide.data());
         rotate(wide.data(), rotated, cos + positions[row] * rotated, sin + positions[row] * rotated);
         narrow(wide.data(), dim, to);
       };
@@ -69,17 +69,17 @@ void gate_all(int64_t n, T* gate, const T* up) {
   });
 }
 
-template <typename Rows>
+template <typename Prepared>
 void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes, const void* scales,
                  int64_t tiles, float* out) {
-  static thread_local Rows prepared;
-  prepared.prepare(x, rows, columns);
-  const Rows& ready = prepared;  // the caller's, in other threads, too
-  const auto times = bits == 4 ? times_tiles<4, Rows> : times_tiles<8, Rows>;
-  in_parts(tiles, 1, [&](int64_t begin, int64_t end) {
-    times(ready, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin, end, out,
-          tiles * kTile);
-  });
+  static thread_local Prepared own;
+  const auto times = bits == 4 ? times_tiles<4, Prepared> : times_tiles<8, Prepared>;
+  in_parts(
+      tiles, 1, [&] { own.prepare(Rows::by_rows(x, columns), rows, columns); },
+      [&](int64_t begin, int64_t end) {
+        times(own, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin, end,
+              Sums::by_rows(out, tiles * kTile));
+      });
 }
 
 }  // namespace
