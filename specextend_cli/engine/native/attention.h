@@ -153,7 +153,8 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
       Word<Out>::store(to + at, joined / whole);
     }
   };
-  in_parts(sequences * heads * rows, 32, [&](int64_t begin, int64_t end) {
+  const int64_t all_rows = sequences * heads * rows, threads = pool.threads();
+  in_parts(all_rows, std::max<int64_t>(4, (all_rows + threads - 1) / threads), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) join(i);
   });
 }

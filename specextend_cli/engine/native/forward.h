@@ -95,9 +95,7 @@ class Input {
   Exact exact_;
   Rounded rounded_;
 
-  static int64_t format(const SxMatrix& matrix) {
-    return matrix.kind == kEightBit ? int64_t{kFourBit} : matrix.kind;
-  }
+  static int64_t format(const SxMatrix& matrix) { return matrix.kind == kEightBit ? int64_t{kFourBit} : matrix.kind; }
 
   void prepare(const SxMatrix& matrix, const Rows& x, int64_t columns) {
     if (matrix.kind == kBFloat16)
@@ -325,8 +323,7 @@ class Forward {
       const auto turned = [&](const Sums& from, int64_t head, const void* weight, T* to) {
         float* const numbers = head_of(from, row, head);
         if (weight != nullptr)
-          rms_norm(Rows::by_rows(numbers, m.head_dim), m.head_dim, static_cast<const T*>(weight), m.epsilon,
-                   numbers);
+          rms_norm(Rows::by_rows(numbers, m.head_dim), m.head_dim, static_cast<const T*>(weight), m.epsilon, numbers);
         if (layer.rotates) rotate(numbers, m.rotated, step_->cos + turn, step_->sin + turn);
         narrow(numbers, m.head_dim, to);
       };
