@@ -127,6 +127,7 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     from specextend_cli.bench.measure import Decoding
     from specextend_cli.bench.models import Models
     from specextend_cli.bench.storage import key
+    from specextend_cli.engine.target import Target
 
     fit_threads()
     facts = machine.describe(device_of(options.device))
@@ -137,7 +138,9 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     if options.compile and layers:
         yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
     if layers:
-        yield from run_by_graphs(models.lm, models.heads)
+        target = Target(models.lm)
+        drafter = models.drafter(models.draft, target, models.retrieval)
+        yield from run_by_graphs(target, drafter, models.preset.tree)
     sampling, seed = _sampling(models.preset, options), options.seed or 0
     compiled = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
     asked = _asked(options, models, sampling, compiled)

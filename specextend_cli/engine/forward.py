@@ -6,12 +6,16 @@ The native forward (`cpu/native_model.py`, `cpu/native_head.py`) and CUDA graphs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 from transformers.cache_utils import Cache
 
 from specextend_cli.engine.attention.function import ForwardContext
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.tree import DraftTree
 
 Out = TypeVar("Out", covariant=True)
 
@@ -53,15 +57,43 @@ class HeadOutput(NamedTuple):
     states: Tensor
 
 
+class WholeDrafts(Protocol):
+    """Grows a draft tree without the host (`cuda/draft_graphs.py`)."""
+
+    def takes(self, pending: int, shape: TreeShape) -> bool:
+        """Whether it can, with so many pending tokens."""
+
+    def grow(
+        self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
+    ) -> DraftTree:
+        """The tree around `token`, the last of the `pending` tokens [n], of which the first one is at `position`.
+
+        `features` [n, ..] are the target's before them, for a head. Pending tokens' keys become the cache's first rows
+        behind the committed ones, uncommitted; the tree's come after them.
+        """
+
+
 class ForwardBackend(Protocol[Out]):
     """Computes a model's forward; `Out` is `ModelOutput` or `HeadOutput`.
 
     `takes_features`: it makes a head's states of the target's itself. `most_rows`: committed tokens that a head had
-    better read in one forward; of more, only the last one's output is computed.
+    better read in one forward; of more, only the last one's output is computed. `drafts`: what grows whole trees with
+    the model, if anything does.
     """
 
     takes_features: bool = False
     most_rows: int = 16
+    drafts: WholeDrafts | None = None
 
     def run(self, inputs: ForwardInput) -> Out | None:
         """The output, with the cache's reserved rows written; None if the model itself has to run these inputs."""
+
+    def run_tree(
+        self, tree: DraftTree, position: int, cache: KVCache, context: ForwardContext, feature_layers: Sequence[int]
+    ) -> Out | None:
+        """`run` of a tree that is on the host, its root at `position`; None if tensors have to be made of it."""
+        return None
+
+    def slots(self, sequences: int) -> int:
+        """For how many sequences a batch's cache should have memory if so many are decoded together."""
+        return sequences

@@ -45,6 +45,8 @@ class LanguageModel:
         self.dtype = model.dtype
         self.parts = parts
         self.forward_backend: ForwardBackend[ModelOutput] | None = None
+        self.scales: tuple[float, ...] = ()
+        """By which each layer multiplies its attention's scores."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.attends_plainly = True
@@ -112,6 +114,7 @@ class LanguageModel:
             raise _unsupported(self.model, "not all of its layers call the registered attention function")
         layers = [every.queries[index] for index in range(self.layers)]
         self.windows = tuple(layer.window for layer in layers)
+        self.scales = tuple(layer.scale for layer in layers)
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
@@ -157,6 +160,20 @@ class LanguageModel:
         out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
         return Output(out.logits[0], None if out.features is None else out.features[0, : len(tokens)])
 
+    @torch.inference_mode()
+    def forward_tree(
+        self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
+    ) -> Output:
+        """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`."""
+        if self.forward_backend and not any(self.windows):
+            cache.reserve(len(tree))
+            if out := self.forward_backend.run_tree(tree, position, cache, context, features):
+                return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])
+            cache.end = cache.start  # those rows are reserved again
+        nodes = tree.on(self.device)
+        context = replace(context, tree_mask=nodes.mask if len(tree) > 1 else None)
+        return self.forward(nodes.tokens, position + nodes.depths, cache, context=context, features=features)
+
     def run(self, inputs: ForwardInput) -> ModelOutput:
         """One forward, by the forward backend if it takes the inputs, else by the model."""
         out = self.forward_backend.run(inputs) if self.forward_backend else None
@@ -164,6 +181,11 @@ class LanguageModel:
 
     def run_model(self, inputs: ForwardInput) -> ModelOutput:
         """One forward by transformers' own code."""
+        logits, states = self.run_layers(inputs)
+        return ModelOutput(logits, torch.cat(states, -1) if states else None)
+
+    def run_layers(self, inputs: ForwardInput) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The same: logits, and the hidden states that were asked for, each [b, n, hidden]."""
         out = self.model(
             input_ids=inputs.tokens,
             position_ids=inputs.positions,
@@ -173,8 +195,7 @@ class LanguageModel:
             output_hidden_states=bool(inputs.feature_layers),
             context=inputs.context,
         )
-        states = [out.hidden_states[layer] for layer in inputs.feature_layers]
-        return ModelOutput(out.logits, torch.cat(states, -1) if states else None)
+        return out.logits, tuple(out.hidden_states[layer] for layer in inputs.feature_layers)
 
 
 _RECURRENT = "whose state of the whole sequence cannot be kept for each node of a draft tree"

@@ -66,11 +66,9 @@ class Target:
 
         `record` keeps queries for `attention_from`; those for `segment_attention` always are.
         """
-        nodes = tree.on(self.lm.device)
         layers = self.score_layers | self.attribution_layers if record else self.attribution_layers
-        context = ForwardContext(self.verify_backend, nodes.mask if len(tree) > 1 else None, record=layers)
-        positions = self.length + nodes.depths
-        out = self.lm.forward(nodes.tokens, positions, self.cache, context=context, features=features)
+        context = ForwardContext(self.verify_backend, record=layers)
+        out = self.lm.forward_tree(tree, self.length, self.cache, context=context, features=features)
         self._queries = context.queries
         return out
 

@@ -55,6 +55,14 @@ class DraftTree:
         return depths
 
     @cached_property
+    def ancestors(self) -> Sequence[int]:
+        """Ancestor-or-self as bits: bit j of number i is set if node i attends to node j."""
+        reach = [1] * len(self)
+        for node, parent in enumerate(self.parents[1:], 1):
+            reach[node] = reach[parent] | 1 << node
+        return reach
+
+    @cached_property
     def mask(self) -> Tensor:
         """Ancestor-or-self, [n, n] bool: row i marks the nodes that node i attends to."""
         if len(self) == 1:

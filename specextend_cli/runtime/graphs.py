@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from specextend_cli.runtime.loading_thread import Stage
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.head import EagleHead
-    from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.config import TreeShape
+    from specextend_cli.engine.drafters import Drafter
+    from specextend_cli.engine.target import Target
 
 VARIABLE = "SPECEXTEND_GRAPHS"
 
@@ -20,15 +21,21 @@ def are_wanted() -> bool:
     return os.environ.get(VARIABLE, "").lower() not in ("0", "false", "no", "off")
 
 
-def run_by_graphs(lm: LanguageModel, heads: Sequence[EagleHead] = ()) -> Iterator[Stage]:
-    """Let `lm` and its heads replay CUDA graphs, if they compute the same by them; yields what speaks against it."""
+def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: int = 1) -> Iterator[Stage]:
+    """Let the target and the models that draft for it replay CUDA graphs, if they compute the same by them.
+
+    All are captured now: for trees and whole drafts of `shape`, and batches of up to `batch` sequences. Yields what
+    takes long and what speaks against it.
+    """
+    lm = target.lm
     for name, why in lm.refused.items():
         yield Stage(f"attention by {lm.attention} instead of {name}: {_first_line(why)}")
     if lm.device.type != "cuda" or lm.parts > 1 or lm.attention != "triton" or not are_wanted():
         return
+    yield Stage("preparing the GPU")
     from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 
-    for what, why in use_checked_graphs(lm, heads).items():
+    for what, why in use_checked_graphs(target, drafter, shape, batch=batch).items():
         yield Stage(f"{what} runs without CUDA graphs: {_first_line(why)}")
 
 

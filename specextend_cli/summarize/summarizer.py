@@ -335,11 +335,14 @@ class Summarizer:
             lm, heads = self._generator.target.lm, heads_of(self._generator.drafter)
             if options.compile:
                 yield from run_natively(lm, heads, exact=is_exact(preset, options.engine))
-            yield from run_by_graphs(lm, heads)
             drafted = {options.draft, options.draft_head, options.draft_attention} != {None}
             batch = options.batch or (1 if drafted else preset.window.batch)
-            self._generator.batch_size = min(self._generator.batch_size, batch)
-            self._generator.keep_exact()
+            generator = self._generator
+            generator.batch_size = min(generator.batch_size, batch)
+            generator.keep_exact()
+            yield from run_by_graphs(
+                generator.target, generator.drafter, preset.tree, batch=generator.batch_size
+            )
             yield Stage(f"drafts: {describe(self._generator.drafter)}")
         return self._generator.without_drafts() if self.plain else self._generator
 

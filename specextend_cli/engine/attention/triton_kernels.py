@@ -6,7 +6,8 @@ queries of all heads that share a key head are rows of one matrix, so a key is r
 in base 2, because the hardware has an exp2 instruction.
 
 Names in capitals are compile-time constants. Lengths that change from step to step are not specialized on, so that no
-kernel is compiled during decoding.
+kernel is compiled during decoding. A kernel that runs in a CUDA graph is PLACED: it reads where the cache lies, and how
+many keys there are, from the device, so that one graph serves every cache (`cuda/place.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-WORD = 64  # tree nodes per mask word; the kernels spell it out
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_CHANGING = ["n", "total", "tree", "splits"]
+_CHANGING = ["n", "total", "tree", "words_n", "splits", "layer"]
+_LEAST_BLOCKS = tl.constexpr(2)  # of a share, where the host did not know how many there would be
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -40,6 +41,14 @@ def _rows(
     else:
         tile = tl.load(at, mask=d[None, :] < D, other=0.0)
     return tile
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def rows_at(place: tl.tensor, layer: tl.tensor, sequence: tl.tensor, head: tl.tensor, like: tl.tensor) -> tl.tensor:
+    """The address of a layer's keys of one sequence and head, in the number format of the pointer `like`."""
+    base = tl.load(place).to(tl.pointer_type(like.dtype.element_ty))
+    by_layer, by_sequence, by_head = tl.load(place + 2), tl.load(place + 3), tl.load(place + 4)
+    return tl.multiple_of(base + layer * by_layer + sequence * by_sequence + head * by_head, 16)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -73,20 +82,24 @@ def _take_in(
 
 @triton.jit(do_not_specialize=_CHANGING)  # type: ignore[untyped-decorator]
 def attend_split(
-    q: tl.tensor,  # [H, n, D]
-    k: tl.tensor,  # [H_kv, T, D]
+    q: tl.tensor,  # [sequences, H, n, D]
+    k: tl.tensor,  # [H_kv, T, D] of one sequence; PLACED: anything of the cache's number format
     v: tl.tensor,
-    words: tl.tensor,  # [n, ceil(tree / 64)] int64, bit j of word w: node 64 w + j is seen; zeros behind them
-    length: tl.tensor,  # one integer on the device, or unused
+    words: tl.tensor,  # [n, words_n] int64, bit j of word w: node 64 w + j is seen; zeros behind the tree
+    place: tl.tensor,  # [5] int64, see `cuda/place.py`, or unused
+    lengths: tl.tensor,  # [sequences + 1] int64: keys of each, then those of the tree; or unused
     sinks: tl.tensor,  # [H], contiguous, or unused
-    out: tl.tensor,  # [splits, H, n, D], contiguous
-    lse: tl.tensor,  # [splits, H, n] float32, contiguous, base 2
+    out: tl.tensor,  # [splits, sequences, n, H, D], contiguous
+    lse: tl.tensor,  # [splits, sequences, n, H] float32, contiguous, base 2
     n: tl.tensor,
     total: tl.tensor,
     tree: tl.tensor,
+    words_n: tl.tensor,
     splits: tl.tensor,
+    layer: tl.tensor,
     scale: tl.tensor,  # times log2(e); of capped scores, divided by the cap instead
     cap: tl.tensor,  # times log2(e)
+    q_s: tl.tensor,
     q_h: tl.tensor,
     q_n: tl.tensor,
     q_d: tl.tensor,
@@ -96,6 +109,7 @@ def attend_split(
     v_h: tl.tensor,
     v_t: tl.tensor,
     v_d: tl.tensor,
+    KV_HEADS: tl.constexpr,
     GROUPS: tl.constexpr,
     D: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -103,16 +117,28 @@ def attend_split(
     BLOCK_N: tl.constexpr,
     TAIL_N: tl.constexpr,
     CAUSAL: tl.constexpr,
-    HAS_LENGTH: tl.constexpr,
+    PLACED: tl.constexpr,
     HAS_SINKS: tl.constexpr,
     CAPPED: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:
-    """Grid (query blocks, key heads, splits): programs that read the same keys start side by side and share the L2."""
-    head = tl.program_id(1)
+    """Grid (query blocks, sequences * key heads, splits).
+
+    Programs that read the same keys start side by side and share the L2.
+    """
+    sequence = tl.program_id(1) // KV_HEADS
+    sequences = tl.num_programs(1) // KV_HEADS
+    head = tl.program_id(1) % KV_HEADS
     split = tl.program_id(2)
-    if HAS_LENGTH:
-        total = tl.load(length).to(tl.int32)
+    if PLACED:
+        total = tl.load(lengths + sequence).to(tl.int32)
+        if not CAUSAL:
+            tree = tl.load(lengths + sequences).to(tl.int32)
+        keys = rows_at(place, layer, sequence, head, k)
+        values = tl.multiple_of(keys + tl.load(place + 1), 16)
+    else:
+        keys = k + head.to(tl.int64) * k_h
+        values = v + head.to(tl.int64) * v_h
     prefix = total - tree
 
     # Row r is node r // GROUPS of the (r % GROUPS)-th query head of this key head.
@@ -122,10 +148,10 @@ def attend_split(
     d = tl.arange(0, BLOCK_D)
     inside = (node[:, None] < n) & (d[None, :] < D)
     queries = tl.load(
-        q + query_head[:, None].to(tl.int64) * q_h + node[:, None] * q_n + d[None, :] * q_d, mask=inside, other=0.0
+        q + sequence.to(tl.int64) * q_s + query_head[:, None].to(tl.int64) * q_h + node[:, None] * q_n + d[None, :] * q_d,
+        mask=inside,
+        other=0.0,
     )
-    keys = k + head.to(tl.int64) * k_h
-    values = v + head.to(tl.int64) * v_h
 
     # A finite minimum avoids inf - inf in a row that sees nothing in this share.
     top = tl.full([BLOCK_M], -1e30, tl.float32)
@@ -141,12 +167,14 @@ def attend_split(
     tail = whole * BLOCK_N
     blocks = whole + tl.cdiv(total - tail, TAIL_N)
     share = tl.cdiv(blocks, splits)
+    if PLACED:
+        share = tl.maximum(share, _LEAST_BLOCKS)
     first = split * share
     last = tl.minimum(first + share, blocks)
     for block in tl.range(first, tl.minimum(last, whole)):
         at = block * BLOCK_N + tl.arange(0, BLOCK_N)
-        key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, False)
-        value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, False)
+        key = _rows(keys, at, total, D if PLACED else k_t, 1 if PLACED else k_d, D, BLOCK_D, False)
+        value = _rows(values, at, total, D if PLACED else v_t, 1 if PLACED else v_d, D, BLOCK_D, False)
         top, mass, acc = _take_in(queries, key, value, None, scale, cap, top, mass, acc, False, CAPPED, PRECISION)
     for block in tl.range(tl.maximum(first, whole), last, num_stages=1):
         start = tail + (block - whole) * TAIL_N
@@ -156,20 +184,20 @@ def attend_split(
             seen = slot[None, :] <= node[:, None]
         else:
             # A block of at most 64 slots touches two words. Slots before the tree read as ones; behind it are zeros.
-            count = (tree + 63) // 64
             word = (start - prefix) >> 6
             bit = slot - (word << 6)
-            near = tl.load(words + node * count + word, mask=(node < n) & (word >= 0), other=-1)
-            far = tl.load(words + node * count + word + 1, mask=(node < n) & (word >= -1) & (word + 1 < count), other=0)
+            near = tl.load(words + node * words_n + word, mask=(node < n) & (word >= 0), other=-1)
+            next_word = (node < n) & (word >= -1) & (word + 1 < words_n)
+            far = tl.load(words + node * words_n + word + 1, mask=next_word, other=0)
             far = tl.where(word < -1, -1, far)
             bits = tl.where(bit[None, :] < 64, near[:, None], far[:, None])
             seen = ((bits >> (bit & 63)[None, :].to(tl.int64)) & 1) != 0
-        key = _rows(keys, at, total, k_t, k_d, D, BLOCK_D, True)
-        value = _rows(values, at, total, v_t, v_d, D, BLOCK_D, True)
+        key = _rows(keys, at, total, D if PLACED else k_t, 1 if PLACED else k_d, D, BLOCK_D, True)
+        value = _rows(values, at, total, D if PLACED else v_t, 1 if PLACED else v_d, D, BLOCK_D, True)
         top, mass, acc = _take_in(queries, key, value, seen, scale, cap, top, mass, acc, True, CAPPED, PRECISION)
 
     some = tl.where(mass > 0, mass, 1.0)
-    row = (split * tl.num_programs(1) * GROUPS + query_head).to(tl.int64) * n + node
+    row = ((split * sequences + sequence).to(tl.int64) * n + node) * (KV_HEADS * GROUPS) + query_head
     tl.store(out + row[:, None] * D + d[None, :], (acc / some[:, None]).to(out.dtype.element_ty), mask=inside)
     tl.store(lse + row, tl.where(mass > 0, top + tl.log2(some), float("-inf")), mask=node < n)
 
@@ -198,11 +226,13 @@ def merge_splits(
     tl.store(out + row * D + d, merged.to(out.dtype.element_ty), mask=d < D)
 
 
-@triton.jit(do_not_specialize=["tree", "mask_n"])  # type: ignore[untyped-decorator]
-def pack_mask(mask: tl.tensor, words: tl.tensor, tree: tl.tensor, mask_n: tl.tensor, mask_t: tl.tensor) -> None:
-    """Grid (n, words): 64 booleans of a row into one word."""
+@triton.jit(do_not_specialize=["n", "tree", "mask_n"])  # type: ignore[untyped-decorator]
+def pack_mask(
+    mask: tl.tensor, words: tl.tensor, n: tl.tensor, tree: tl.tensor, mask_n: tl.tensor, mask_t: tl.tensor
+) -> None:
+    """Grid (rows, words): 64 booleans of a row into one word; zeros where the mask [n, tree] has no more."""
     row, word = tl.program_id(0), tl.program_id(1)
     bit = tl.arange(0, 64)
     slot = word * 64 + bit
-    seen = tl.load(mask + row * mask_n + slot * mask_t, mask=slot < tree, other=0)
+    seen = tl.load(mask + row * mask_n + slot * mask_t, mask=(slot < tree) & (row < n), other=0)
     tl.store(words + row * tl.num_programs(1) + word, tl.sum((seen != 0).to(tl.int64) << bit.to(tl.int64), 0))

@@ -4,8 +4,8 @@
 applied to the last few blocks of the same loop, and the keys are split over the whole GPU however few the queries are.
 triton is imported when the first kernel runs, so this module loads on machines without it.
 
-The host reads nothing back, and allocations depend on shapes only, so `attend` can be captured in a CUDA graph with the
-number of keys in device memory.
+The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with the
+cache's place and the number of keys in device memory (`attend_placed`), one graph serves every cache and length.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Plan, ch
 
 MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
 MOST_HEAD_DIM = 256
+WORD = 64  # tree nodes per word of a mask
+_ANY_LENGTH = 1 << 17  # keys, for which a launch in a graph has enough splits; of fewer keys, some splits have none
 _LOG2_E = math.log2(math.e)
 
 
@@ -46,18 +48,14 @@ def attend(
     *,
     words: Tensor | None = None,
     tree: int | None = None,
-    length: Tensor | None = None,
     launch: Plan | None = None,
     softmax: SoftmaxOptions = PLAIN,
 ) -> Tensor:
-    """q [1, H, n, d]; k, v [1, H_kv, T, d], any strides, -> [1, H, n, d], contiguous.
+    """q [1, H, n, d]; k, v [1, H_kv, T, d], any strides, -> [1, H, n, d], which lies in memory as [1, n, H, d].
 
     The last `tree` keys are a tree whose mask is `words` (see `pack`); without words they are the n queries' own, in
-    causal order. With `length` (one integer on the device, tree <= length <= T) the keys end there instead of at T;
-    it may change between replays of a CUDA graph. `launch` overrides the plan. ValueError for shapes that do not fit.
+    causal order. `launch` overrides the plan. ValueError for shapes that do not fit.
     """
-    from specextend_cli.engine.attention.triton_kernels import WORD, attend_split, merge_splits
-
     _, heads, n, d = q.shape
     kv_heads, total = k.shape[1:3]
     tree = n if tree is None else tree
@@ -65,31 +63,83 @@ def attend(
         raise ValueError(f"queries {tuple(q.shape)} do not fit keys {tuple(k.shape)} and values {tuple(v.shape)}")
     if not 0 < tree <= total or (tree != n if words is None else words.shape != (n, -(-tree // WORD))):
         raise ValueError(f"{n} queries and a mask of {tree} nodes do not fit {total} keys")
+    cut = launch or plan(heads // kv_heads * n, total, kv_heads, d, k.element_size(), chip(q.device))
+    return _launch(q, k, v, scale, words, None, kv_heads, total, tree, 0, cut, softmax)
+
+
+def attend_placed(
+    q: Tensor,
+    like: Tensor,
+    scale: float,
+    place: Tensor,
+    lengths: Tensor,
+    layer: int,
+    kv_heads: int,
+    *,
+    words: Tensor | None = None,
+    softmax: SoftmaxOptions = PLAIN,
+    launch: Plan | None = None,
+) -> Tensor:
+    """`attend` of several sequences over a cache that `place` describes (see `cuda/place.py`), for CUDA graphs.
+
+    q [b, H, n, d], any strides -> [b, H, n, d], which lies in memory as [b, n, H, d]. Sequence i has `lengths[i]` keys;
+    `lengths` [b + 1] (int64) ends with the number of keys at the end that are a tree's, with the mask `words`
+    [n, 1 or more], of one sequence. Without words, n is 1 and sees all keys. `like` is any tensor of the cache's number
+    format.
+    """
+    b, heads, n, d = q.shape
+    programs = b * kv_heads
+    cut = launch or plan(heads // kv_heads * n, _ANY_LENGTH, programs, d, like.element_size(), chip(q.device))
+    return _launch(q, like, like, scale, words, (place, lengths), kv_heads, 0, 1, layer, cut, softmax)
+
+
+def _launch(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    words: Tensor | None,
+    placed: tuple[Tensor, Tensor] | None,
+    kv_heads: int,
+    total: int,
+    tree: int,
+    layer: int,
+    cut: Plan,
+    softmax: SoftmaxOptions,
+) -> Tensor:
+    from specextend_cli.engine.attention.triton_kernels import attend_split, merge_splits
+
+    b, heads, n, d = q.shape
     groups, width = heads // kv_heads, power_of_two(d)
-    cut = launch or plan(groups * n, total, kv_heads, d, k.element_size(), chip(q.device))
     merging = cut.splits > 1
-    lse = torch.empty(cut.splits, heads, n, dtype=torch.float32, device=q.device)
-    out = torch.empty(1, heads, n, d, dtype=q.dtype, device=q.device)
-    parts = torch.empty(cut.splits, heads, n, d, dtype=torch.float32, device=q.device) if merging else out
+    lse = torch.empty(cut.splits, b, n, heads, dtype=torch.float32, device=q.device)
+    out = torch.empty(b, n, heads, d, dtype=q.dtype, device=q.device)
+    parts = torch.empty(cut.splits, b, n, heads, d, dtype=torch.float32, device=q.device) if merging else out
     unused = lse  # a pointer that is not followed
-    attend_split[(-(-groups * n // cut.rows), kv_heads, cut.splits)](
+    place, lengths = placed or (unused, unused)
+    strides = (0, 0, 0) if placed else k.stride()[1:], (0, 0, 0) if placed else v.stride()[1:]
+    attend_split[(-(-groups * n // cut.rows), b * kv_heads, cut.splits)](
         q,
         k,
         v,
         unused if words is None else words,
-        unused if length is None else length,
+        place,
+        lengths,
         unused if softmax.sinks is None else softmax.sinks,
         parts,
         lse,
         n,
         total,
         tree,
+        0 if words is None else words.shape[1],
         cut.splits,
+        layer,
         scale * _LOG2_E if softmax.softcap is None else scale / softmax.softcap,
         (softmax.softcap or 1.0) * _LOG2_E,
-        *q.stride()[1:],
-        *k.stride()[1:],
-        *v.stride()[1:],
+        *q.stride(),
+        *strides[0],
+        *strides[1],
+        KV_HEADS=kv_heads,
         GROUPS=groups,
         D=d,
         BLOCK_D=width,
@@ -97,7 +147,7 @@ def attend(
         BLOCK_N=cut.keys,
         TAIL_N=min(cut.keys, WORD),
         CAUSAL=words is None,
-        HAS_LENGTH=length is not None,
+        PLACED=placed is not None,
         HAS_SINKS=softmax.sinks is not None,
         CAPPED=softmax.softcap is not None,
         PRECISION="ieee",  # of float32 only: TF32 would not be lossless
@@ -107,17 +157,20 @@ def attend(
     )
     if merging:
         ways = 1 << (cut.splits - 1).bit_length()
-        merge_splits[(heads * n,)](parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=ways, num_warps=4)
-    return out
+        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=ways, num_warps=4)
+    return out.transpose(1, 2)
 
 
-def pack(mask: Tensor) -> Tensor:
-    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j. One launch."""
-    from specextend_cli.engine.attention.triton_kernels import WORD, pack_mask
+def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
+    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j. One launch.
+
+    `out` may have more rows and words, which become zeros.
+    """
+    from specextend_cli.engine.attention.triton_kernels import pack_mask
 
     n, tree = mask.shape
-    words = torch.empty(n, -(-tree // WORD), dtype=torch.int64, device=mask.device)
-    pack_mask[tuple(words.shape)](mask, words, tree, *mask.stride(), num_warps=1)
+    words = torch.empty(n, -(-tree // WORD), dtype=torch.int64, device=mask.device) if out is None else out
+    pack_mask[tuple(words.shape)](mask, words, n, tree, *mask.stride(), num_warps=1)
     return words
 
 

@@ -1,7 +1,7 @@
 """The check at load: by CUDA graphs, models must compute what they compute without, up to rounding.
 
 A graph repeats launches. What a model computes on the host, or keeps from one forward to the next, stays as it was at
-the capture; such a model runs, and writes wrong text.
+the capture; such a model runs, and writes wrong text. The fused forward is tried first, then transformers' layers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,21 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import Backend, ForwardContext
-from specextend_cli.engine.cuda.graphs import Capture, GraphedHead, GraphedModel, cuda_graph, use_graphs
+from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cuda.capture import Capture, cuda_graph
+from specextend_cli.engine.cuda.draft_graphs import PENDING, DraftGraphs, DraftModel
+from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
+from specextend_cli.engine.cuda.graphs import BATCHES, CapturedStep, GraphedHead, GraphedModel
+from specextend_cli.engine.cuda.step import MOST_SLOTS
+from specextend_cli.engine.cuda.stock import StockHead, StockModel
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.self_check import disagreement
+from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 
 _READ = (70, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
@@ -27,43 +38,103 @@ Results: TypeAlias = Iterator[tuple[str, Tensor]]
 
 @torch.inference_mode()
 def use_checked_graphs(
-    lm: LanguageModel, heads: Sequence[EagleHead] = (), *, capture: Capture = cuda_graph
+    target: Target,
+    drafter: Drafter | None = None,
+    shape: TreeShape | None = None,
+    *,
+    batch: int = 1,
+    capture: Capture = cuda_graph,
 ) -> dict[str, str]:
-    """`use_graphs` for each model whose results stay the same; the others, named, and why they run without."""
-    use_graphs(lm, heads, capture=capture)
-    refused = {}
-    if why := _difference(lm, lambda: _of_model(lm)):
-        refused["the model"] = why
-    for head in heads:
-        if why := _difference(head, lambda head=head: _of_head(head, lm.backend)):  # type: ignore[misc]
-            refused["the draft head"] = why
+    """Let the target and the models that draft for it replay graphs, where their results stay the same.
+
+    All graphs are captured now: for trees of any size, batches of up to `batch` sequences, and whole drafts of `shape`.
+    Returns, by name, what runs without them or without the fused forward, and why.
+    """
+    lm = target.lm
+    refused = _use_for_model(lm, "the model", tuple(b for b in BATCHES if b // 2 < batch), capture)
+    for one in model_drafters(drafter) if drafter else ():
+        if isinstance(one, EagleDrafter):
+            refused |= _use_for_head(one.head, lm.backend, capture)
+        elif isinstance(one, LMDrafter) and not one.is_self:
+            refused |= _use_for_model(one.lm, "the draft model", (), capture)
+        if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
+            refused["whole drafts"] = why
     return refused
 
 
-def _difference(owner: LanguageModel | EagleHead, compute: Callable[[], Results]) -> str | None:
-    """Why the owner's graphs, which are dropped then, cannot be used; None if they can."""
-    graphed, owner.forward_backend = owner.forward_backend, None
-    if not isinstance(graphed, GraphedModel | GraphedHead):
-        return None
-    why = None
-    try:
-        expected = list(compute())
-        owner.forward_backend = graphed
-        for (name, ours), (_, theirs) in zip(compute(), expected, strict=True):
-            size = disagreement(ours, theirs)
-            if size is not None:
-                why = f"its {name} differ from those without, by {size:.0%} of their size"
-                break
-        why = graphed.graphs.failure or why
-    except Exception as error:  # Triton's errors have no common class
-        why = graphed.graphs.failure or f"{type(error).__name__}: {error}"
-    if why:
-        owner.forward_backend = None
-    return why
+def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
+    """Let the models run themselves again."""
+    lm.forward_backend = None
+    for one in model_drafters(drafter) if drafter else ():
+        if isinstance(one, EagleDrafter):
+            one.head.forward_backend = None
+        elif isinstance(one, LMDrafter):
+            one.lm.forward_backend = None
 
 
-def _of_model(lm: LanguageModel) -> Results:
-    """Logits, states, queries and keys of a token and of a tree, behind two lengths."""
+def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
+    # Where a window begins, only the host knows.
+    if any(lm.windows):
+        return {name: "some of its layers attend through a window"}
+
+    def use(step: CapturedStep) -> None:
+        lm.forward_backend = GraphedModel(lm, step, capture, batches=batches)
+
+    def drop() -> None:
+        lm.forward_backend = None
+
+    return _first_right(name, [lambda: FusedModel(lm), lambda: StockModel(lm)], use, drop, lambda: _of_model(lm, batches))
+
+
+def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
+    def use(step: CapturedStep) -> None:
+        head.forward_backend = GraphedHead(head, step, capture)
+
+    def drop() -> None:
+        head.forward_backend = None
+
+    steps: list[Callable[[], CapturedStep]] = [lambda: FusedHead(head), lambda: StockHead(head)]
+    return _first_right("the draft head", steps, use, drop, lambda: _of_head(head, backend))
+
+
+def _first_right(
+    name: str,
+    steps: Sequence[Callable[[], CapturedStep]],
+    use: Callable[[CapturedStep], None],
+    drop: Callable[[], None],
+    compute: Callable[[], Results],
+) -> dict[str, str]:
+    """Use the first step by which `compute` gives what it gives without; why the others were not used."""
+    expected, refused = list(compute()), {}
+    for kind, make in zip((f"{name}, fused", name), steps, strict=True):
+        try:
+            use(make())
+            why = _difference(compute(), expected)
+        except CannotFuseError as error:
+            why = str(error)
+        except torch.OutOfMemoryError as error:
+            drop()
+            return refused | {name: f"memory: {error}"}
+        except Exception as error:  # Triton's errors have no common class
+            why = f"{type(error).__name__}: {error}"
+        if not why:
+            return refused
+        drop()
+        refused[kind] = why
+    return refused
+
+
+def _difference(results: Results, expected: Sequence[tuple[str, Tensor]]) -> str:
+    """In what they differ; "" if that may be rounding."""
+    for (name, ours), (_, theirs) in zip(results, expected, strict=True):
+        size = disagreement(ours, theirs)
+        if size is not None:
+            return f"its {name} differ from those without, by {size:.0%} of their size"
+    return ""
+
+
+def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
+    """Logits, states, queries and keys of a token and of a tree, behind two lengths; logits of a batch."""
     cache = lm.new_cache(sum(_READ) + len(_PARENTS))
     ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, sum(_READ) + len(_PARENTS)).long()
     features, record = (0, lm.layers), frozenset((0, lm.layers - 1))
@@ -73,15 +144,22 @@ def _of_model(lm: LanguageModel) -> Results:
         cache.commit()
         for parents in ((0,), _PARENTS):
             tree = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
-            nodes = tree.on(lm.device)
-            context = ForwardContext(lm.backend, nodes.mask if len(parents) > 1 else None, record)
-            out = lm.forward(nodes.tokens, cache.length + nodes.depths, cache, context=context, features=features)
+            context = ForwardContext(lm.backend, record=record)
+            out = lm.forward_tree(tree, cache.length, cache, context=context, features=features)
             assert out.features is not None
             yield "logits", out.logits.clone()
             yield "states", out.features.clone()
             yield "queries", torch.cat([context.queries[layer][0] for layer in sorted(record)])
             yield "keys", cache.rows(cache.start, cache.end).clone()
             cache.rollback()
+    for b in sorted(batches)[:1]:
+        slots = BatchedKVCache(lm.config, cache, b, cache.length + 1)
+        for number in range(b):
+            cache.rollback(cache.length - number)
+            slots.add(cache, number)
+        context = ForwardContext(BatchedAttention(None), slots.mask())
+        some = ids[-b:].to(lm.device)[:, None]
+        yield "logits in a batch", lm.run(ForwardInput(some, slots.lengths[:, None], slots, context)).logits[:, 0].clone()
 
 
 def _of_head(head: EagleHead, backend: Backend) -> Results:
@@ -107,3 +185,55 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
                 yield "states", out.states.clone()
                 yield "keys", cache.rows(cache.start, cache.end).clone()
             cache.rollback()
+
+
+def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, capture: Capture) -> str:
+    """Let the drafter's model grow whole trees by graphs; why it does not, if so."""
+    model, backend = _draft_model(target, drafter)
+    if model is None or backend is None:
+        return ""
+    expected = _scores_of_draft(target, drafter, shape)
+    try:
+        backend.drafts = DraftGraphs(model, shape, capture)
+        size = disagreement(_scores_of_draft(target, drafter, shape), expected, target.lm.dtype)
+        why = "" if size is None else f"its scores differ from those without, by {size:.0%} of their size"
+    except Exception as error:  # Triton's errors have no common class
+        why = f"{type(error).__name__}: {error}"
+    if why:
+        backend.drafts = None
+    return why
+
+
+def _draft_model(
+    target: Target, drafter: ModelDrafter
+) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
+    """What a drafter's graphs are made of, and what is to have them; None where its model runs without graphs."""
+    rows = max(PENDING) + MOST_SLOTS
+    if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):
+        head, of_head = drafter.head, drafter.head.forward_backend
+        states = head.fc.weight.new_empty(0, head.config.hidden)
+        width = len(head.config.feature_layers) * head.config.target_hidden
+        known, most = head.embedding.num_embeddings, head.config.draft_vocabulary
+        made = DraftModel(
+            of_head.graphs.step, head.new_cache(rows), known, most, drafter.vocabulary, head.fuse, width, states
+        )
+        return made, of_head
+    if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
+        lm, of_model = drafter.lm, drafter.lm.forward_backend
+        most = min(lm.vocabulary, target.lm.vocabulary)
+        return DraftModel(of_model.graphs.step, lm.new_cache(rows), lm.vocabulary, most), of_model
+    return None, None
+
+
+def _scores_of_draft(target: Target, drafter: ModelDrafter, shape: TreeShape) -> Tensor:
+    """The scores [nodes, 1] of a draft behind some tokens."""
+    lm = target.lm
+    tokens = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, sum(_READ)).long()
+    target.begin(len(tokens) + shape.nodes)
+    drafter.begin(len(tokens) + shape.nodes)
+    ids = tokens.to(lm.device)
+    logits, features = target.prefill(ids, features=drafter.feature_layers)
+    drafter.observe(tokens.tolist(), features, ids)
+    choice = logits.argmax(-1)
+    drafter.observe(choice.tolist(), None, choice)
+    return torch.tensor(drafter.propose(shape).scores)[:, None]

@@ -1,269 +1,230 @@
-"""Forwards of few tokens as CUDA graphs: one graph launch replaces a thousand kernel launches.
+"""Forwards of few tokens as CUDA graphs, captured once at load: one graph launch replaces a thousand kernel launches.
 
-A graph repeats the same launches over the same memory, so everything that changes between forwards lies in device
-memory: tokens, positions, the tree's mask, and the cache row to write first, which the Triton kernel reads there
-(`attention/triton_tree.py`). Node counts come in buckets; the surplus nodes of a bucket are appended where no other
-node sees them. One graph serves every length that its cache has memory for. A graph's output lies in its own memory
-and is valid until the same graph runs again.
+Node counts and batch sizes come in buckets; the surplus rows of a bucket compute what nobody reads. A graph reads from
+device memory where the cache lies and how long it is, so it serves every cache, and nothing is captured later. Every
+graph keeps the states and queries of all layers, so what a drafter or a working set asks for changes nothing.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Generic, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache
 
-from specextend_cli.engine.attention.function import ForwardContext
-from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, attend, pack, triton_tree
-from specextend_cli.engine.cache import BufferLayer, KVCache
+from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
+from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, pack, triton_tree
+from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cuda.capture import Capture, without_collections
+from specextend_cli.engine.cuda.place import place_of
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.tree import DraftTree
 
-BUCKETS = (1, 2, 4, 8, 12, 16, 32, 64)
-Capture: TypeAlias = Callable[[Callable[[], Any], torch.device], tuple[Any, Callable[[], None]]]
-"""Takes a function; gives what it returns, and a replay that computes it again in place. RuntimeError if it cannot."""
-Out = TypeVar("Out", ModelOutput, HeadOutput)
-
-
-def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-    """The `Capture` of CUDA. The first replay computes what it returned."""
-    with torch.cuda.device(device), _without_collections():
-        here, aside = torch.cuda.current_stream(), _aside(device)
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):  # compiles kernels and allocates workspaces, which a capture must not do
-            for _ in range(2):
-                body()
-        here.wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
-            out = body()
-        return out, graph.replay
+TREES = (64, 32, 16, 12, 8, 4, 2, 1)
+"""Nodes of a forward's rows, in the order of their capture."""
+BATCHES = (32, 16, 8, 4, 2)
+"""Sequences; one is a tree with one node."""
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
-@cache
-def _aside(device: torch.device) -> torch.cuda.Stream:
-    """One stream for all captures: every stream keeps a workspace of its own for good."""
-    return torch.cuda.Stream(device)
+class CapturedStep(Step, Protocol):
+    """A step that knows whether the model still computes what was captured."""
+
+    def is_current(self) -> bool:
+        """Whether it does."""
 
 
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Collecting a graph while another is captured would break the capture."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+class Graph(NamedTuple):
+    """One captured forward: its inputs, its output, and how to run it."""
 
-
-def use_graphs(lm: LanguageModel, heads: Iterable[EagleHead] = (), *, capture: Capture = cuda_graph) -> None:
-    """Let `lm`, and heads that draft for it, replay graphs where `triton_tree` attends for few tokens.
-
-    Where a window begins, only the host knows: a model with sliding windows runs without graphs.
-    """
-    if not any(lm.windows):
-        lm.forward_backend = GraphedModel(lm, capture)
-    for head in heads:
-        head.forward_backend = GraphedHead(head.run_model, capture)
-
-
-def drop_graphs(lm: LanguageModel, heads: Iterable[EagleHead] = ()) -> None:
-    """Let the models run themselves again."""
-    lm.forward_backend = None
-    for head in heads:
-        head.forward_backend = None
-
-
-class _Inputs:
-    """A graph's inputs, in memory that stays in place: `nodes` nodes over `tree` keys at the cache's end."""
-
-    def __init__(self, nodes: int, tree: int, states: Tensor | None, device: torch.device) -> None:
-        self.tokens = torch.zeros(nodes, dtype=torch.long, device=device)
-        self.positions = torch.zeros_like(self.tokens)
-        self.states = None if states is None else states.new_zeros(nodes, states.shape[1])
-        self.start = torch.zeros((), dtype=torch.long, device=device)
-        self.offsets = torch.arange(nodes, device=device)
-        self._alone = torch.zeros(nodes, tree, dtype=torch.bool, device=device)
-        self._alone[:, tree - nodes :] = torch.eye(nodes, dtype=torch.bool, device=device)
-        self.mask = self._alone.clone()
-
-    def set(self, tokens: Tensor, positions: Tensor, states: Tensor | None, mask: Tensor | None, start: int) -> None:
-        """Tokens [n] whose keys go to the cache's rows from `start` on; `mask` [n, t], None where n is 1."""
-        n = len(tokens)
-        self.tokens[:n], self.positions[:n] = tokens, positions
-        if self.states is not None and states is not None:
-            self.states[:n] = states
-        if mask is not None:
-            if n < len(self.tokens):
-                self.mask.copy_(self._alone)
-            self.mask[:n, : mask.shape[1]] = mask
-        self.start.fill_(start)
-
-
-class _AtLength:
-    """An attention `Backend`: the tree kernel over a cache's whole memory; its length is on the device."""
-
-    def __init__(self, inputs: _Inputs) -> None:
-        nodes, self.tree = inputs.mask.shape
-        self.words = None if nodes == self.tree == 1 else pack(inputs.mask)
-        self.length = inputs.start + nodes
-
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-    ) -> Tensor:
-        return attend(q, k, v, scale, words=self.words, tree=self.tree, length=self.length, softmax=softmax)
-
-
-class _RowsLayer(BufferLayer):
-    """One layer's view of a cache's memory, [2, heads, capacity, d]."""
-
-    def __init__(self, memory: Tensor, rows: Tensor) -> None:
-        super().__init__()
-        self.memory, self.rows = memory, rows
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write `rows`; keys and values [1, heads, capacity, d] of the whole memory."""
-        for memory, new in zip(self.memory, (key_states, value_states), strict=True):
-            memory.index_copy_(1, self.rows, new[0].to(memory.dtype))
-        keys, values = self.memory[:, None]
-        return keys, values
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """The whole memory."""
-        return self.memory.shape[2], 0
-
-    def get_seq_length(self) -> int:
-        """Not known to the host during a capture."""
-        return 0
-
-    def get_max_length(self) -> int:
-        """The whole memory."""
-        return self.memory.shape[2]
-
-
-_Place: TypeAlias = tuple[int, torch.Size]
-
-
-@dataclass(frozen=True)
-class _Graph(Generic[Out]):
-    """One captured forward: its inputs, its output, the context with its queries, and how to run it."""
-
-    inputs: _Inputs
-    out: Out
-    context: ForwardContext
+    inputs: StepInputs
+    out: StepOutput
     replay: Callable[[], None]
 
 
-class _Graphs(Generic[Out]):
-    """The graphs of one model: by cache, by size, by the layers whose queries or states are kept, and by `besides`."""
-
-    def __init__(self, run_model: Callable[[ForwardInput], Out], capture: Capture) -> None:
-        self._run_model: Callable[[ForwardInput], Out] = run_model
-        self._capture = capture
-        self.failure: str | None = None
-        """Why something could not be captured."""
-        self._by_cache: WeakKeyDictionary[KVCache, tuple[_Place, dict[Any, _Graph[Out] | None]]] = WeakKeyDictionary()
-
-    def replay(self, inputs: ForwardInput, *, besides: object = None) -> Out | None:
-        """The output, of a bucket's rows, for inputs with tokens [n]; None where the model itself has to run."""
-        tokens, cache, context = inputs.tokens, inputs.cache, inputs.context
-        if not isinstance(cache, KVCache) or not _suits(cache, context):
-            return None
-        n, mask = len(tokens), context.tree_mask
-        nodes = next((bucket for bucket in BUCKETS if bucket >= n), 0)
-        if not nodes or (mask is None and n > 1) or cache.start + nodes > cache.capacity:
-            return None
-        tree = nodes if mask is None else mask.shape[1] + nodes - n
-        given = (tokens, inputs.positions, inputs.states, mask, cache.start)
-        graphs, key = self._of(cache), (nodes, tree, context.record, inputs.feature_layers, besides)
-        if key not in graphs:
-            held = _Inputs(nodes, tree, inputs.states, tokens.device)
-            held.set(*given)
-            graphs[key] = self._captured(held, cache, context.record, inputs.feature_layers)
-        if (graph := graphs[key]) is None:
-            return None
-        graph.inputs.set(*given)
-        graph.replay()
-        every = graph.context.queries.items()
-        context.queries.update({layer: asked._replace(queries=asked.queries[:, :n]) for layer, asked in every})
-        return graph.out
-
-    def _of(self, cache: KVCache) -> dict[Any, _Graph[Out] | None]:
-        """The graphs over the cache's present memory; those over its former memory are dropped."""
-        place = (cache.buffer.data_ptr(), cache.buffer.shape)
-        known = self._by_cache.get(cache)
-        if known is None or known[0] != place:
-            known = self._by_cache[cache] = (place, {})
-        return known[1]
-
-    def _captured(
-        self, held: _Inputs, cache: KVCache, record: frozenset[int], feature_layers: tuple[int, ...]
-    ) -> _Graph[Out] | None:
-        """None where the model cannot be captured because something in it asks the host."""
-        layers = cache.buffer.unbind(1)
-        tokens, positions = held.tokens, held.positions
-        if held.states is None:  # a language model's are [b, n]
-            tokens, positions = tokens[None], positions[None]
-
-        def body() -> tuple[Out, ForwardContext]:
-            rows = held.start + held.offsets
-            context = ForwardContext(_AtLength(held), record=record)
-            every = Cache(layers=[_RowsLayer(memory, rows) for memory in layers])
-            wanted = ForwardInput(tokens, positions, every, context, feature_layers=feature_layers, states=held.states)
-            return self._run_model(wanted), context
-
-        try:
-            (out, context), replay = self._capture(body, held.tokens.device)
-        except RuntimeError as error:
-            self.failure = str(error)
-            return None
-        return _Graph(held, out, context, replay)
+S = TypeVar("S", bound=CapturedStep)
 
 
-def _suits(cache: KVCache, context: ForwardContext) -> bool:
-    """Whether the kernel takes such keys. A prompt's last chunk is not replayed: its output is used for longer."""
-    floats = (torch.float32, torch.float16, torch.bfloat16)
-    fits = cache.buffer.dtype in floats and cache.buffer.shape[4] <= MOST_HEAD_DIM
-    return context.backend is triton_tree and not context.record_last and fits
+class Graphs(Generic[S]):
+    """The graphs of one model, of trees by nodes and of batches by sequences."""
+
+    def __init__(
+        self,
+        step: S,
+        scratch: KVCache,
+        capture: Capture,
+        *,
+        batches: Sequence[int] = (),
+        states: Tensor | None = None,
+    ) -> None:
+        """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
+        self.step = step
+        self.trees: dict[int, Graph] = {}
+        self.batches: dict[int, Graph] = {}
+        device = scratch.buffer.device
+        with without_collections():
+            for b in batches:  # no scratch cache of several sequences: all of them write into one
+                self.batches[b] = self._captured(StepInputs(b, b, device), scratch, capture)
+            for nodes in TREES:
+                self.trees[nodes] = self._captured(StepInputs(nodes, 1, device, states), scratch, capture)
+
+    def _captured(self, inputs: StepInputs, scratch: KVCache, capture: Capture) -> Graph:
+        rows, b = inputs.rows, inputs.sequences
+        own = rows // b
+        behind = [*[0] * b, *[own] * b, own, *place_of(scratch)]
+        inputs.set([*[0] * rows, *range(rows), *[-1] * (rows * WORDS), *behind])
+        out, replay = capture(lambda: self.step(inputs), inputs.packed.device)
+        return Graph(inputs, out, replay)
+
+    def tree(self, rows: int) -> Graph | None:
+        """The smallest graph with so many rows."""
+        return next((self.trees[nodes] for nodes in reversed(TREES) if nodes >= rows and nodes in self.trees), None)
+
+    def batch(self, sequences: int) -> Graph | None:
+        """The smallest graph with so many sequences."""
+        return next((self.batches[b] for b in sorted(self.batches) if b >= sequences), None)
+
+
+def _suits(cache: object, context: ForwardContext) -> bool:
+    """Whether the kernel takes such keys. A prompt's last chunk is not replayed: it has too many rows."""
+    return (
+        isinstance(cache, KVCache)
+        and context.backend is triton_tree
+        and not context.record_last
+        and cache.buffer.dtype in _FLOATS
+        and cache.buffer.shape[4] <= MOST_HEAD_DIM
+    )
+
+
+def _replay_tree(graphs: Graphs[S], inputs: ForwardInput, tokens: Tensor, positions: Tensor) -> Graph | None:
+    """Run the graph for tokens [n] that are on the device; None where the model itself has to run."""
+    cache, mask, n = inputs.cache, inputs.context.tree_mask, len(tokens)
+    if not _suits(cache, inputs.context) or (mask is None and n > 1) or not graphs.step.is_current():
+        return None
+    assert isinstance(cache, KVCache)
+    slots = 1 if mask is None else mask.shape[1]
+    graph = graphs.tree(n)
+    if graph is None or slots > MOST_SLOTS:
+        return None
+    start, end = _room(cache, n, graph.inputs.rows)
+    held = graph.inputs
+    held.set_place(start, end, slots, place_of(cache))
+    held.tokens[:n], held.positions[:n] = tokens, positions
+    if held.words is not None:
+        pack(mask if mask is not None else torch.ones(1, 1, dtype=torch.bool, device=tokens.device), held.words)
+    if held.states is not None and inputs.states is not None:
+        held.states[:n] = inputs.states
+    graph.replay()
+    return graph
+
+
+def _room(cache: KVCache, n: int, rows: int) -> tuple[int, int]:
+    """The reserved rows of a forward of n tokens, with memory for the `rows` that its graph writes."""
+    start, end = cache.start, cache.end
+    if start + rows > cache.capacity:
+        cache.reserve(rows - n)
+        cache.start, cache.end = start, end
+    return start, end
+
+
+def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQueries]:
+    """Copies of what layers asked for at the first n rows: the next replay overwrites them."""
+    every = {layer: graph.out.queries[layer] for layer in layers}
+    return {layer: asked._replace(queries=asked.queries[0, :, :n].clone()) for layer, asked in every.items()}
 
 
 class GraphedModel(ForwardBackend[ModelOutput]):
-    """A language model's `ForwardBackend`, for one sequence."""
+    """A language model's `ForwardBackend`: trees of one sequence, and batches of one token each."""
 
-    def __init__(self, lm: LanguageModel, capture: Capture) -> None:
-        self._decoder: Any = lm.model.get_decoder()
-        self.graphs: _Graphs[ModelOutput] = _Graphs(lm.run_model, capture)
+    def __init__(self, lm: LanguageModel, step: CapturedStep, capture: Capture, *, batches: Sequence[int]) -> None:
+        self._scales = lm.scales
+        self.graphs = Graphs(step, lm.new_cache(max(TREES)), capture, batches=batches)
+
+    def slots(self, sequences: int) -> int:
+        """See `ForwardBackend`."""
+        return next((b for b in (1, *sorted(self.graphs.batches)) if b >= sequences), sequences)
 
     def run(self, inputs: ForwardInput) -> ModelOutput | None:
         """See `ForwardBackend`."""
-        (b, n), rope = inputs.tokens.shape, getattr(self._decoder, "rotary_emb", None)  # bench/rope.py exchanges it
-        if b > 1:
+        if isinstance(inputs.cache, BatchedKVCache):
+            return self._run_batch(inputs, inputs.cache)
+        n = inputs.tokens.shape[1]
+        graph = _replay_tree(self.graphs, inputs, inputs.tokens[0], inputs.positions[0])
+        if graph is None:
             return None
-        flat = inputs._replace(tokens=inputs.tokens[0], positions=inputs.positions[0])
-        out = self.graphs.replay(flat, besides=rope)
-        if out is None:
+        inputs.context.queries.update(_queries(graph, sorted(inputs.context.record), n))
+        logits = graph.out.logits[None, :n]
+        return ModelOutput(logits[:, -inputs.logits_to_keep :], _features(graph, inputs.feature_layers, n))
+
+    def run_tree(
+        self, tree: DraftTree, position: int, cache: KVCache, context: ForwardContext, feature_layers: Sequence[int]
+    ) -> ModelOutput | None:
+        """See `ForwardBackend`. One upload, one launch."""
+        n, graph = len(tree), self.graphs.tree(len(tree))
+        if graph is None or not _suits(cache, context) or not self.graphs.step.is_current():
             return None
-        return ModelOutput(out.logits[:, :n][:, -inputs.logits_to_keep :], out.features)
+        rows = graph.inputs.rows
+        start, end = _room(cache, n, rows)
+        more = [0] * (rows - n)
+        positions = [position + depth for depth in tree.depths]
+        words = [word for bits in tree.ancestors for word in _words(bits)]
+        behind = (start, end, n, *place_of(cache))
+        graph.inputs.set([*tree.tokens, *more, *positions, *more, *words, *more, *more, *behind])
+        graph.replay()
+        context.queries.update(_queries(graph, sorted(context.record), n))
+        return ModelOutput(graph.out.logits[None, :n], _features(graph, feature_layers, n))
+
+    def _run_batch(self, inputs: ForwardInput, cache: BatchedKVCache) -> ModelOutput | None:
+        (b, n), attention = inputs.tokens.shape, inputs.context.backend
+        graph = self.graphs.batch(b)
+        fits = n == 1 and cache.buffer.dtype in _FLOATS and cache.buffer.shape[5] <= MOST_HEAD_DIM
+        if graph is None or not fits or not isinstance(attention, BatchedAttention) or not self.graphs.step.is_current():
+            return None
+        rows = graph.inputs.rows
+        if rows > cache.buffer.shape[2]:
+            return None
+        held = graph.inputs
+        if rows > b:  # slots that no sequence has: their rows are written before they are used
+            held.packed[: held.packed.numel() - len(held.place)].fill_(0)
+        held.place.copy_(torch.tensor(place_of(cache), dtype=torch.long), non_blocking=True)
+        held.tokens[:b] = inputs.tokens[:, 0]
+        held.positions[:b] = held.starts[:b] = cache.lengths
+        torch.add(held.starts, 1, out=held.lengths[:rows])
+        graph.replay()
+        if attention.recorder is not None:
+            keys = cache.buffer[0, :, :b, :, : cache.longest + 1]
+            for layer, asked in enumerate(graph.out.queries):
+                attention.record(asked.queries[:b], keys[layer], asked.scale, inputs.context.tree_mask, asked.softmax)
+        features = _features(graph, inputs.feature_layers, b)
+        return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])
+
+
+def _words(bits: int) -> tuple[int, ...]:
+    """Unsigned bits as WORDS signed integers of 64."""
+    words = ((bits >> 64 * place) & (2**64 - 1) for place in range(WORDS))
+    return tuple(word - (1 << 64) if word >> 63 else word for word in words)
+
+
+def _features(graph: Graph, layers: Sequence[int], n: int) -> Tensor | None:
+    """A copy [1, n, widths] of states of the first n rows, side by side; None without any."""
+    return torch.cat([graph.out.states[layer][:n] for layer in layers], -1)[None] if layers else None
 
 
 class GraphedHead(ForwardBackend[HeadOutput]):
     """A draft head's `ForwardBackend`."""
 
-    def __init__(self, run_model: Callable[[ForwardInput], HeadOutput], capture: Capture) -> None:
-        self.graphs: _Graphs[HeadOutput] = _Graphs(run_model, capture)
+    def __init__(self, head: EagleHead, step: CapturedStep, capture: Capture) -> None:
+        states = torch.empty(0, head.config.hidden, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
+        self.graphs = Graphs(step, head.new_cache(max(TREES)), capture, states=states)
 
     def run(self, inputs: ForwardInput) -> HeadOutput | None:
         """See `ForwardBackend`."""
-        n, out = len(inputs.tokens), self.graphs.replay(inputs)
-        return None if out is None else HeadOutput(out.logits[:n][-inputs.logits_to_keep :], out.states[:n])
+        n, graph = len(inputs.tokens), _replay_tree(self.graphs, inputs, inputs.tokens, inputs.positions)
+        if graph is None:
+            return None
+        return HeadOutput(graph.out.logits[:n][-inputs.logits_to_keep :], graph.out.states[0][:n].clone())

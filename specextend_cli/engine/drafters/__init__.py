@@ -4,7 +4,24 @@ from specextend_cli.engine.drafters.base import Drafter, NoDrafter
 from specextend_cli.engine.drafters.blend import BlendDrafter
 from specextend_cli.engine.drafters.eagle import EagleDrafter
 from specextend_cli.engine.drafters.lm import LMDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.drafters.ngram import NgramDrafter
 from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
 
-__all__ = ["BlendDrafter", "Drafter", "EagleDrafter", "LMDrafter", "NgramDrafter", "NgramTableDrafter", "NoDrafter"]
+__all__ = [
+    "BlendDrafter",
+    "Drafter",
+    "EagleDrafter",
+    "LMDrafter",
+    "ModelDrafter",
+    "NgramDrafter",
+    "NgramTableDrafter",
+    "NoDrafter",
+    "model_drafters",
+]
+
+
+def model_drafters(drafter: Drafter) -> list[ModelDrafter]:
+    """Those among a drafter and its sources that draft with a model."""
+    sources = drafter.sources if isinstance(drafter, BlendDrafter) else (drafter,)
+    return [source for source in sources if isinstance(source, ModelDrafter)]

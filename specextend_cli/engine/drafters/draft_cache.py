@@ -87,9 +87,14 @@ class DraftCache:
         since = self.cache.length - len(self._chosen)
         return torch.cat((self._chosen, self._range(self.read - since, self.read)))
 
+    @property
+    def next_position(self) -> int:
+        """The RoPE position of the next token."""
+        return self.cache.length if self.config.re_indexes else self.read
+
     def positions(self, n: int, offset: int = 0) -> Tensor:
         """RoPE positions of the next `n` tokens, `offset` after the committed ones."""
-        start = (self.cache.length if self.config.re_indexes else self.read) + offset
+        start = self.next_position + offset
         return self._range(start, start + n)
 
     def show(self, chosen: Tensor) -> None:

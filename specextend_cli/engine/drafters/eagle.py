@@ -12,7 +12,7 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import ForwardBackend, HeadOutput
+from specextend_cli.engine.forward import ForwardBackend, HeadOutput, WholeDrafts
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
@@ -65,6 +65,9 @@ class EagleDrafter(ModelDrafter):
         if tokens:
             super().observe(tokens, None, ids)
 
+    def _whole_drafts(self) -> WholeDrafts | None:
+        return self.head.forward_backend.drafts if self.head.forward_backend else None
+
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         if len(tokens) > (self.head.forward_backend or ForwardBackend).most_rows:
             self._remember(tokens[:-1], positions[:-1], cache)
@@ -84,11 +87,15 @@ class EagleDrafter(ModelDrafter):
 
     def _reserve(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Reserve rows in `cache` for pending tokens; the target's states before them."""
-        features = torch.cat(self._features)
-        left = features[len(tokens) :]
-        self._features = [left.clone()] if len(left) else []  # a copy: a view would keep the whole chunk
         cache.reserve(len(tokens))
-        return features[: len(tokens)].to(self.head.fc.weight.dtype)
+        return self._take_features(len(tokens))
+
+    def _take_features(self, n: int) -> Tensor:
+        """See `ModelDrafter`."""
+        features = torch.cat(self._features)
+        left = features[n:]
+        self._features = [left.clone()] if len(left) else []  # a copy: a view would keep the whole chunk
+        return features[:n].to(self.head.fc.weight.dtype)
 
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         cache = self.working.cache

@@ -8,12 +8,14 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import Retrieval
+from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
+from specextend_cli.engine.tree import DraftTree
 
 
 class LMDrafter(ModelDrafter):
@@ -49,6 +51,16 @@ class LMDrafter(ModelDrafter):
         # The target computes the root's keys itself: those of this forward are dropped with the tree.
         self.working.follow()
         return self._forward(self._pending, self.working.positions(1), self.working.cache), 1
+
+    def _whole_drafts(self) -> WholeDrafts | None:
+        return self.lm.forward_backend.drafts if self.lm.forward_backend else None
+
+    def _replayed(self, drafts: WholeDrafts, shape: TreeShape) -> DraftTree:
+        if not self.is_self:
+            return super()._replayed(drafts, shape)
+        working = self.working
+        working.follow()  # the target computes the root's keys itself: those of this draft are dropped
+        return drafts.grow(self._last, self._pending, None, working.next_position, working.cache, shape)
 
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         # The target may have tokens that the draft has not.

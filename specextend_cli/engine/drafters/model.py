@@ -13,6 +13,7 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.opt_tree import grow
+from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, root
@@ -110,6 +111,19 @@ class ModelDrafter(ABC):
             self.working.choose(None)
             self._in_prompt = False
         self._leave_room(len(self._pending) + shape.depth)
+        drafts = self._whole_drafts()
+        if drafts is not None and drafts.takes(len(self._pending), shape):
+            tree = self._replayed(drafts, shape).best(shape.nodes)
+        else:
+            tree = self._grown(shape)
+        self.working.cache.rollback()
+        if not tree.is_finite:  # such a model drafts no more
+            self.failure = f"the {self.name} draft computes values that are not numbers"
+            return root(self._last)
+        return tree
+
+    def _grown(self, shape: TreeShape) -> DraftTree:
+        """The tree, level by level."""
         first, ahead = self._first()
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
@@ -117,12 +131,24 @@ class ModelDrafter(ABC):
             context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
             return self._expand(tokens, parents, positions, context)
 
-        tree = grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
-        self.working.cache.rollback()
-        if not tree.is_finite:  # such a model drafts no more
-            self.failure = f"the {self.name} draft computes values that are not numbers"
-            return root(self._last)
+        return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
+
+    def _whole_drafts(self) -> WholeDrafts | None:
+        """What grows whole trees of the model without the host, if anything does."""
+        return None
+
+    def _replayed(self, drafts: WholeDrafts, shape: TreeShape) -> DraftTree:
+        """The tree in one go."""
+        tokens, working = self._pending, self.working
+        tree = drafts.grow(
+            self._last, tokens, self._take_features(len(tokens)), working.next_position, working.cache, shape
+        )
+        self._commit(len(tokens))
         return tree
+
+    def _take_features(self, n: int) -> Tensor | None:
+        """The target's states [n, features] before the first n pending tokens, for a drafter that reads states."""
+        return None
 
     def _read(self, tokens: Tensor) -> None:
         """Read a chunk of the prompt into the full cache."""

@@ -1,0 +1,267 @@
+"""A decoder of few launches: joined matrices, and one kernel for what lies between two of them.
+
+Ten launches a layer, where transformers' layers take some sixty. It covers the block families that the native forward
+of processors covers: attention and a gated MLP, each behind an RMS norm (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite),
+and the layers of EAGLE heads. A model of another make raises CannotFuseError and keeps transformers' layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, silu
+
+from specextend_cli.engine.attention.function import LayerQueries
+from specextend_cli.engine.cuda import fused_ops
+from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda.step import StepInputs, StepOutput
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel
+
+
+class CannotFuseError(Exception):
+    """The model has something that the fused forward does not know; the message says what."""
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """A matrix [outputs, inputs] and its bias."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A decoder layer. Without `attention_norm`, attention reads the states as they are (EAGLE-1)."""
+
+    qkv: _Linear
+    out: _Linear
+    gate_up: _Linear
+    down: _Linear
+    attention_norm: Norm | None
+    mlp_norm: Norm
+    qk_norms: tuple[Norm, Norm] | None
+    rope: Rope
+    scale: float
+
+
+class _Weights:
+    """Reads modules, and remembers which parameters were read. Its methods raise CannotFuseError."""
+
+    def __init__(self) -> None:
+        self._read: set[int] = set()
+
+    def linear(self, *modules: Any) -> _Linear:
+        """One matrix with the rows of all, which the modules keep as views of it: no weight is held twice."""
+        for module in modules:
+            if not isinstance(module, nn.Linear) or type(module.weight.data) is not Tensor:
+                raise CannotFuseError(f"{type(module).__name__} is no linear layer with plain weights")
+            if not module.weight.is_floating_point() or module.weight.shape[1] != modules[0].weight.shape[1]:
+                raise CannotFuseError("its weights are quantized, or do not read the same input")
+            self._read |= {id(parameter) for parameter in module.parameters()}
+        biases = [module.bias for module in modules if module.bias is not None]
+        if len(biases) not in (0, len(modules)):
+            raise CannotFuseError("only some of its projections have a bias")
+        if len(modules) == 1:
+            return _Linear(modules[0].weight.data, modules[0].bias)
+        joined = torch.cat([module.weight.data for module in modules])
+        at = 0
+        for module in modules:
+            rows = module.out_features
+            module.weight.data = joined[at : at + rows]
+            at += rows
+        return _Linear(joined, torch.cat([bias.data for bias in biases]) if biases else None)
+
+    def norm(self, module: Any, width: int) -> Norm:
+        """An RMS norm."""
+        weight, epsilon = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
+        if not isinstance(weight, Tensor) or weight.shape != (width,) or epsilon is None:
+            raise CannotFuseError(f"{type(module).__name__} is no RMS norm of {width} numbers")
+        self._read.add(id(weight))
+        return Norm(weight.data, float(epsilon))
+
+    def layer(self, module: Any, rope: Rope, scale: float, hidden: int, head_dim: int) -> _Layer:
+        """Attention and a gated MLP with SiLU."""
+        attention, mlp = getattr(module, "self_attn", None), getattr(module, "mlp", None)
+        some = torch.linspace(-4, 4, 16)
+        act: Any = getattr(mlp, "act_fn", None)
+        if act is None or not torch.allclose(act(some), silu(some)):
+            raise CannotFuseError(f"{type(mlp).__name__} is no MLP with SiLU")
+        q, k, v, o = (getattr(attention, f"{name}_proj", None) for name in "qkvo")
+        gate, up, down = (getattr(mlp, f"{name}_proj", None) for name in ("gate", "up", "down"))
+        before = getattr(module, "input_layernorm", None)
+        qk_norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
+        if not getattr(attention, "use_rope", True):
+            rope = rope._replace(frequencies=rope.frequencies[:0])
+        return _Layer(
+            self.linear(q, k, v),
+            self.linear(o),
+            self.linear(gate, up),
+            self.linear(down),
+            None if before is None else self.norm(before, hidden),
+            self.norm(getattr(module, "post_attention_layernorm", None), hidden),
+            None if qk_norms == [None, None] else (self.norm(qk_norms[0], head_dim), self.norm(qk_norms[1], head_dim)),
+            rope,
+            scale,
+        )
+
+    def read(self, module: nn.Module) -> None:
+        """Its parameters are used as they are."""
+        self._read |= {id(parameter) for parameter in module.parameters()}
+
+    def check_complete(self, model: nn.Module) -> None:
+        """CannotFuseError where the model has parameters that nobody reads."""
+        for name, parameter in model.named_parameters():
+            if id(parameter) not in self._read:
+                raise CannotFuseError(f"it has {name}, which the fused forward does not know")
+
+
+class _Rotary:
+    """RoPE by a model's own module, whose frequencies stay at one address: the benchmark exchanges the module."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self._name = owner, name
+        self._module: Any = getattr(owner, name, None)
+        frequencies = getattr(self._module, "inv_freq", None)
+        if not isinstance(frequencies, Tensor):
+            raise CannotFuseError("its positions are not encoded by RoPE's frequencies")
+        self.rope = Rope(frequencies.float().clone(), float(getattr(self._module, "attention_scaling", 1.0)))
+
+    def is_current(self) -> bool:
+        """Whether the model's present module turns as the captured one does; its frequencies are taken over."""
+        present = getattr(self._owner, self._name)
+        if present is not self._module:
+            if float(getattr(present, "attention_scaling", 1.0)) != self.rope.scale:
+                return False
+            self.rope.frequencies.copy_(present.inv_freq)
+            self._module = present
+        return True
+
+
+class _Decoder:
+    """Layers over a cache at a place."""
+
+    def __init__(self, layers: Sequence[_Layer], heads: int, kv_heads: int, factor: float = 1.0) -> None:
+        """`factor` scales what a layer adds to the states."""
+        self.layers, self.heads, self.kv_heads, self.factor = tuple(layers), heads, kv_heads, factor
+
+    def run(
+        self, x: Tensor, read: Tensor, last: Norm | None, inputs: StepInputs
+    ) -> tuple[list[Tensor], Tensor, list[LayerQueries]]:
+        """States before every layer and behind the last, its norm, and queries; `read` is the first layer's input."""
+        states, queries = [x], []
+        for index, layer in enumerate(self.layers):
+            qkv = layer.qkv(read)
+            q = fused_ops.rope_and_store(
+                *(qkv, self.heads, self.kv_heads, layer.rope, layer.qk_norms),
+                *(inputs.place, inputs.starts, inputs.positions, index),
+            )
+            q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
+            queries.append(LayerQueries(q, layer.scale))
+            out = fused_ops.attend_placed(
+                *(q, q, layer.scale, inputs.place, inputs.lengths, index, self.kv_heads), words=inputs.words
+            )
+            attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
+            x, read = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
+            added = layer.down(fused_ops.gated(layer.gate_up(read)))
+            after = self.layers[index + 1].attention_norm if index + 1 < len(self.layers) else last
+            if after is None:
+                x = read = x + added * self.factor if self.factor != 1.0 else x + added
+            else:
+                x, read = fused_ops.add_norm(x, added, after, factor=self.factor)
+            states.append(x)
+        return states, read, queries
+
+
+class FusedModel:
+    """A language model's `Step`."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        decoder: Any = lm.model.get_decoder()
+        config: Any = lm.config
+        if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
+            raise CannotFuseError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
+        if not lm.attends_plainly:
+            raise CannotFuseError("some of its layers attend through a window, or by another softmax")
+        if getattr(config, "final_logit_softcapping", None) or getattr(config, "logit_scale", None) not in (None, 1):
+            raise CannotFuseError("its logits are capped or scaled")
+        self._head: Any = lm.model.get_output_embeddings()
+        self._embedding: Any = lm.model.get_input_embeddings()
+        self._rotary = _Rotary(decoder, "rotary_emb")
+        self.is_current = self._rotary.is_current
+        _, _, kv_heads, _, head_dim = lm.new_cache(1).buffer.shape
+        weights, width = _Weights(), self._embedding.weight.shape[1]
+        layers = [
+            weights.layer(module, self._rotary.rope, scale, width, head_dim)
+            for module, scale in zip(decoder.layers, lm.scales, strict=True)
+        ]
+        if any(layer.attention_norm is None for layer in layers):
+            raise CannotFuseError("a layer has no norm before its attention")
+        self._norm = weights.norm(decoder.norm, width)
+        for part in (self._head, self._embedding):
+            weights.read(part)
+        weights.check_complete(lm.model)
+        heads = layers[0].qkv.weight.shape[0] // head_dim - 2 * kv_heads
+        self._decoder = _Decoder(layers, heads, kv_heads, float(getattr(config, "residual_multiplier", None) or 1.0))
+        self._embedding_factor = float(getattr(config, "embedding_multiplier", None) or 1.0)
+        self._logits_divisor = float(getattr(config, "logits_scaling", None) or 1.0)
+
+    def __call__(self, inputs: StepInputs) -> StepOutput:
+        """See `Step`."""
+        x = self._embedding.weight[inputs.tokens]
+        if self._embedding_factor != 1.0:
+            x = x * self._embedding_factor
+        first = self._decoder.layers[0].attention_norm
+        assert first is not None
+        _, read = fused_ops.add_norm(x, None, first)
+        states, normed, queries = self._decoder.run(x, read, self._norm, inputs)
+        logits = linear(normed, self._head.weight, self._head.bias)
+        if self._logits_divisor != 1.0:
+            logits = logits / self._logits_divisor
+        return StepOutput(logits, (*states[:-1], normed), tuple(queries))
+
+
+class FusedHead:
+    """An EAGLE head's `Step`."""
+
+    def __init__(self, head: EagleHead) -> None:
+        config, weights = head.config, _Weights()
+        self._parts, self._config = head, config
+        self._rotary = _Rotary(head, "rotary")
+        self.is_current = self._rotary.is_current
+        width, scale = config.hidden, config.head_dim**-0.5
+        modules: Any = head.layers
+        layers = [weights.layer(module, self._rotary.rope, scale, width, config.head_dim) for module in modules]
+        self._decoder = _Decoder(layers, config.heads, config.kv_heads)
+        self._hidden_norm = weights.norm(modules[0].hidden_norm, width) if config.generation == 3 else None
+        self._norm = weights.norm(head.norm, width) if config.generation == 3 else None
+        norms = (part for name, part in head.named_children() if name in ("input_norm", "fc_norm"))
+        for part in (head.embedding, head.fc, head.lm_head, *norms):
+            weights.read(part)
+        weights.check_complete(head)
+
+    def __call__(self, inputs: StepInputs) -> StepOutput:
+        """See `Step`."""
+        head, states = self._parts, inputs.states
+        assert states is not None
+        x, first = states, self._decoder.layers[0].attention_norm
+        embedded = head.embedding.weight[inputs.tokens].to(states.dtype)
+        if self._hidden_norm is None:  # EAGLE-1: its states have passed the target's final norm
+            x = read = head.fc(torch.cat((embedded, states), -1))
+        else:
+            read = states.new_empty(len(states), 2 * states.shape[1])
+            assert first is not None
+            fused_ops.add_norm(embedded, None, first, out=read[:, : states.shape[1]])
+            fused_ops.add_norm(states, None, self._hidden_norm, out=read[:, states.shape[1] :])
+            if self._config.norm_before_residual:
+                x = read[:, states.shape[1] :].contiguous()
+        after, normed, _ = self._decoder.run(x, read, self._norm, inputs)
+        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after[-1],))

@@ -1,0 +1,159 @@
+"""The Triton kernels between a decoder's matrix products. Imports triton: only `fused_ops` may import this.
+
+Each does in one launch what takes transformers' layers three to eight, and rounds where those round.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from specextend_cli.engine.attention.triton_kernels import rows_at
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _normed(x: tl.tensor, weight: tl.tensor, size: tl.constexpr, epsilon: tl.tensor) -> tl.tensor:
+    """RMS norm of one row x (float32, zeros behind `size`), rounded to the weight's format before it is scaled."""
+    scale = tl.rsqrt(tl.sum(x * x, 0) / size + epsilon)
+    rounded = (x * scale).to(weight.dtype).to(tl.float32)
+    return (rounded * weight.to(tl.float32)).to(weight.dtype)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def add_norm_rows(
+    x: tl.tensor,  # [rows, WIDTH], contiguous
+    added: tl.tensor,  # the same, or unused
+    weight: tl.tensor,  # [WIDTH]
+    total: tl.tensor,  # [rows, WIDTH]: x + factor * added; unused without `added`
+    normed: tl.tensor,  # [rows, WIDTH] of a matrix with rows `normed_row` apart
+    factor: tl.tensor,
+    epsilon: tl.tensor,
+    normed_row: tl.tensor,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ADDS: tl.constexpr,
+    SCALES: tl.constexpr,
+) -> None:
+    """Grid (rows)."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    value = tl.load(x + row * WIDTH + at, mask=inside, other=0.0)
+    if ADDS:
+        more = tl.load(added + row * WIDTH + at, mask=inside, other=0.0)
+        if SCALES:
+            more = (more.to(tl.float32) * factor).to(value.dtype)
+        value = (value.to(tl.float32) + more.to(tl.float32)).to(value.dtype)
+        tl.store(total + row * WIDTH + at, value, mask=inside)
+    scaled = _normed(value.to(tl.float32), tl.load(weight + at, mask=inside, other=0.0), WIDTH, epsilon)
+    tl.store(normed + row * normed_row + at, scaled, mask=inside)
+
+
+@triton.jit(do_not_specialize=["layer", "n"])  # type: ignore[untyped-decorator]
+def rotate_and_store(
+    qkv: tl.tensor,  # [rows, (HEADS + 2 * KV_HEADS) * D], contiguous; rows are sequences times n
+    queries: tl.tensor,  # [rows, HEADS, D], contiguous
+    place: tl.tensor,  # [5] int64, see `cuda/place.py`
+    starts: tl.tensor,  # [sequences] int64: cache row of each sequence's first new token
+    positions: tl.tensor,  # [rows] int64
+    frequencies: tl.tensor,  # [ROTATED / 2] float32
+    q_weight: tl.tensor,  # [D], or unused
+    k_weight: tl.tensor,
+    layer: tl.tensor,
+    n: tl.tensor,
+    turn_scale: tl.tensor,  # of cosines and sines
+    epsilon: tl.tensor,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    ROTATED: tl.constexpr,
+    NORMS: tl.constexpr,
+) -> None:
+    """Grid (rows, HEADS + 2 * KV_HEADS): RoPE of queries and keys; keys and values go to the cache."""
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    d = tl.arange(0, BLOCK_D)
+    inside = d < D
+    source = qkv + (row * (HEADS + 2 * KV_HEADS) + head) * D
+    value = tl.load(source + d, mask=inside, other=0.0)
+    if head < HEADS + KV_HEADS:
+        half: tl.constexpr = ROTATED // 2
+        other = tl.where(d < half, d + half, d - half)
+        turns = d < ROTATED
+        partner = tl.load(source + other, mask=turns, other=0.0)
+        if NORMS:
+            weight = q_weight if head < HEADS else k_weight
+            own, opposite = tl.load(weight + d, mask=inside, other=0.0), tl.load(weight + other, mask=turns, other=0.0)
+            whole = value.to(tl.float32)
+            scale = tl.rsqrt(tl.sum(whole * whole, 0) / D + epsilon)
+            value = ((whole * scale).to(own.dtype).to(tl.float32) * own.to(tl.float32)).to(own.dtype)
+            partner = (partner.to(tl.float32) * scale).to(own.dtype).to(tl.float32) * opposite.to(tl.float32)
+            partner = partner.to(own.dtype)
+        if ROTATED:
+            angle = tl.load(positions + row).to(tl.float32) * tl.load(frequencies + d % half, mask=turns, other=0.0)
+            cos = (tl.cos(angle) * turn_scale).to(value.dtype).to(tl.float32)
+            sin = (tl.sin(angle) * turn_scale).to(value.dtype).to(tl.float32)
+            sign = tl.where(d < half, -1.0, 1.0)
+            turned = value.to(tl.float32) * cos + sign * partner.to(tl.float32) * sin
+            value = tl.where(turns, turned.to(value.dtype), value)
+    if head < HEADS:
+        tl.store(queries + (row * HEADS + head) * D + d, value, mask=inside)
+    else:
+        sequence = row // n
+        at = tl.load(starts + sequence) + row % n
+        is_value = head >= HEADS + KV_HEADS
+        key_head = head - HEADS - tl.where(is_value, KV_HEADS, 0)
+        target = rows_at(place, layer, sequence, key_head, qkv)
+        target += tl.where(is_value, tl.load(place + 1), 0)
+        tl.store(target + at * D + d, value, mask=inside)
+
+
+@triton.jit(do_not_specialize=["layer", "n"])  # type: ignore[untyped-decorator]
+def store_rows(
+    keys: tl.tensor,  # [sequences, KV_HEADS, n, D]
+    values: tl.tensor,
+    like: tl.tensor,  # anything of the cache's number format
+    place: tl.tensor,
+    starts: tl.tensor,
+    layer: tl.tensor,
+    n: tl.tensor,
+    k_s: tl.tensor,
+    k_h: tl.tensor,
+    k_n: tl.tensor,
+    k_d: tl.tensor,
+    v_s: tl.tensor,
+    v_h: tl.tensor,
+    v_n: tl.tensor,
+    v_d: tl.tensor,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+) -> None:
+    """Grid (sequences * n, KV_HEADS): new keys and values to the cache."""
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    sequence, node = row // n, row % n
+    d = tl.arange(0, BLOCK_D)
+    inside = d < D
+    target = rows_at(place, layer, sequence, head, like) + (tl.load(starts + sequence) + node) * D + d
+    key = tl.load(keys + sequence * k_s + head * k_h + node * k_n + d * k_d, mask=inside, other=0.0)
+    value = tl.load(values + sequence * v_s + head * v_h + node * v_n + d * v_d, mask=inside, other=0.0)
+    tl.store(target, key.to(like.dtype.element_ty), mask=inside)
+    tl.store(target + tl.load(place + 1), value.to(like.dtype.element_ty), mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def gate_rows(
+    gate_up: tl.tensor,  # [rows, 2 * WIDTH], contiguous
+    out: tl.tensor,  # [rows, WIDTH]
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Grid (rows, blocks of columns): silu(gate) * up."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    gate = tl.load(gate_up + row * 2 * WIDTH + at, mask=inside, other=0.0)
+    up = tl.load(gate_up + row * 2 * WIDTH + WIDTH + at, mask=inside, other=0.0)
+    wide = gate.to(tl.float32)
+    active = (wide * tl.sigmoid(wide)).to(gate.dtype)
+    product = (active.to(tl.float32) * up.to(tl.float32)).to(gate.dtype)
+    tl.store(out + row * WIDTH + at, product, mask=inside)

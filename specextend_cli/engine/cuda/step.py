@@ -1,0 +1,74 @@
+"""What a captured forward reads and what it computes: memory that stays in place.
+
+A graph repeats the same launches over the same memory, so whatever changes between forwards lies in device memory:
+tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place.py`). All of it is one
+tensor, so that the host can set it by one upload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.function import LayerQueries
+from specextend_cli.engine.attention.triton_tree import WORD
+from specextend_cli.engine.cuda.place import SIZE
+
+WORDS = 2
+MOST_SLOTS = WORDS * WORD
+"""Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
+
+
+class StepInputs:
+    """The inputs of one forward of `rows` tokens: a tree's nodes, or one token of each of several sequences.
+
+    tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
+    [sequences], the cache row of each sequence's first new token; `lengths` [sequences + 1], the keys that each sees,
+    then how many of them are the tree's; `place` [5]; `more`, what the caller wants beside. All int64. `states` [rows,
+    hidden] are what a draft head reads.
+    """
+
+    def __init__(
+        self, rows: int, sequences: int, device: torch.device, states: Tensor | None = None, more: int = 0
+    ) -> None:
+        """`states` [.., hidden] tells the head's width and number format."""
+        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, SIZE, more)
+        self.rows, self.sequences = rows, sequences
+        self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
+        self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = (
+            self.packed.split(sizes)
+        )
+        self.words = words.view(rows, WORDS) if rows > sequences else None
+        self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
+        self._behind = self.packed[2 * rows + rows * WORDS :]  # starts, lengths, place
+
+    def set(self, numbers: Sequence[int]) -> None:
+        """All of them, by one upload that nobody waits for."""
+        self.packed.copy_(torch.tensor(numbers, dtype=torch.long), non_blocking=True)
+
+    def set_place(self, start: int, length: int, tree: int, place: Sequence[int]) -> None:
+        """Where one sequence's new rows and keys are."""
+        self._behind.copy_(torch.tensor((start, length, tree, *place), dtype=torch.long), non_blocking=True)
+
+
+class StepOutput(NamedTuple):
+    """Of one forward: `logits` [rows, vocabulary]; hidden `states`, each [rows, hidden]; every layer's `queries`.
+
+    A language model's states are the inputs of its layers and the output of its final norm; a draft head's is the one
+    that its next step reads. Queries are [sequences, heads, rows of a sequence, head_dim]. They lie in the graph's
+    memory and are valid until any graph runs: what is kept has to be copied.
+    """
+
+    logits: Tensor
+    states: tuple[Tensor, ...]
+    queries: tuple[LayerQueries, ...] = ()
+
+
+class Step(Protocol):
+    """Computes a forward so that it can be captured: no host reads, no allocations that depend on data."""
+
+    def __call__(self, inputs: StepInputs) -> StepOutput:
+        """The output, with the new keys and values stored in the cache."""

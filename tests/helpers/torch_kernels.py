@@ -1,0 +1,163 @@
+"""The Triton kernels of CUDA graphs in torch, which Triton's interpreter runs too slowly for every drafter.
+
+They find the cache as the kernels do: by the address and the distances that lie in device memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.cuda import fused_ops, graphs
+from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from tests.helpers.pretend_device import Pretend
+
+
+def replace_kernels(
+    monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda kernel: kernel
+) -> None:
+    """Let graphs compute by these. `wrap` is applied to each."""
+    for kernel in (add_norm, rope_and_store, store, gated, attend_placed):
+        monkeypatch.setattr(fused_ops, kernel.__name__, wrap(_on_host(kernel)))
+    monkeypatch.setattr(graphs, "pack", wrap(_on_host(pack)))
+
+
+def _on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel, unseen by whoever watches PyTorch's operations; tensors of a pretend device are read as they are."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = [leaf for leaf in (*args, *kwargs.values()) if isinstance(leaf, Pretend)]
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            out = kernel(*map(_inner, args), **{name: _inner(value) for name, value in kwargs.items()})
+        return _outer(out) if given else out
+
+    run.__name__ = kernel.__name__
+    return run
+
+
+def _inner(leaf: Any) -> Any:
+    if isinstance(leaf, tuple):
+        made = [_inner(one) for one in leaf]
+        return type(leaf)(*made) if hasattr(leaf, "_fields") else tuple(made)
+    return leaf.inner if isinstance(leaf, Pretend) else leaf
+
+
+def _outer(leaf: Any) -> Any:
+    if isinstance(leaf, tuple):
+        return tuple(map(_outer, leaf))
+    return Pretend(leaf) if isinstance(leaf, Tensor) else leaf
+
+
+def rows_at(place: Tensor, layer: int, sequence: int, heads: int, rows: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values [heads, rows, d] of one layer and sequence; `like` [.., d]."""
+    address, by_kind, by_layer, by_sequence, by_head = place.tolist()
+    d = like.shape[-1]
+    size = like.element_size()
+
+    def view(offset: int) -> Tensor:
+        length = by_head * (heads - 1) + rows * d
+        memory = (ctypes.c_char * (length * size)).from_address(address + offset * size)
+        return torch.frombuffer(memory, dtype=like.dtype).as_strided((heads, rows, d), (by_head, d, 1))
+
+    first = layer * by_layer + sequence * by_sequence
+    return view(first), view(first + by_kind)
+
+
+def add_norm(
+    x: Tensor, added: Tensor | None, norm: Norm, *, factor: float = 1.0, out: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    total = x if added is None else x + (added * factor if factor != 1.0 else added)
+    normed = _normed(total, norm)
+    return (total, normed) if out is None else (total, out.copy_(normed))
+
+
+def _normed(x: Tensor, norm: Norm) -> Tensor:
+    scale = torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + norm.epsilon)
+    return norm.weight * (x.float() * scale).to(x.dtype)
+
+
+def rope_and_store(
+    qkv: Tensor,
+    heads: int,
+    kv_heads: int,
+    rope: Rope,
+    norms: tuple[Norm, Norm] | None,
+    place: Tensor,
+    starts: Tensor,
+    positions: Tensor,
+    layer: int,
+) -> Tensor:
+    rows = len(qkv)
+    q, k, v = qkv.view(rows, heads + 2 * kv_heads, -1).split((heads, kv_heads, kv_heads), 1)
+    if norms is not None:
+        q, k = _normed(q, norms[0]), _normed(k, norms[1])
+    half = len(rope.frequencies)
+    if half:
+        angles = positions[:, None, None].float() * rope.frequencies
+        cos, sin = ((turn * rope.scale).to(q.dtype).float() for turn in (angles.cos(), angles.sin()))
+
+        def turned(x: Tensor) -> Tensor:
+            a, b, rest = x[..., :half].float(), x[..., half : 2 * half].float(), x[..., 2 * half :]
+            return torch.cat(((a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype), rest), -1)
+
+        q, k = turned(q), turned(k)
+    b = len(starts)
+    shape = b, rows // b, kv_heads, -1
+    store(k.reshape(shape).transpose(1, 2), v.reshape(shape).transpose(1, 2), q[0, 0, :1], place, starts, layer)
+    return q.contiguous()
+
+
+def store(keys: Tensor, values: Tensor, like: Tensor, place: Tensor, starts: Tensor, layer: int) -> None:
+    b, heads, n, _ = keys.shape
+    like = keys[:0].to(like.dtype)
+    for sequence, start in enumerate(starts.tolist()):
+        memory = rows_at(place, layer, sequence, heads, start + n, like)
+        for rows, new in zip(memory, (keys, values), strict=True):
+            rows[:, start:] = new[sequence]
+
+
+def gated(gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.chunk(2, -1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def attend_placed(
+    q: Tensor,
+    like: Tensor,
+    scale: float,
+    place: Tensor,
+    lengths: Tensor,
+    layer: int,
+    kv_heads: int,
+    *,
+    words: Tensor | None = None,
+    softmax: SoftmaxOptions = PLAIN,
+) -> Tensor:
+    *ends, tree = lengths.tolist()
+    like = q[:0].to(like.dtype)
+    out = []
+    for sequence, end in enumerate(ends):
+        k, v = rows_at(place, layer, sequence, kv_heads, end, like)
+        mask = None
+        if words is not None:
+            slots = torch.arange(tree)
+            mask = (words[:, slots // 64] >> slots % 64 & 1).bool()
+            mask[~mask.any(1), 0] = True  # surplus rows, which nobody reads
+        out.append(reference(q[sequence : sequence + 1], k[None].to(q.dtype), v[None].to(q.dtype), scale, mask, softmax))
+    return torch.cat(out).transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
+    n, tree = mask.shape
+    words = torch.zeros(n, -(-tree // 64), dtype=torch.long) if out is None else out.zero_()
+    for slot in range(tree):
+        words[:n, slot // 64] |= mask[:, slot].long() << slot % 64
+    return words
