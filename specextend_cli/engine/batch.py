@@ -19,13 +19,14 @@ from torch import Tensor
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL, AttentionRecorder, segment_attention
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.decode import prefill_chunks
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.sampling import BatchSampler, Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import upload
@@ -84,15 +85,15 @@ def decode_batch(
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
     reader = _Reader(lm, prefill_chunk, features)
-    capacity = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
+    batch = _Batch(lm, requests, slots, reader.cache, features, attribution_layers)
     costs = costs or CostModel()
-    cache = BatchedKVCache(lm.config, reader.cache, min(slots, len(requests)), capacity)
     waiting = deque(enumerate(requests))
-    live: list[_Sequence] = []
     steps = 0
     reading = 0.0  # seconds of prefill since a sequence ended
-    while waiting or live:
-        while waiting and len(live) < slots and (reading < patience or len(live) < _FEWEST):
+    running: deque[_Running] = deque()  # steps that were launched and not read
+    clock = perf_counter()
+    while waiting or batch.live or running:
+        while waiting and len(batch.live) < slots and (reading < patience or len(batch.live) < _FEWEST):
             number, request = waiting.popleft()
             for event in reader.read(request.prompt, request.shared_prefix):
                 if isinstance(event, Prefilled):
@@ -104,36 +105,32 @@ def decode_batch(
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
-                cache.add(reader.cache, reader.prompts)
-                live.append(began)
-        if not live:
+                batch.add(began, choice, reader.cache, reader.prompts)
+            clock = perf_counter()
+        if batch.live:
+            steps += 1
+            running.append(batch.launch(measured=steps % attribution_interval == 0))
+        if not running or (batch.live and len(running) <= batch.ahead):
             continue
-        started = perf_counter()
-        steps += 1
-        measured = steps % attribution_interval == 0 and any(len(one.segment_starts) for one in live)
-        recorder = AttentionRecorder(attribution_layers, cache.longest + 1) if measured else None
-        logits, states = _step(lm, cache, live, features, recorder)
-        choice = torch.cat([one.sampler.choose(logits[slot : slot + 1]) for slot, one in enumerate(live)])
-        tokens = choice.tolist()  # the only read of the step, whatever the batch's size
-        batch_size, seconds = len(live), perf_counter() - started
+        step = running.popleft()
+        tokens = step.choice.tolist()  # the only read of a step, whatever the batch's size
+        batch_size, seconds, clock = len(step.sequences), perf_counter() - clock, perf_counter()
         if batch_size == 1:
-            costs.learn(1, cache.longest, seconds)
-        for slot in reversed(range(len(live))):  # a dropped slot is refilled by the last one, which is done
-            one = live[slot]
-            if states is not None:
-                yield one.number, States(states[slot : slot + 1])
+            costs.learn(1, step.longest, seconds)
+        plain = costs.plain(step.longest)
+        for slot, one in enumerate(step.sequences):
+            if one.reason:  # it ended while the step ran
+                continue
+            if step.states is not None:
+                yield one.number, States(step.states[slot : slot + 1])
             attribution = None
-            if recorder is not None and len(one.segment_starts):
-                attribution = segment_attention(recorder.attention[slot : slot + 1], one.segment_starts)
-            plain = costs.plain(cache.longest)
-            ids = choice[slot : slot + 1]
-            yield one.number, one.emit(tokens[slot], ids, seconds / batch_size, plain, batch_size, attribution)
+            if step.attention is not None and len(one.segment_starts):
+                attribution = segment_attention(step.attention[slot : slot + 1], one.segment_starts)
+            yield one.number, one.append(tokens[slot], seconds / batch_size, plain, batch_size, attribution)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
-                cache.drop(slot)
-                live[slot] = live[-1]
-                live.pop()
+                batch.drop(one)
 
 
 def slots_for(lm: LanguageModel, tokens: int, memory: int) -> int:
@@ -193,36 +190,87 @@ class _Sequence:
         self.prompt = len(request.prompt)
         self.segment_starts = upload(request.segment_starts, device)
         self.sampler = Sampler(request.sampling, request.prompt, device)
-        self.last = -1
         self.reason: Reason | None = None
 
-    def emit(
-        self,
-        token: int,
-        ids: Tensor,
-        seconds: float = 0.0,
-        plain: float = 0.0,
-        batch_size: int = 1,
-        attribution: Tensor | None = None,
-    ) -> Step:
-        """Append the token that was chosen; `ids` [1] is the same on the device."""
-        nodes = 0 if self.last < 0 else 1
-        self.last = token
+    def emit(self, token: int, ids: Tensor) -> Step:
+        """The first token, which the prompt's logits gave; `ids` [1] is the same on the device."""
         self.sampler.commit([token], ids)
         new, self.reason = self.stop([token])
-        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, batch_size, attribution)
+        return Step(tuple(new), self.prompt + self.stop.count, 0, 0.0, 0.0, 0.0, 1)
+
+    def append(self, token: int, seconds: float, plain: float, batch_size: int, attribution: Tensor | None) -> Step:
+        """The next token, which the batch's sampler has committed."""
+        new, self.reason = self.stop([token])
+        return Step(tuple(new), self.prompt + self.stop.count, 1, 0.0, seconds, plain, batch_size, attribution)
 
 
-def _step(
-    lm: LanguageModel,
-    cache: BatchedKVCache,
-    live: Sequence[_Sequence],
-    features: Sequence[int],
-    recorder: AttentionRecorder | None,
-) -> tuple[Tensor, Tensor | None]:
-    """Feed every sequence its last token: logits [live, vocabulary] and the features [live, widths] or None."""
-    tokens = upload([one.last for one in live], lm.device)[:, None]
-    context = ForwardContext(BatchedAttention(recorder), cache.mask())
-    out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, feature_layers=tuple(features)))
-    cache.grow()
-    return out.logits[:, 0], None if out.features is None else out.features[:, 0]
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A step that was launched: its sequences by slot, and what it will compute for each."""
+
+    sequences: tuple[_Sequence, ...]
+    longest: int
+    choice: Tensor
+    states: Tensor | None
+    attention: Tensor | None
+
+
+class _Batch:
+    """The live sequences, by slot, and their next step. Tokens stay on the device from step to step.
+
+    On a GPU, a step is launched before the one ahead of it is read: the host's work on one step's tokens then takes no
+    time of the GPU. A sequence that ends has one token too many computed, which nobody sees.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        requests: Sequence[BatchRequest],
+        slots: int,
+        like: KVCache,
+        features: Sequence[int],
+        attribution_layers: Collection[int],
+    ) -> None:
+        self.lm, self.features, self.layers = lm, tuple(features), attribution_layers
+        self.ahead = 0 if lm.device.type == "cpu" else 1
+        longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
+        slots = min(slots, len(requests))
+        if lm.forward_backend is not None:
+            slots = lm.forward_backend.slots(slots)
+        self.cache = BatchedKVCache(lm.config, like, slots, longest + self.ahead)
+        self.sampler = BatchSampler(slots, longest + 1 + self.ahead, lm.device)
+        self.live: list[_Sequence] = []
+        self._tokens = torch.zeros(slots, dtype=torch.long, device=lm.device)  # the last one of each
+
+    def add(self, one: _Sequence, choice: Tensor, read: KVCache, prompt: int) -> None:
+        """A sequence whose prompt was read, and its first token [1]; equal numbers are equal prompts."""
+        self._tokens[len(self.live)] = choice[0]
+        self.live.append(one)
+        self.cache.add(read, prompt)
+        self.sampler.add(one.sampler)
+
+    def drop(self, one: _Sequence) -> None:
+        """Free its slot; the last one moves there."""
+        slot = self.live.index(one)
+        self.cache.drop(slot)
+        self.sampler.drop(slot)
+        self.live[slot] = self.live[-1]
+        self.live.pop()
+        if slot < len(self.live):
+            self._tokens[slot] = self._tokens[len(self.live)]
+
+    def launch(self, *, measured: bool) -> _Running:
+        """Feed every sequence its last token, and choose the next; with `measured`, also its attention."""
+        lm, cache, used = self.lm, self.cache, len(self.live)
+        longest = cache.longest
+        measured = measured and any(len(one.segment_starts) for one in self.live)
+        recorder = AttentionRecorder(self.layers, longest + 1) if measured else None
+        by_lengths = recorder is None and lm.forward_backend is not None and lm.forward_backend.takes_batch(cache)
+        context = ForwardContext(BatchedAttention(recorder), None if by_lengths else cache.mask())
+        tokens = self._tokens[:used, None]
+        out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, feature_layers=self.features))
+        cache.grow()
+        choice = self.sampler.choose(out.logits[:, 0])
+        self._tokens[:used] = choice
+        states = None if out.features is None else out.features[:, 0]
+        return _Running(tuple(self.live), longest, choice, states, recorder.attention if recorder else None)

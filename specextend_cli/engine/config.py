@@ -38,6 +38,11 @@ class Sampling:
             raise ValueError(f"min_p must be between 0 and 1, not {self.min_p}")
 
     @property
+    def looks_back(self) -> bool:
+        """Whether earlier tokens change the choice of the next one."""
+        return self.repetition_penalty != 1.0 or self.no_repeat_ngram > 0
+
+    @property
     def greedy(self) -> bool:
         """Whether the most likely token is always taken."""
         return self.temperature == 0

@@ -7,7 +7,7 @@ The native forward (`cpu/native_model.py`, `cpu/native_head.py`) and CUDA graphs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 from transformers.cache_utils import Cache
@@ -16,6 +16,9 @@ from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.batched_cache import BatchedKVCache
 
 Out = TypeVar("Out", covariant=True)
 
@@ -93,6 +96,10 @@ class ForwardBackend(Protocol[Out]):
     ) -> Out | None:
         """`run` of a tree that is on the host, its root at `position`; None if tensors have to be made of it."""
         return None
+
+    def takes_batch(self, cache: BatchedKVCache) -> bool:
+        """Whether it runs a batch by the lengths of its sequences alone, without a mask."""
+        return False
 
     def slots(self, sequences: int) -> int:
         """For how many sequences a batch's cache should have memory if so many are decoded together."""

@@ -11,6 +11,7 @@ so sampled output, too, equals plain decoding token for token with every drafter
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -33,7 +34,6 @@ class Sampler:
         self.config = config
         self.device = device
         self.emitted = 0
-        self._looks_back = config.repetition_penalty != 1.0 or config.no_repeat_ngram > 0
         self._context = upload(prompt if config.penalty_scope == "all" else [], device)
         self._warpers = _warpers(config)
         self._generator = torch.Generator(device)
@@ -43,8 +43,27 @@ class Sampler:
         """Append tokens to the output; `ids` are the same on the device, if they are there already."""
         self.emitted += len(tokens)
         self._noise = {position: noise for position, noise in self._noise.items() if position >= self.emitted}
-        if self._looks_back:
+        if self.config.looks_back:
             self._context = torch.cat((self._context, upload(tokens, self.device) if ids is None else ids))
+
+    @property
+    def context(self) -> Tensor:
+        """The tokens that penalties look back on."""
+        return self._context
+
+    def count(self) -> None:
+        """A token was chosen and appended elsewhere."""
+        self.emitted += 1
+        self._noise = {}
+
+    def noise(self, vocabulary: int) -> Tensor:
+        """That of the next token, [vocabulary]."""
+        return self._exponential(self.emitted, vocabulary)
+
+    def truncated(self, logits: Tensor) -> Tensor:
+        """Logits [n, vocabulary] after temperature, top-k, top-p and min-p."""
+        warped: Tensor = self._warpers(None, logits)  # type: ignore[arg-type]  # warpers ignore the ids
+        return warped
 
     def choose(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
         """One token [n] for each row of logits [n, vocabulary].
@@ -59,10 +78,10 @@ class Sampler:
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
         """The scores [n, vocabulary] float32 that `choose` maximizes: penalized logits, or p / e when sampling."""
-        logits = self._penalize(logits, tree) if self._looks_back else logits.float()
+        logits = self._penalize(logits, tree) if self.config.looks_back else logits.float()
         if self.config.greedy:
             return logits
-        probabilities = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # warpers ignore the ids
+        probabilities = self.truncated(logits).softmax(-1)
         deepest = 0 if tree is None else max(tree.depths)
         noise = [self._exponential(self.emitted + depth, logits.shape[-1]) for depth in range(deepest + 1)]
         if tree is None or not deepest:
@@ -118,6 +137,77 @@ class Sampler:
         source = torch.where(column >= width - depth, column, column - (own.shape[1] - depth))
         filled = source >= 0
         return rows.gather(1, source.clamp(min=0)), filled & valid.gather(1, source.clamp(min=0))
+
+
+class BatchSampler:
+    """Chooses a token for each of several sequences at once, and appends it to them; nothing is read back.
+
+    Sequences that are sampled alike, but for their seeds, are chosen for together; others one by one. `width` is the
+    longest that a sequence looks back.
+    """
+
+    def __init__(self, slots: int, width: int, device: torch.device) -> None:
+        self._samplers: list[Sampler] = []
+        self._lengths: list[int] = []  # of the contexts
+        self._context = torch.zeros(slots, width, dtype=torch.long, device=device)
+
+    def add(self, sampler: Sampler) -> None:
+        """A sequence in the next slot, sampled as `sampler` would go on."""
+        context = sampler.context
+        self._context[len(self._samplers), : len(context)] = context
+        self._samplers.append(sampler)
+        self._lengths.append(len(context))
+
+    def drop(self, slot: int) -> None:
+        """Free a slot; the last one moves there."""
+        last, length = self._samplers.pop(), self._lengths.pop()
+        if slot < len(self._samplers):
+            self._context[slot] = self._context[len(self._samplers)]
+            self._samplers[slot], self._lengths[slot] = last, length
+
+    def choose(self, logits: Tensor) -> Tensor:
+        """One token [slots in use] for each row of logits, committed."""
+        samplers, config = self._samplers, self._samplers[0].config
+        if len({replace(one.config, seed=0) for one in samplers}) > 1 or logits.device.type == "cpu":
+            chosen = [one.choose(logits[slot : slot + 1]) for slot, one in enumerate(samplers)]
+            for one, token in zip(samplers, chosen, strict=True):
+                one.commit([-1], token)
+            return torch.cat(chosen)
+        logits = self._penalized(logits, config) if config.looks_back else logits.float()
+        if not config.greedy:
+            noise = torch.stack([one.noise(logits.shape[-1]) for one in samplers])
+            logits = samplers[0].truncated(logits).softmax(-1) / noise
+        choice = logits.argmax(-1)
+        if config.looks_back:
+            at = torch.tensor(self._lengths).to(logits.device, non_blocking=True)
+            self._context[: len(samplers)].scatter_(1, at[:, None], choice[:, None])
+            self._lengths = [length + 1 for length in self._lengths]
+        for one in samplers:
+            one.count()
+        return choice
+
+    def _penalized(self, logits: Tensor, config: Sampling) -> Tensor:
+        """As `Sampler`, of contexts that are padded behind their end."""
+        logits = logits.to(torch.float32, copy=True)
+        b, width = len(self._samplers), max(self._lengths)
+        if not width:
+            return logits
+        rows = self._context[:b, :width]
+        lengths = torch.tensor(self._lengths).to(logits.device, non_blocking=True)[:, None]
+        column = torch.arange(width, device=logits.device)
+        if (penalty := config.repetition_penalty) != 1.0:
+            # Padding repeats the row's first token, so that all writes to one entry have the same value.
+            ids = torch.where(column < lengths, rows, rows[:, :1])
+            seen = logits.gather(1, ids)
+            penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
+            logits.scatter_(1, ids, torch.where(lengths > 0, penalized, seen))
+        if (n := config.no_repeat_ngram) and width >= n:
+            tail = rows.gather(1, (lengths - n + 1 + torch.arange(n - 1, device=logits.device)).clamp(min=0))
+            same = (rows.unfold(1, n, 1)[..., : n - 1] == tail[:, None]).all(-1)
+            repeats = same & (column[n - 1 :] < lengths) & (lengths >= n)
+            limits = torch.where(repeats, -torch.inf, torch.inf)
+            logits.scatter_reduce_(1, rows[:, n - 1 :], limits, "amin")
+        return logits
 
 
 def _largest(rows: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
-from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
+from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, attend_placed, pack, triton_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.test_identity import DRAFTERS, run, small
@@ -88,8 +88,9 @@ def check(
 def test_in_the_interpreter() -> None:
     if TRITON < (3, 7):
         pytest.skip("triton 3.7 or later, whose interpreter works with today's numpy, is not installed")
-    others = ("test_graphs.py", "test_graph_rehearsal.py")
-    graphed = [f"{Path(__file__).with_name(name)}::test_with_the_kernels_themselves" for name in others]
+    here = Path(__file__)
+    graphed = [f"{here.with_name('test_graphs.py')}::test_with_the_kernels_themselves"]
+    graphed += [str(here.with_name("test_fused_ops.py"))]
     command = [sys.executable, "-m", "pytest", __file__, *graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)
@@ -174,24 +175,44 @@ def test_strided_views_are_read_in_place() -> None:
         assert (triton_tree(*views, 0.1, wide_mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
-def check_lengths(device: str, dtype: torch.dtype) -> None:
-    """One launch, any length: the keys behind it are garbage."""
-    q, k, v = (tensor.to(device) for tensor in inputs(4, 2, 9, 260, 64, dtype))
-    mask = random_tree_mask(9).to(device)
-    for length in (9, 64, 73, 137, 260):
-        keys, values = k.clone(), v.clone()
-        keys[:, :, length:] = values[:, :, length:] = torch.nan
-        for words, tree_mask in ((pack(mask), mask), (None, None)):
-            expected = exact(q, k[:, :, :length], v[:, :, :length], 0.1, tree_mask)
-            for kind in (torch.int32, torch.int64):
-                on_device = torch.tensor(length, dtype=kind, device=device)
-                out = attend(q, keys, values, 0.1, words=words, tree=9, length=on_device)
-                assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
+def check_placed(device: str, dtype: torch.dtype) -> None:
+    """One launch, any cache and length: the keys behind it are garbage."""
+    layers, heads, kv_heads, n, d = 3, 4, 2, 9, 64
+    q = inputs(heads, kv_heads, n, 260, d, dtype)[0].to(device)
+    mask = random_tree_mask(n).to(device)
+    for capacity, length in ((9, 9), (64, 64), (100, 73), (260, 137), (260, 260)):
+        buffer = torch.randn(2, layers, kv_heads, capacity, d, generator=torch.Generator().manual_seed(length))
+        buffer = buffer.to(device, dtype)
+        place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:2], 0, buffer.stride(2)], device=device)
+        k, v = buffer[:, 1, None, :, :length].clone()
+        buffer[..., length:, :] = torch.nan
+        words = pack(mask, torch.full((16, 2), -1, device=device))  # of surplus rows and words, zeros
+        more = torch.cat((q, q[:, :, :7]), 2)
+        sizes = torch.tensor([length, n], device=device)
+        out = attend_placed(more, q, 0.1, place, sizes, 1, kv_heads, words=words)[:, :, :n]
+        assert (out.cpu().float() - exact(q, k, v, 0.1, mask)).abs().max() < TOLERANCE[dtype]
+
+
+def check_sequences(device: str, dtype: torch.dtype) -> None:
+    """One query of each of several sequences, which differ in length."""
+    b, layers, heads, kv_heads, capacity, d = 4, 3, 6, 2, 320, 64
+    generator = torch.Generator().manual_seed(0)
+    buffer = torch.randn(2, layers, b, kv_heads, capacity, d, generator=generator).to(device, dtype)
+    q = torch.randn(b, heads, 1, d, generator=generator).to(device, dtype)
+    place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=device)
+    lengths = [5, 1, 320, 77]
+    out = attend_placed(q, q, 0.1, place, torch.tensor([*lengths, 1], device=device), 2, kv_heads)
+    for sequence, length in enumerate(lengths):
+        k, v = buffer[:, 2, sequence, None, :, :length]
+        one = slice(sequence, sequence + 1)
+        assert (out[one].cpu().float() - exact(q[one], k, v, 0.1, None)).abs().max() < TOLERANCE[dtype]
 
 
 @interpreted
-def test_a_length_on_the_device() -> None:
-    check_lengths("cpu", torch.float32)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_cache_and_its_length_on_the_device(dtype: torch.dtype) -> None:
+    check_placed("cpu", dtype)
+    check_sequences("cpu", dtype)
 
 
 @interpreted

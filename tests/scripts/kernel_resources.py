@@ -32,8 +32,12 @@ GROUPS = 4  # heads for each key head; the number of rows decides the launch
 NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
-_FIXED = {"words": "*i64", "length": "*i64", "lse": "*fp32", "parts": "*fp32", "mask": "*i1", "scale": "fp32"}
-_FIXED |= {"cap": "fp32"}
+_INTEGERS = ("words", "place", "lengths", "starts", "positions")
+_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "frequencies"), "*fp32") | {"mask": "*i1"}
+_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon", "turn_scale"), "fp32")
+_OWN = ("q", "k", "v", "sinks", "out", "x", "added", "weight", "total", "normed", "qkv", "queries", "q_weight", "k_weight")
+_OWN += ("keys", "values", "like", "gate_up")
+_WIDTHS = (576, 4096, 8192)
 
 
 @dataclass(frozen=True)
@@ -69,22 +73,31 @@ def launches(arch: int) -> Iterator[Launch]:
     for dtype, d in product(DTYPES, HEAD_DIMS):
         width = power_of_two(d)
         cuts = {plan(GROUPS * n, _LONG, 8, d, dtype.itemsize, chip)._replace(splits=1) for n in NODES}
-        for cut, causal, has_length in product(sorted(cuts), (True, False), (True, False)):
-            if causal and has_length and cut.rows > 16:
-                continue  # only graphs have lengths on the device, and without a tree they have one query
-            shape = {"GROUPS": GROUPS, "D": d, "BLOCK_D": width, "q_d": 1, "k_d": 1, "v_d": 1}
+        for cut, causal, placed in product(sorted(cuts), (True, False), (True, False)):
+            if causal and placed and cut.rows > 16:
+                continue  # without a tree, graphs have one query a sequence
+            shape = {"KV_HEADS": 8, "GROUPS": GROUPS, "D": d, "BLOCK_D": width, "q_d": 1, "k_d": 1, "v_d": 1}
             blocks = {"BLOCK_M": cut.rows, "BLOCK_N": cut.keys, "TAIL_N": min(cut.keys, 64)}
-            flags = {"CAUSAL": causal, "HAS_LENGTH": has_length, "PRECISION": "ieee"}
+            flags = {"CAUSAL": causal, "PLACED": placed, "PRECISION": "ieee"}
             for special in (False, True):  # sinks and capped scores, where the kernel has them
                 every = shape | blocks | flags | {"HAS_SINKS": special, "CAPPED": special}
                 yield Launch("attend_split", dtype, d, tuple(every.items()), cut.warps, cut.stages)
         for ways in (2, 8, 64):
             yield Launch("merge_splits", dtype, d, (("D", d), ("BLOCK_D", width), ("BLOCK_S", ways)))
+        turned = {"HEADS": 8 * GROUPS, "KV_HEADS": 8, "D": d, "BLOCK_D": width, "ROTATED": d, "NORMS": True}
+        yield Launch("rotate_and_store", dtype, d, tuple(turned.items()), warps=1)
+        strides = {"k_d": 1, "v_d": 1}
+        yield Launch("store_rows", dtype, d, tuple((strides | {"D": d, "BLOCK_D": width}).items()), warps=1)
         for chunk in CHUNKS:
             sizes = {"BLOCK_M": 16, "CHUNK": chunk, "CHUNKS": 128 // chunk}
             step, warps = score_launch(d, dtype.itemsize)
             every = {"GROUPS": GROUPS, "D": d, "BLOCK_D": step, "q_d": 1, "k_d": 1} | sizes
             yield Launch("chunk_log_sums", dtype, d, tuple(every.items()), warps)
+    for dtype, size in product(DTYPES, _WIDTHS):
+        block = power_of_two(size)
+        added = {"WIDTH": size, "BLOCK": block, "ADDS": True, "SCALES": True}
+        yield Launch("add_norm_rows", dtype, 0, tuple(added.items()), warps=min(max(block // 512, 1), 8))
+        yield Launch("gate_rows", dtype, 0, (("WIDTH", size), ("BLOCK", min(block, 1024))))
     yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
 
 
@@ -103,8 +116,10 @@ def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Reso
 
 def _kernel(launch: Launch) -> Any:
     from specextend_cli.engine.attention import triton_kernels, triton_score_kernel
+    from specextend_cli.engine.cuda import fused_kernels
 
-    return getattr(triton_kernels, launch.kernel, None) or getattr(triton_score_kernel, launch.kernel)
+    modules = (triton_kernels, triton_score_kernel, fused_kernels)
+    return next(getattr(module, launch.kernel) for module in modules if hasattr(module, launch.kernel))
 
 
 def _known(launch: Launch) -> Launch:
@@ -121,9 +136,11 @@ def _compile(launch: Launch, arch: int) -> Resources:
 
     kernel, constants = _kernel(launch), dict(launch.constants)
     own = f"*{DTYPES[launch.dtype]}"
-    types = _FIXED | dict.fromkeys(("q", "k", "v", "sinks", "out"), own)
+    types = _FIXED | dict.fromkeys(_OWN, own)
+    if launch.kernel == "attend_split":
+        types["total"] = "i32"
     if launch.kernel == "chunk_log_sums":
-        types["out"] = "*fp32"
+        types |= {"out": "*fp32", "total": "i32"}
     signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
     # As at run time: tensors begin, and rows follow each other, at multiples of 16; lengths are not specialized on.
     strides = {"q_h", "q_n", "k_h", "k_t", "v_h", "v_t"}

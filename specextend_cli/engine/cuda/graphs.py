@@ -142,7 +142,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`: trees of one sequence, and batches of one token each."""
 
     def __init__(self, lm: LanguageModel, step: CapturedStep, capture: Capture, *, batches: Sequence[int]) -> None:
-        self._scales = lm.scales
+        self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self.graphs = Graphs(step, lm.new_cache(max(TREES)), capture, batches=batches)
 
     def slots(self, sequences: int) -> int:
@@ -179,22 +179,31 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         context.queries.update(_queries(graph, sorted(context.record), n))
         return ModelOutput(graph.out.logits[None, :n], _features(graph, feature_layers, n))
 
+    def takes_batch(self, cache: BatchedKVCache) -> bool:
+        """See `ForwardBackend`."""
+        graph = self.graphs.batch(cache.used)
+        return (
+            graph is not None
+            and graph.inputs.rows <= cache.buffer.shape[2]
+            and cache.buffer.dtype in _FLOATS
+            and cache.buffer.shape[5] <= MOST_HEAD_DIM
+            and self.graphs.step.is_current()
+        )
+
     def _run_batch(self, inputs: ForwardInput, cache: BatchedKVCache) -> ModelOutput | None:
-        (b, n), attention = inputs.tokens.shape, inputs.context.backend
-        graph = self.graphs.batch(b)
-        fits = n == 1 and cache.buffer.dtype in _FLOATS and cache.buffer.shape[5] <= MOST_HEAD_DIM
-        if graph is None or not fits or not isinstance(attention, BatchedAttention) or not self.graphs.step.is_current():
-            return None
-        rows = graph.inputs.rows
-        if rows > cache.buffer.shape[2]:
+        b, attention, graph = cache.used, inputs.context.backend, self.graphs.batch(cache.used)
+        if graph is None or not isinstance(attention, BatchedAttention) or not self.takes_batch(cache):
             return None
         held = graph.inputs
-        if rows > b:  # slots that no sequence has: their rows are written before they are used
-            held.packed[: held.packed.numel() - len(held.place)].fill_(0)
-        held.place.copy_(torch.tensor(place_of(cache), dtype=torch.long), non_blocking=True)
+        if held.rows > b:  # slots that no sequence has: their rows are written before they are used
+            held.starts.zero_()
+        if self._places.get(held.rows) != (place := place_of(cache)):
+            held.place.copy_(torch.tensor(place, dtype=torch.long), non_blocking=True)
+            self._places[held.rows] = place
         held.tokens[:b] = inputs.tokens[:, 0]
-        held.positions[:b] = held.starts[:b] = cache.lengths
-        torch.add(held.starts, 1, out=held.lengths[:rows])
+        held.starts[:b] = cache.lengths
+        held.positions.copy_(held.starts)
+        torch.add(held.starts, 1, out=held.lengths[:-1])
         graph.replay()
         if attention.recorder is not None:
             keys = cache.buffer[0, :, :b, :, : cache.longest + 1]
