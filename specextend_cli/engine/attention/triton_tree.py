@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import math
 import os
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import flash_attn, hybrid
+from specextend_cli.engine.attention.hybrid import flash_attn, has_flash_attn, hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Plan, chip, plan, power_of_two
 
@@ -33,7 +32,7 @@ def triton_tree(
 ) -> Tensor:
     """See `Backend`. Prefill and inputs that the kernel does not take go to `hybrid`, or flash-attn where installed."""
     if not _takes(q, tree_mask):
-        other = flash_attn if q.is_cuda and find_spec("flash_attn") else hybrid
+        other = flash_attn if q.is_cuda and has_flash_attn() else hybrid
         return other(q, k, v, scale, tree_mask, softmax)
     if tree_mask is None:
         return attend(q, k, v, scale, softmax=softmax)

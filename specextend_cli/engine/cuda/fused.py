@@ -7,18 +7,21 @@ and the layers of EAGLE heads. A model of another make raises CannotFuseError an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
 from specextend_cli.engine.attention.function import LayerQueries
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda.place import place_of
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
+from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
@@ -146,6 +149,10 @@ class _Rotary:
         return True
 
 
+_Attend: TypeAlias = Callable[[Tensor, int, float], Tensor]
+"""Queries [b, H, n, d] of a layer, its number and scale -> [b, H, n, d]. The layer's keys are in the cache by then."""
+
+
 class _Decoder:
     """Layers over a cache at a place."""
 
@@ -154,10 +161,17 @@ class _Decoder:
         self.layers, self.heads, self.kv_heads, self.factor = tuple(layers), heads, kv_heads, factor
 
     def run(
-        self, x: Tensor, read: Tensor, last: Norm | None, inputs: StepInputs
-    ) -> tuple[list[Tensor], Tensor, list[LayerQueries]]:
-        """States before every layer and behind the last, its norm, and queries; `read` is the first layer's input."""
-        states, queries = [x], []
+        self, x: Tensor, read: Tensor, last: Norm | None, inputs: StepInputs, attend: _Attend | None = None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Of every layer: the states behind it, their norm for the next one (or `last`), and its queries.
+
+        `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
+        """
+
+        def attend_placed(q: Tensor, layer: int, scale: float) -> Tensor:
+            place, lengths = inputs.place, inputs.lengths
+            return fused_ops.attend_placed(q, q, scale, place, lengths, layer, self.kv_heads, words=inputs.words)
+
         for index, layer in enumerate(self.layers):
             qkv = layer.qkv(read)
             q = fused_ops.rope_and_store(
@@ -165,10 +179,7 @@ class _Decoder:
                 *(inputs.place, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
-            queries.append(LayerQueries(q, layer.scale))
-            out = fused_ops.attend_placed(
-                *(q, q, layer.scale, inputs.place, inputs.lengths, index, self.kv_heads), words=inputs.words
-            )
+            out = (attend or attend_placed)(q, index, layer.scale)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, read = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
             added = layer.down(fused_ops.gated(layer.gate_up(read)))
@@ -177,8 +188,7 @@ class _Decoder:
                 x = read = x + added * self.factor if self.factor != 1.0 else x + added
             else:
                 x, read = fused_ops.add_norm(x, added, after, factor=self.factor)
-            states.append(x)
-        return states, read, queries
+            yield x, read, q
 
 
 class FusedModel:
@@ -203,8 +213,10 @@ class FusedModel:
             weights.layer(module, self._rotary.rope, scale, width, head_dim)
             for module, scale in zip(decoder.layers, lm.scales, strict=True)
         ]
-        if any(layer.attention_norm is None for layer in layers):
+        first, *_ = norms = [layer.attention_norm for layer in layers]
+        if first is None or None in norms:
             raise CannotFuseError("a layer has no norm before its attention")
+        self._first_norm = first
         self._norm = weights.norm(decoder.norm, width)
         for part in (self._head, self._embedding):
             weights.read(part)
@@ -216,17 +228,46 @@ class FusedModel:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
-        x = self._embedding.weight[inputs.tokens]
+        x, read = self._embedded(inputs.tokens)
+        states, queries, normed = [x], [], read
+        for index, (x, normed, q) in enumerate(self._decoder.run(x, read, self._norm, inputs)):
+            states.append(x)
+            queries.append(LayerQueries(q, self._decoder.layers[index].scale))
+        return StepOutput(self._logits(normed), (*states[:-1], normed), tuple(queries))
+
+    def read(self, prompt: ForwardInput, cache: KVCache) -> ModelOutput:
+        """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
+        context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
+        inputs.set_place(cache.start, cache.end, 0, place_of(cache))
+        inputs.positions.copy_(prompt.positions[0])
+        x, read = self._embedded(prompt.tokens[0])
+        states, normed = {0: x}, read
+
+        def attend(q: Tensor, layer: int, scale: float) -> Tensor:
+            k, v = cache.buffer[:, layer, None, :, : cache.end]
+            return context.backend(q, k, v, scale, None)
+
+        for index, (x, normed, q) in enumerate(self._decoder.run(x, read, self._norm, inputs, attend)):
+            if index + 1 in prompt.feature_layers:
+                states[index + 1] = x
+            if index in context.record:
+                asked = q[0, :, -1:].clone() if context.record_last else q[0]  # a copy lets the others be freed
+                context.queries[index] = LayerQueries(asked, self._decoder.layers[index].scale)
+        states[len(self._decoder.layers)] = normed
+        features = [states[layer] for layer in prompt.feature_layers]
+        logits = self._logits(normed[-prompt.logits_to_keep :])
+        return ModelOutput(logits[None], torch.cat(features, -1)[None] if features else None)
+
+    def _embedded(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The states before the first layer, and their norm."""
+        x = self._embedding.weight[tokens]
         if self._embedding_factor != 1.0:
             x = x * self._embedding_factor
-        first = self._decoder.layers[0].attention_norm
-        assert first is not None
-        _, read = fused_ops.add_norm(x, None, first)
-        states, normed, queries = self._decoder.run(x, read, self._norm, inputs)
+        return fused_ops.add_norm(x, None, self._first_norm)
+
+    def _logits(self, normed: Tensor) -> Tensor:
         logits = linear(normed, self._head.weight, self._head.bias)
-        if self._logits_divisor != 1.0:
-            logits = logits / self._logits_divisor
-        return StepOutput(logits, (*states[:-1], normed), tuple(queries))
+        return logits / self._logits_divisor if self._logits_divisor != 1.0 else logits
 
 
 class FusedHead:
@@ -263,5 +304,7 @@ class FusedHead:
             fused_ops.add_norm(states, None, self._hidden_norm, out=read[:, states.shape[1] :])
             if self._config.norm_before_residual:
                 x = read[:, states.shape[1] :].contiguous()
-        after, normed, _ = self._decoder.run(x, read, self._norm, inputs)
-        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after[-1],))
+        normed = read
+        for x, normed, _ in self._decoder.run(x, read, self._norm, inputs):  # noqa: B007 - the last ones count
+            pass
+        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else x,))

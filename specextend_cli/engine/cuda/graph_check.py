@@ -30,7 +30,7 @@ from specextend_cli.engine.self_check import disagreement
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 
-_READ = (70, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
+_READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
@@ -140,7 +140,10 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
     features, record = (0, lm.layers), frozenset((0, lm.layers - 1))
     for read in _READ:
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
-        lm.forward(ids[cache.length :][:read].to(lm.device), positions, cache, logits_to_keep=1)
+        last = ForwardContext(lm.backend, record=record, record_last=True)
+        some = ids[cache.length :][:read].to(lm.device)
+        yield "logits of a prompt", lm.forward(some, positions, cache, context=last, logits_to_keep=1).logits.clone()
+        yield "queries of a prompt", torch.cat([last.queries[layer][0] for layer in sorted(record)])
         cache.commit()
         for parents in ((0,), _PARENTS):
             tree = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))

@@ -18,6 +18,7 @@ from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, pack, tri
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda.capture import Capture, without_collections
+from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.place import place_of
 from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
@@ -153,7 +154,11 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         """See `ForwardBackend`."""
         if isinstance(inputs.cache, BatchedKVCache):
             return self._run_batch(inputs, inputs.cache)
-        n = inputs.tokens.shape[1]
+        (b, n), cache, step = inputs.tokens.shape, inputs.cache, self.graphs.step
+        is_prompt = inputs.context.tree_mask is None and (n > 1 or inputs.context.record_last)
+        if b == 1 and is_prompt and isinstance(step, FusedModel):
+            fits = isinstance(cache, KVCache) and inputs.context.backend is triton_tree and step.is_current()
+            return step.read(inputs, cache) if fits and isinstance(cache, KVCache) else None
         graph = _replay_tree(self.graphs, inputs, inputs.tokens[0], inputs.positions[0])
         if graph is None:
             return None
