@@ -12,6 +12,7 @@ from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
+from specextend_cli.models.chat_template import no_chat_template
 from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
@@ -32,10 +33,20 @@ def fetch_pair(
     preset: Preset, *, offline: bool = False, progress: Progress = silent, verify: bool = False
 ) -> ModelDirectories:
     """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
-
+    check_prompts(preset)
     get = partial(fetch, name=preset.name, offline=offline, progress=progress, verify=verify)
     target, draft = get(preset.target.source), preset.draft.source
     return ModelDirectories(target, None if draft is None else get(draft, tokenizer=False))
+
+
+def check_prompts(preset: Preset) -> None:
+    """ModelError where neither the preset nor its GGUF file says what prompts look like: converting it takes long."""
+    source = preset.target.source
+    if isinstance(source, GgufFile) and preset.prompts.chat_template is None and locate(source) is None:
+        from specextend_cli.models.gguf.convert import read_gguf
+
+        if not read_gguf(gguf_file(source))[0].facts.get("tokenizer.chat_template"):
+            raise no_chat_template(gguf_file(source).name, str(source))
 
 
 def is_present(preset: Preset) -> bool:

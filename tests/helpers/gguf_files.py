@@ -97,6 +97,19 @@ FAMILIES: dict[str, tuple[str, Any]] = {
             },
         ),
     ),
+    "gemma3-capped": (
+        "gemma3",
+        lambda v: transformers.Gemma3TextConfig(
+            **COMMON,
+            **GEMMA,
+            vocab_size=v,
+            final_logit_softcapping=0.5,
+            rope_parameters={
+                kind: {"rope_type": "default", "rope_theta": 10000.0}
+                for kind in ("full_attention", "sliding_attention")
+            },
+        ),
+    ),
 }
 """GGUF's architecture and a configuration for a vocabulary of `v` tokens."""
 
@@ -173,8 +186,9 @@ def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if architecture in ("gemma2", "gemma3", "phi3"):
         writer.add_sliding_window(config.sliding_window or 0)
-    if architecture == "gemma2":
+    if getattr(config, "attn_logit_softcapping", None):
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+    if getattr(config, "final_logit_softcapping", None):
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
     if architecture == "granite":
         writer.add_attention_scale(config.attention_multiplier)

@@ -16,6 +16,7 @@ from specextend_cli.models.gguf.tokenizer import special_ids
 
 _MOST = 1 << 26  # of any size
 _GEMMA_27B = (46, 62)  # layers of Gemma 2's and 3's largest model, whose attention is scaled otherwise
+_SOFTCAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}  # Gemma 2's
 _LLAMA3_LENGTHS = [1 << n for n in range(7, 18)]  # original context lengths
 
 
@@ -75,6 +76,12 @@ def config_of(model: Gguf) -> dict[str, Any]:
 
     def size(key: str, default: int | None = None) -> int:
         value = facts.get(f"{architecture}.{key}", default)
+        if isinstance(value, list):  # one for each layer
+            if len(set(value)) != 1:
+                raise ValueError(f"its layers differ in {key}, which no {own.model_type} model of transformers does")
+            if len(value) != (layers := size("block_count")):
+                raise ValueError(f"it has {layers} layers and {len(value)} values of {key}")
+            value = value[0]
         if not isinstance(value, int) or not 0 < value <= _MOST:
             raise ValueError(f"it says {architecture}.{key} {value!r:.40}")
         return value
@@ -125,14 +132,10 @@ def config_of(model: Gguf) -> dict[str, Any]:
         scalar = hidden // heads if layers in _GEMMA_27B else head_dim
         config |= {"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": scalar}
         config["sliding_window"] = size("attention.sliding_window")
-        every = 2 if architecture == "gemma2" else 6
-        config["layer_types"] = [
-            "full_attention" if n % every == every - 1 else "sliding_attention" for n in range(layers)
-        ]
-        if architecture == "gemma2":
-            config["attn_logit_softcapping"] = number("attn_logit_softcapping", 50.0)
-            config["final_logit_softcapping"] = number("final_logit_softcapping", 30.0)
-        else:
+        config["layer_types"] = _layer_types(facts, architecture, layers)
+        for key, usual in _SOFTCAPS.items():
+            config[key] = number(key, usual) if architecture == "gemma2" or f"{architecture}.{key}" in facts else None
+        if architecture == "gemma3":
             local = {"rope_type": "default", "rope_theta": number("rope.freq_base_swa", 10000.0)}
             rope = {"full_attention": config["rope_parameters"], "sliding_attention": local}
             config["rope_parameters"] = rope
@@ -141,10 +144,22 @@ def config_of(model: Gguf) -> dict[str, Any]:
         config["embedding_multiplier"] = number("embedding_scale")
         config["residual_multiplier"] = number("residual_scale")
         config["logits_scaling"] = number("logit_scale")
+    if not own.gemma and (capped := [key for key in _SOFTCAPS if facts.get(f"{architecture}.{key}")]):
+        raise ValueError(f"it has {capped[0]}, which no {own.model_type} model of transformers has")
     if own.permuted or architecture == "qwen3":
         config["attention_bias"] = "blk.0.attn_q.bias" in model.tensors
         config["mlp_bias"] = "blk.0.ffn_up.bias" in model.tensors
     return config
+
+
+def _layer_types(facts: dict[str, Any], architecture: str, layers: int) -> list[str]:
+    """Which layers of a Gemma have a sliding window: by a period or layer for layer, else as usual."""
+    pattern = facts.get(f"{architecture}.attention.sliding_window_pattern", 2 if architecture == "gemma2" else 6)
+    if isinstance(pattern, int) and 0 < pattern <= _MOST:
+        pattern = [n % pattern != pattern - 1 for n in range(layers)]
+    if not isinstance(pattern, list) or len(pattern) != layers:
+        raise ValueError(f"it says {architecture}.attention.sliding_window_pattern {pattern!r:.40}")
+    return ["sliding_attention" if slides else "full_attention" for slides in pattern]
 
 
 def layout(own: Family, config: dict[str, Any]) -> Table:
