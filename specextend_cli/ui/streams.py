@@ -21,6 +21,8 @@ from specextend_cli.ui.standard_streams import are_one, is_writable
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200  # columns of tables in a pipe or file
+WARNED = len("warning: ")
+_NARROW = 24  # columns for words, below which lines are not indented
 _unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
@@ -114,15 +116,32 @@ class Output:
 
         self.write(format_json(value) + "\n")
 
-    def note(self, text: str | Text) -> None:
-        """Write one line to stderr; strings are sanitized and not read as markup."""
-        self._begin_line()
-        self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, soft_wrap=True)
+    def note(self, text: str | Text, *, indent: int | None = None) -> None:
+        """Write one line to stderr; strings are sanitized and not read as markup.
 
-    def status(self, text: str | Text) -> None:
-        """Write one line to stderr, unless `quiet`."""
+        With `indent`, a terminal's lines end between words, and all but the first begin with so many spaces.
+        """
+        self._begin_line()
+        shown = Text(sanitize(text)) if isinstance(text, str) else text
+        if indent is not None and self.stderr.isatty():
+            shown = self._wrapped(shown, indent)
+        self.console.print(shown, soft_wrap=True)
+
+    def status(self, text: str | Text, *, indent: int | None = None) -> None:
+        """Write one line to stderr, unless `quiet`; `indent` as in `note`."""
         if not self.quiet:
-            self.note(text)
+            self.note(text, indent=indent)
+
+    def _wrapped(self, text: Text, indent: int) -> Text:
+        room = self.console.width - indent
+        if room < _NARROW:
+            indent, room = 0, self.console.width
+        lines = []
+        for line in text.split("\n", allow_blank=True):
+            head, *rest = line.divide([indent]) if indent else (Text(), line)
+            parts = rest[0].wrap(self.console, room) if rest else []
+            lines += [Text.assemble(head if n == 0 else " " * indent, part) for n, part in enumerate(parts)] or [head]
+        return Text("\n").join(lines)
 
     def note_table(self, renderable: RenderableType) -> None:
         """Print a table on stderr."""
@@ -141,7 +160,7 @@ class Output:
 
     def warn(self, message: str) -> None:
         """Write one warning to stderr."""
-        self.note(warning(message))
+        self.note(warning(message), indent=WARNED)
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table or list on stdout; in a pipe or file, tables are tab-separated lines."""
