@@ -50,12 +50,17 @@ def format_run(run: Run) -> Text:
         _when(run.made),
     )
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
-    width = len(str(len(run.sentences)))
+    width = number_width(run) - 2
     for sentence in run.sentences:
         said = Annotations(cite=True, check=True).mark(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
     lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)
+
+
+def number_width(run: Run) -> int:
+    """Columns of a sentence's number in `format_run`, with what divides it from the sentence."""
+    return len(str(len(run.sentences))) + 2
 
 
 def format_sentence(run: Run, sentence: Sentence) -> Text:

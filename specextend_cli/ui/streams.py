@@ -124,24 +124,13 @@ class Output:
         self._begin_line()
         shown = Text(sanitize(text)) if isinstance(text, str) else text
         if indent is not None and self.stderr.isatty():
-            shown = self._wrapped(shown, indent)
+            shown = _wrapped(shown, self.console, indent)
         self.console.print(shown, soft_wrap=True)
 
     def status(self, text: str | Text, *, indent: int | None = None) -> None:
         """Write one line to stderr, unless `quiet`; `indent` as in `note`."""
         if not self.quiet:
             self.note(text, indent=indent)
-
-    def _wrapped(self, text: Text, indent: int) -> Text:
-        room = self.console.width - indent
-        if room < _NARROW:
-            indent, room = 0, self.console.width
-        lines = []
-        for line in text.split("\n", allow_blank=True):
-            head, *rest = line.divide([indent]) if indent else (Text(), line)
-            parts = rest[0].wrap(self.console, room) if rest else []
-            lines += [Text.assemble(head if n == 0 else " " * indent, part) for n, part in enumerate(parts)] or [head]
-        return Text("\n").join(lines)
 
     def note_table(self, renderable: RenderableType) -> None:
         """Print a table on stderr."""
@@ -162,9 +151,11 @@ class Output:
         """Write one warning to stderr."""
         self.note(warning(message), indent=WARNED)
 
-    def show(self, renderable: RenderableType) -> None:
-        """Print a table or list on stdout; in a pipe or file, tables are tab-separated lines."""
+    def show(self, renderable: RenderableType, *, indent: int | None = None) -> None:
+        """Print a table or list on stdout; in a pipe or file, tables are tab-separated lines. `indent` as in `note`."""
         if self.stdout_is_terminal:
+            if isinstance(renderable, Text) and indent is not None:
+                renderable = _wrapped(renderable, self.pager, indent)
             self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
         else:
             self.write("".join(f"{line}\n" for line in tab_separated(renderable)))
@@ -196,6 +187,19 @@ def warning(message: str) -> Text:
 def closed() -> UsageError:
     """The error for a closed stdout."""
     return UsageError("stdout is closed", why="the result has nowhere to go", fix="redirect it: > FILE, or > /dev/null")
+
+
+def _wrapped(text: Text, console: Console, indent: int) -> Text:
+    """`text` in lines that end between words; those that continue another one begin with `indent` spaces."""
+    room = console.width - indent
+    if room < _NARROW:
+        indent, room = 0, console.width
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        head, *rest = line.divide([indent]) if indent else (Text(), line)
+        parts = list(rest[0].wrap(console, room)) if rest else []
+        lines += [Text.assemble(head if n == 0 else " " * indent, part) for n, part in enumerate(parts)] or [head]
+    return Text("\n").join(lines)
 
 
 def silence(stream: TextIO) -> None:

@@ -48,6 +48,8 @@ def cell(value: object, style: str = "") -> Text:
 def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: int | None) -> Table:
     """One row per document: its plan, expected seconds, and bytes of memory; None: unknown."""
     made = table("document", *_PLAN_NUMBERS, numbers={*_PLAN_NUMBERS})
+    for column in made.columns[1:]:  # a long name is folded first
+        column.no_wrap = True
     for plan, expected in zip(plans, seconds, strict=True):
         made.add_row(
             cell(plan.document),
@@ -131,7 +133,7 @@ def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
         )
         nodes = f"{meter.nodes / meter.steps:.1f} nodes each"
         lines += [
-            ("one text", f"{format_many(meter.steps, 'step')} of one text at a time, {nodes}: {times}"),
+            ("steps", f"{format_count(meter.steps)} with one text at a time, {nodes}: {times}"),
             ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {lengths}"),
         ]
     if meter.hit is not None:

@@ -4,6 +4,9 @@ import io
 import re
 import threading
 
+import pytest
+from rich.console import Console
+
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import ChunkSummarized, Level, LevelWork, Part, Plan, Text
@@ -41,6 +44,18 @@ def batched(chunks=4, slots=3):
             yield Step((1,), 1002 + n, 1, 0.0, 0.01, 0.0, slots)
         yield Text(f"word{n} ", False)
     yield ChunkSummarized(1, chunks, 1, " ".join(f"word{n}" for n in range(90)))
+
+
+@pytest.mark.parametrize("width", [12, 20, 40, 100])
+def test_frames_of_a_batch_fit(width):
+    progress = Progress("harbour.pdf", Clock())
+    for event in batched():
+        progress.add(event)
+        console = Console(width=width, height=30, file=io.StringIO(), color_system=None)
+        console.print(Dashboard(progress, "", "1.3 GB", threading.Lock()))
+        rows = console.file.getvalue().rstrip("\n").split("\n")
+        assert len(rows) <= 8
+        assert all(len(row) <= width for row in rows)
 
 
 def test_the_panel_says_what_a_batch_has_done_and_shows_a_text_of_it():

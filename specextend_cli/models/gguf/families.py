@@ -133,8 +133,8 @@ def config_of(model: Gguf) -> dict[str, Any]:
         config |= {"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": scalar}
         config["sliding_window"] = size("attention.sliding_window")
         config["layer_types"] = _layer_types(facts, architecture, layers)
-        for key, usual in _SOFTCAPS.items():
-            config[key] = number(key, usual) if architecture == "gemma2" or f"{architecture}.{key}" in facts else None
+        for key, cap in _SOFTCAPS.items():
+            config[key] = number(key, cap) if architecture == "gemma2" or f"{architecture}.{key}" in facts else None
         if architecture == "gemma3":
             local = {"rope_type": "default", "rope_theta": number("rope.freq_base_swa", 10000.0)}
             rope = {"full_attention": config["rope_parameters"], "sliding_attention": local}
