@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,28 @@ FAMILIES: dict[str, tuple[str, Any]] = {
             },
         ),
     ),
+    "rnj-1": (
+        "gemma3",
+        lambda v: transformers.Gemma3TextConfig(
+            **COMMON,
+            **GEMMA,
+            vocab_size=v,
+            final_logit_softcapping=2.0,
+            layer_types=["full_attention"] * 2,
+            rope_parameters={
+                "full_attention": {
+                    "rope_type": "yarn",
+                    "rope_theta": 1e4,
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 128,
+                    "beta_fast": 8.0,
+                    "beta_slow": 2.0,
+                    "attention_factor": 1.5 * (1 + 0.1 * math.log(4.0)),
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        ),
+    ),
 }
 """GGUF's architecture and a configuration for a vocabulary of `v` tokens."""
 
@@ -184,7 +207,12 @@ def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
         writer.add_rope_scaling_factor(rope["factor"])
         if rope["rope_type"] == "yarn":
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-    if architecture in ("gemma2", "gemma3", "phi3"):
+            if "beta_fast" in rope:
+                writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+                writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+                writer.add_rope_scaling_yarn_ext_factor(1.0)
+                writer.add_rope_scaling_yarn_attn_factor(1.5)
+    if architecture == "phi3" or "sliding_attention" in (getattr(config, "layer_types", None) or ()):
         writer.add_sliding_window(config.sliding_window or 0)
     if getattr(config, "attn_logit_softcapping", None):
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)

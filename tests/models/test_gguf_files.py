@@ -133,6 +133,15 @@ def test_a_file_that_names_no_pre_tokenizer_says_so(tiny_gguf: Path, tmp_path: P
         ({"llama__feed_forward_length": 128}, "has the shape"),
         ({"llama__attention__head_count_kv": [2, 4]}, "its layers differ in attention.head_count_kv"),
         ({"llama__attention__head_count_kv": [2, 2, 2]}, "has 2 layers and 3 values of attention.head_count_kv"),
+        (
+            {
+                "llama__rope__scaling__type": "yarn",
+                "llama__rope__scaling__factor": 4.0,
+                "llama__rope__scaling__original_context_length": 64,
+                "llama__rope__scaling__yarn_ext_factor": 0.5,
+            },
+            "a form of YaRN",
+        ),
         ({"llama__final_logit_softcapping": 30.0}, "it has final_logit_softcapping, which no llama"),
         ({"llama__rope__scaling__type": "dynamic", "llama__rope__scaling__factor": 2.0}, "positions by 'dynamic'"),
         ({"llama__attention__key_length": 32}, "rotates 16 of 32 numbers"),
