@@ -17,8 +17,8 @@ from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_fil
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
 
-_CONVERSION = 3
-"""Part of the key of converted models: raise it when the converted files change."""
+_WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 4
+"""Part of the key of converted models: raise it when the converted files of published wheels, or of others, change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ def _directories(source: WheelSource | GgufFile) -> list[Path]:
 def converted_directory(source: WheelSource | GgufFile) -> Path:
     """The directory of a model after conversion; ModelError where its file is gone."""
     if isinstance(source, WheelSource):
-        name = f"{source.package}-{source.version}-{source.sha256[:12]}"
+        name = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_WHEEL_CONVERSION}"
     else:
-        name = converted_name(source)
-    return store.cache_root() / "models" / f"{name}-bf16-{_CONVERSION}"
+        name = f"{converted_name(source)}-bf16-{_GGUF_CONVERSION}"
+    return store.cache_root() / "models" / name
 
 
 def offline_by_environment() -> bool:
