@@ -20,7 +20,7 @@ from typing import Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize.events import Citation, Rates, Sentence, Summary
+from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, Summary
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.generation_cache import transaction
 
@@ -48,8 +48,8 @@ class Run:
     """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
 
     `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
-    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone;
-    older records have none of these.
+    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone,
+    `method` is how the summary was made; older records have none of these.
     """
 
     id: str
@@ -70,6 +70,7 @@ class Run:
     read: int = 0
     busy: float = 0.0
     reading: float = 0.0
+    method: Method | None = None
 
 
 class RunStore:
@@ -207,6 +208,7 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "seconds": round(summary.seconds, 3),
         "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
         "reading": round(meter.prefill_seconds, 3),
+        "method": summary.method,
         "text": summary.text,
         "notes": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],

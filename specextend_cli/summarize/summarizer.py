@@ -17,7 +17,7 @@ from specextend_cli.errors import FitError, InputError, UsageError
 from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
-from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
+from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
@@ -289,6 +289,7 @@ class Summarizer:
         """Fetch the target, whose tokenizer makes the prompts."""
         if self._prompt_builder is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
+            check_prompts(self.preset)
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
             encoder = TextEncoder.of(directory)
             self._prompt_builder = PromptBuilder(self.preset, encoder, directory, request=self.request)

@@ -60,7 +60,7 @@ def test_a_redirected_summary_is_clean(presets, tmp_path):
     summary = out.read_text()
     assert re.fullmatch(r"(?:[A-Za-z .,]+\n\n)?[A-Za-z .,]+\n", summary)
     assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
-    assert re.match(r"done · \d+ tokens in ", terminal.screen()[-1])
+    assert re.match(r"done · \d+ tokens written in ", terminal.screen()[-1])
 
 
 @pytest.mark.full

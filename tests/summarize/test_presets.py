@@ -225,7 +225,10 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     assert changed.draft.window == WINDOW
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
     generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
-    assert describe(generator.drafter) == "blend (eagle3 of layers 2, 1, 0 + ngram)"
+    said = "blend (eagle3 of layers 2, 1, 0 + ngram)"
+    assert describe(generator.drafter) == said
+    generator.drafter.suspend()  # as the gate does where a head does not pay
+    assert describe(generator.drafter) == said
     prompt = prompt_of(changed, tmp_path)
     assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
     with pytest.raises(UsageError, match="no directory") as caught:
