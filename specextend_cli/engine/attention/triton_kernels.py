@@ -148,7 +148,11 @@ def attend_split(
     d = tl.arange(0, BLOCK_D)
     inside = (node[:, None] < n) & (d[None, :] < D)
     queries = tl.load(
-        q + sequence.to(tl.int64) * q_s + query_head[:, None].to(tl.int64) * q_h + node[:, None] * q_n + d[None, :] * q_d,
+        q
+        + sequence.to(tl.int64) * q_s
+        + query_head[:, None].to(tl.int64) * q_h
+        + node[:, None] * q_n
+        + d[None, :] * q_d,
         mask=inside,
         other=0.0,
     )

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.hybrid import flash_attn, has_flash_attn, hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Plan, chip, plan, power_of_two
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
 MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
 MOST_HEAD_DIM = 256
@@ -155,8 +155,10 @@ def _launch(
         maxnreg=MOST_REGISTERS,
     )
     if merging:
-        ways = 1 << (cut.splits - 1).bit_length()
-        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=ways, num_warps=4)
+        # One number of ways for all: each would be compiled, and those that are not there take no time.
+        merge_splits[(b * n * heads,)](
+            parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=MOST_SPLITS, num_warps=4
+        )
     return out.transpose(1, 2)
 
 

@@ -103,7 +103,7 @@ class _Weights:
         before = getattr(module, "input_layernorm", None)
         qk_norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
         if not getattr(attention, "use_rope", True):
-            rope = rope._replace(frequencies=rope.frequencies[:0])
+            rope = rope._replace(rotated=0)
         return _Layer(
             self.linear(q, k, v),
             self.linear(o),
@@ -128,25 +128,30 @@ class _Weights:
 
 
 class _Rotary:
-    """RoPE by a model's own module, whose frequencies stay at one address: the benchmark exchanges the module."""
+    """RoPE by a model's own module, at one address: the benchmark exchanges the module."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self._owner, self._name = owner, name
         self._module: Any = getattr(owner, name, None)
-        frequencies = getattr(self._module, "inv_freq", None)
-        if not isinstance(frequencies, Tensor):
+        if not isinstance(getattr(self._module, "inv_freq", None), Tensor):
             raise CannotFuseError("its positions are not encoded by RoPE's frequencies")
-        self.rope = Rope(frequencies.float().clone(), float(getattr(self._module, "attention_scaling", 1.0)))
+        turns = self._turns()
+        self.rope = Rope(turns, 2 * (len(turns) - 1))
 
     def is_current(self) -> bool:
-        """Whether the model's present module turns as the captured one does; its frequencies are taken over."""
+        """Take over what the model's present module turns by; False where it turns other dimensions."""
         present = getattr(self._owner, self._name)
         if present is not self._module:
-            if float(getattr(present, "attention_scaling", 1.0)) != self.rope.scale:
+            if present.inv_freq.shape != self._module.inv_freq.shape:
                 return False
-            self.rope.frequencies.copy_(present.inv_freq)
             self._module = present
+            self.rope.turns.copy_(self._turns())
         return True
+
+    def _turns(self) -> Tensor:
+        frequencies: Tensor = self._module.inv_freq
+        scale = frequencies.new_full((1,), float(getattr(self._module, "attention_scaling", 1.0)))
+        return torch.cat((frequencies.float(), scale.float()))
 
 
 _Attend: TypeAlias = Callable[[Tensor, int, float], Tensor]

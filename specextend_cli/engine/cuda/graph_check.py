@@ -83,7 +83,9 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
     def drop() -> None:
         lm.forward_backend = None
 
-    return _first_right(name, [lambda: FusedModel(lm), lambda: StockModel(lm)], use, drop, lambda: _of_model(lm, batches))
+    return _first_right(
+        name, [lambda: FusedModel(lm), lambda: StockModel(lm)], use, drop, lambda: _of_model(lm, batches)
+    )
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
@@ -162,7 +164,10 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             slots.add(cache, number)
         context = ForwardContext(BatchedAttention(None), slots.mask())
         some = ids[-b:].to(lm.device)[:, None]
-        yield "logits in a batch", lm.run(ForwardInput(some, slots.lengths[:, None], slots, context)).logits[:, 0].clone()
+        yield (
+            "logits in a batch",
+            lm.run(ForwardInput(some, slots.lengths[:, None], slots, context)).logits[:, 0].clone(),
+        )
 
 
 def _of_head(head: EagleHead, backend: Backend) -> Results:
@@ -207,9 +212,7 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
     return why
 
 
-def _draft_model(
-    target: Target, drafter: ModelDrafter
-) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
+def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
     """What a drafter's graphs are made of, and what is to have them; None where its model runs without graphs."""
     rows = max(PENDING) + MOST_SLOTS
     if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):

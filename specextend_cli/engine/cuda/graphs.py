@@ -8,6 +8,7 @@ graph keeps the states and queries of all layers, so what a drafter or a working
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -65,22 +66,19 @@ class Graphs(Generic[S]):
     ) -> None:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
-        self.trees: dict[int, Graph] = {}
-        self.batches: dict[int, Graph] = {}
         device = scratch.buffer.device
+        # No scratch cache of several sequences: all of them write into one.
+        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in TREES)]
+        inputs = [StepInputs(rows, b, device, states if b == 1 else None) for rows, b in shapes]
+        for held in inputs:
+            own = held.rows // held.sequences
+            behind = [*[0] * held.sequences, *[own] * held.sequences, own, *place_of(scratch)]
+            held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind])
+        bodies = [partial(step, held) for held in inputs]
         with without_collections():
-            for b in batches:  # no scratch cache of several sequences: all of them write into one
-                self.batches[b] = self._captured(StepInputs(b, b, device), scratch, capture)
-            for nodes in TREES:
-                self.trees[nodes] = self._captured(StepInputs(nodes, 1, device, states), scratch, capture)
-
-    def _captured(self, inputs: StepInputs, scratch: KVCache, capture: Capture) -> Graph:
-        rows, b = inputs.rows, inputs.sequences
-        own = rows // b
-        behind = [*[0] * b, *[own] * b, own, *place_of(scratch)]
-        inputs.set([*[0] * rows, *range(rows), *[-1] * (rows * WORDS), *behind])
-        out, replay = capture(lambda: self.step(inputs), inputs.packed.device)
-        return Graph(inputs, out, replay)
+            graphs = [Graph(held, *capture(body, device)) for held, body in zip(inputs, bodies, strict=True)]
+        self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
+        self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
     def tree(self, rows: int) -> Graph | None:
         """The smallest graph with so many rows."""
