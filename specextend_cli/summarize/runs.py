@@ -241,5 +241,4 @@ def _run(name: str, record: str) -> Run | None:
 def _sentence(values: dict[str, Any]) -> Sentence:
     citations = tuple(Citation(**one) for one in values["citations"])
     unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
-    values.pop("draft", None)  # written by earlier versions
     return Sentence(**{**values, "citations": citations, "unsupported": unsupported})

@@ -70,7 +70,6 @@ def test_a_device_that_this_machine_lacks_is_said_before_the_document(cli):
         ("--template", "absent"),
         ("--model", "absent"),
         ("--draft-head", "absent"),
-        ("--head", "absent"),
         ("--mode", "quotes"),
         ("--draft-attention", "none"),
         ("--draft", "mine"),
@@ -102,7 +101,7 @@ def test_what_cannot_be_meant_is_2_before_the_document_is_looked_for(cli, wrong)
 def test_a_directory_without_a_head_is_4_before_the_document(cli, empty, command, files, error):
     for name, text in files.items():
         (empty / name).write_text(text)
-    done = cli(command, *(("absent.pdf",) if command != "bench" else ()), "--head", empty)
+    done = cli(command, *(("absent.pdf",) if command != "bench" else ()), "--draft-head", empty)
     assert (done.returncode, done.stdout) == (4, "")
     assert said(done)["error"].startswith(error)
 
@@ -160,30 +159,6 @@ def test_help_of_the_main_command_fits_sixty_lines(cli, monkeypatch, columns):
     assert len(lines) <= 60
     first = [re.search(r"--[\w-]+", line)[0] for line in lines[lines.index("Options:") + 1 :] if line[2:3] == "-"][:6]
     assert first == ["--length", "--style", "--mode", "--focus", "--cite", "--flag-unsupported"]
-
-
-# ----------------------------------------------------------------------------------------------------- renamed options
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("--sentences quoted", "--mode extractive"),
-        ("--sentences=written", "--mode=abstractive"),
-        ("--policy streaming", "--draft-attention streaming"),
-        ("--head mine", "--draft-head mine"),
-        ("--check", "--flag-unsupported"),
-    ],
-)
-def test_old_names_of_options_mean_the_new_ones(cli, old, new):
-    program = typer.main.get_command(app)
-    parent = program.make_context("specextend", ["summarize"])
-    old_values, new_values = (
-        program.commands["summarize"].make_context("summarize", ["a.txt", *words.split()], parent=parent).params
-        for words in (old, new)
-    )
-    assert old_values == new_values
-    assert old.partition(" ")[0].partition("=")[0] not in cli("summarize", "--help-all").stdout
 
 
 def test_values_of_options_are_those_of_presets():

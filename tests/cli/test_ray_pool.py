@@ -191,7 +191,7 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     """A second worker finds the notes of the first, which has died, in the store of the command."""
     from specextend_cli.cli.ray_worker import Task
 
-    notes = GenerationCache(tmp_path / "notes.sqlite")
+    notes = GenerationCache(tmp_path / "texts.sqlite")
     methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "attention", "put")}
     handle = SimpleNamespace(**methods)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -42,18 +41,6 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
             assert quote.passage == source[citation.start : citation.end]
             assert quote.before + quote.passage + quote.after in source
     assert any(sentence.citations for sentence in found.sentences)
-
-
-def test_a_run_of_an_earlier_version_is_read(runs, summary, store) -> None:
-    name = runs.add(summary, document(text(6)))
-    expected = runs.get(name)
-    with closing(sqlite3.connect(store)) as file, file:
-        ((record,),) = file.execute("select record from runs")
-        values = json.loads(record)
-        for sentence in values["sentences"]:
-            sentence["draft"] = "what the model had written"
-        file.execute("update runs set record = ?", (json.dumps(values),))
-    assert runs.get(name) == expected
 
 
 def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> None:
