@@ -53,7 +53,7 @@ def show(preset: Name, json: options.Json = False) -> None:
     from specextend_cli.ui.streams import Output, sanitize
 
     found, output = load_preset(preset), Output()
-    output.write_json(found.model_dump(mode="json")) if json else output.write(sanitize(to_toml(found, None)))
+    output.write_json(found.model_dump(mode="json")) if json else output.write(sanitize(to_toml(found)))
 
 
 def row(preset: Preset) -> PresetRow:

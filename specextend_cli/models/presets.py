@@ -31,6 +31,13 @@ OLLAMA = "ollama:"
 """What the argument for a model of ollama's begins with."""
 
 
+def _check_name(path: Path) -> None:
+    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
+    if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
+        why = "a name has lower-case letters, digits, dots and dashes"
+        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
+
+
 def read_preset(path: Path) -> Preset:
     """The preset in that file; UsageError with the key and the fix where it is not valid."""
     try:
@@ -38,7 +45,7 @@ def read_preset(path: Path) -> Preset:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         if "name" not in data:
-            check_name(path)
+            _check_name(path)
         # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
         text = json.dumps({"name": path.stem, **data}, default=str)
         preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
@@ -60,18 +67,10 @@ def read_preset(path: Path) -> Preset:
     return preset
 
 
-def check_name(path: Path) -> None:
-    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
-    if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
-        why = "a name has lower-case letters, digits, dots and dashes"
-        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
-
-
-def to_toml(preset: Preset, name: str | None) -> str:
-    """The preset as TOML, defaults included, with another `name`; None leaves the name to the file."""
-    data = preset.model_dump(mode="json", exclude_none=True)
-    named = {key: value for key, value in data.items() if key != "name"} if name is None else {**data, "name": name}
-    return "\n".join(_table(named, ())) + "\n"
+def to_toml(preset: Preset) -> str:
+    """The preset as TOML, defaults included; its name is left to the file."""
+    data = preset.model_dump(mode="json", exclude_none=True, exclude={"name"})
+    return "\n".join(_table(data, ())) + "\n"
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:

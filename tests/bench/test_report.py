@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.overview import caveats, provenance, tables
 from specextend_cli.bench.records import Benchmark, Divergence, Machine, Record
-from specextend_cli.bench.report import render
+from specextend_cli.bench.report import caveats, provenance, render, tables
 from specextend_cli.bench.rows import methods, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.storage import SCHEMA, from_json, to_json

@@ -82,38 +82,6 @@ def _runs(method: str, document: str, *seconds: float) -> list[Record]:
     return [record(method, document, repeat=n, decode_seconds=9.0 * s) for n, s in enumerate(seconds)]
 
 
-def test_chance_is_scipys_rank_sum_test() -> None:
-    ours, theirs = (0.81, 0.9, 1.02, 0.84, 0.95), (1.1, 0.93, 0.99, 1.25, 1.0, 0.97, 1.08, 1.3, 0.89, 1.01)
-    records = [*_runs("best", "a", *ours), *_runs("own", "a", *theirs[:5]), *_runs("again", "a", *theirs[5:])]
-    found = statistics.chance(records, "best", ("own", "again"), statistics.decode_seconds_per_token)
-    exact = scipy.stats.mannwhitneyu(ours, theirs, alternative="less", method="exact").pvalue
-    assert 0.01 < exact < 0.05
-    assert found == pytest.approx(exact, rel=0.1)
-
-
-def test_chance_is_reckoned_within_documents() -> None:
-    """Documents differ a hundredfold, which says nothing; that ours is a tenth faster in each of them says all."""
-    near = (0.99, 1.0, 1.01, 1.0, 0.995)
-    faster, slower, nothing = (
-        statistics.chance(
-            [
-                run
-                for document, scale in (("a", 1.0), ("b", 100.0))
-                for method, speed in (("own", 1.0), ("best", at))
-                for run in _runs(method, document, *(speed * scale * s for s in near))
-            ],
-            "best",
-            ("own",),
-            statistics.decode_seconds_per_token,
-        )
-        for at in (0.9, 1.1, 1.0)
-    )
-    assert faster < 0.001
-    assert slower > 0.999
-    assert nothing > 0.3
-    assert statistics.chance([], "best", ("own",), statistics.decode_seconds_per_token) == 1.0
-
-
 def test_a_shorter_output_is_not_a_faster_one() -> None:
     """Half the tokens in half the time: the same speed, and end to end the same seconds for as many tokens."""
     half = record("short", tokens=(1, 2, 3, 4), decode_seconds=3.0)

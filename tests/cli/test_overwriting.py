@@ -175,7 +175,6 @@ def test_an_empty_output_is_no_directory(cli, document):
     [
         ("--input", "old.json", "-o", "old.json"),
         ("--compare", "old.json", "-o", "old.json"),
-        ("--tune", "mine.toml", "-m", "mine.toml"),
         ("--dataset", "old.json", "-o", "old.json"),
     ],
 )
@@ -185,7 +184,7 @@ def test_benchmarks_neither(cli, document, arguments):
     refused(cli("bench", *arguments, "--force"), "is read by this command")
 
 
-@pytest.mark.parametrize("arguments", [("-o", "old.json"), ("--tune", "mine.toml"), ("--report", "page")])
+@pytest.mark.parametrize("arguments", [("-o", "old.json"), ("--report", "page")])
 def test_benchmarks_keep_what_exists(cli, document, arguments):
     for name in ("old.json", "mine.toml", "page/index.html"):
         path = document.parent / name

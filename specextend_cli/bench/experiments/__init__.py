@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from specextend_cli.bench.events import Running
     from specextend_cli.bench.experiments.study import Setting, Study
 
-NAMES = ("lengths", "ablation", "overhead", "parameters", "policies", "gate", "recall", "needle", "costs")
+NAMES = ("lengths", "ablation", "policies", "needle", "costs")
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """The experiments in `lengths,gate`. UsageError for an unknown name."""
+    """The experiments in `lengths,needle`. UsageError for an unknown name."""
     wanted = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in wanted:
         if name not in NAMES:
@@ -26,7 +26,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def run(name: str, setting: Setting) -> Generator[Running, None, Experiment]:
-    """Run one experiment, "profile" or "tune"; yields the events of its runs and returns its result."""
+    """Run one experiment, or "profile"; yields the events of its runs and returns its result."""
     study: Study = import_module(f"{__name__}.{name}").STUDY
     found = yield from study.measure(setting)
     return Experiment(name, study.question, tuple(study.tables(setting, found)), tuple(study.plots(setting, found)))

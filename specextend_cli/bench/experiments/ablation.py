@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
-from specextend_cli.bench.overview import Columns, decoding_speedup, format_interval
 from specextend_cli.bench.records import Record
+from specextend_cli.bench.report import decoding_speedup
+from specextend_cli.bench.rows import Columns
+from specextend_cli.bench.statistics import format_interval
 from specextend_cli.bench.tables import Table
 
 PARTS = ("naive", "+flash", "+hta", "+streaming", "+retrieval", "specextend")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specextend_cli.bench.experiments.study import Study, by_method
-from specextend_cli.bench.overview import accepted_lengths, decoding_speedup, step_shares
+from specextend_cli.bench.report import accepted_lengths, decoding_speedup, step_shares
 
 NOTE = "The draft of standard and streaming drafts on every step; specextend is behind the gate."
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
 from specextend_cli.bench.models import Method
-from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.records import PLAIN, Record
+from specextend_cli.bench.statistics import format_interval
 from specextend_cli.bench.tables import Table
 
 SENTENCES = "retrieval of sentences"
