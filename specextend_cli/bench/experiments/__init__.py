@@ -1,4 +1,4 @@
-"""`bench --experiment NAME`: each file declares what varies, what is measured, and the tables and plots of it."""
+"""`bench --experiment NAME`: each declares what varies, what is measured, and the tables and plots of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from specextend_cli.bench.events import Running
     from specextend_cli.bench.experiments.study import Setting, Study
 
-NAMES = ("lengths", "ablation", "policies", "needle", "costs")
+_STUDIES = {
+    "lengths": ("methods", "LENGTHS"),
+    "ablation": ("methods", "ABLATION"),
+    "policies": ("methods", "POLICIES"),
+    "needle": ("needle", "STUDY"),
+    "costs": ("costs", "STUDY"),
+    "profile": ("profile", "STUDY"),
+}
+"""The module of each, which is imported when it is run (it needs torch), and its declaration there."""
+NAMES = tuple(name for name in _STUDIES if name != "profile")
+"""What `--experiment` takes; the profile has an option of its own."""
 
 
 def parse(text: str) -> tuple[str, ...]:
@@ -27,6 +37,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 def run(name: str, setting: Setting) -> Generator[Running, None, Experiment]:
     """Run one experiment, or "profile"; yields the events of its runs and returns its result."""
-    study: Study = import_module(f"{__name__}.{name}").STUDY
+    module, declared = _STUDIES[name]
+    study: Study = getattr(import_module(f"{__name__}.{module}"), declared)
     found = yield from study.measure(setting)
     return Experiment(name, study.question, tuple(study.tables(setting, found)), tuple(study.plots(setting, found)))
