@@ -56,7 +56,7 @@ def test_an_interval_holds_its_estimate_and_stays_within_the_values(values: list
     assert found == statistics.bootstrap_interval(values, resamples=199, seed=seed)
 
 
-def test_any_seed_will_do() -> None:
+def test_a_negative_seed_is_taken_by_its_size() -> None:
     assert statistics.bootstrap_interval((1.0, 2.0), seed=-3) == statistics.bootstrap_interval((1.0, 2.0), seed=3)
 
 
@@ -126,7 +126,9 @@ def test_shares_add_up_and_the_rest_is_the_hosts() -> None:
 
 
 @given(st.floats(0, 5), st.floats(0.1, 5), st.floats(0, 5), st.floats(0, 20))
-def test_shares_are_a_partition(draft: float, verify: float, retrieve: float, decode: float) -> None:
+def test_shares_of_a_step_are_positive_and_add_up_to_one(
+    draft: float, verify: float, retrieve: float, decode: float
+) -> None:
     found = statistics.shares(
         [record(decode_seconds=decode, draft_seconds=draft, verify_seconds=verify, retrieve_seconds=retrieve)]
     )
@@ -145,11 +147,11 @@ def test_shares_are_a_partition(draft: float, verify: float, retrieve: float, de
         ((1, 2, 3, 4) * 2, 1 / 5),  # 1234 2341 3412 4123 1234
     ],
 )
-def test_repeated_ngrams(tokens: tuple[int, ...], share: float) -> None:
+def test_repeated_ngrams_are_a_share_of_all(tokens: tuple[int, ...], share: float) -> None:
     assert statistics.repeated_ngrams(tokens) == pytest.approx(share)
 
 
-def test_first_difference() -> None:
+def test_the_first_token_that_differs_is_found() -> None:
     assert first_difference((1, 2, 3), (1, 2, 3)) is None
     assert first_difference((1, 2, 3), (1, 9, 3)) == 1
     assert first_difference((1, 2), (1, 2, 3)) == 2

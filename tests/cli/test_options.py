@@ -20,8 +20,8 @@ from specextend_cli.models.preset import Dtype, Mode
 from specextend_cli.models.presets import list_presets, read_preset, to_toml
 from specextend_cli.summarize import request
 from tests.cli.shell import FAKE, environment
-from tests.cli.test_bad_input import said
 from tests.documents.made_pdfs import report_bytes
+from tests.helpers.error_lines import said
 from tests.summarize.examples import stand_in
 
 LONG = ("bench", "train-draft", "train-ranker")
@@ -135,7 +135,7 @@ def test_a_preset_that_was_shown_can_be_used_under_any_name(cli, tmp_path, monke
 def test_every_preset_survives_being_shown(tmp_path):
     for preset in list_presets():
         path = tmp_path / "copy.toml"
-        path.write_text(to_toml(preset, None))
+        path.write_text(to_toml(preset))
         assert read_preset(path) == preset.model_copy(update={"name": "copy"})
 
 
@@ -175,7 +175,7 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_there_are_examples():
+def test_help_has_examples_that_fit_the_width():
     assert len(examples()) >= 20
     assert [line for _, line in examples() if len(line) > 78] == []
 

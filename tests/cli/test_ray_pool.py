@@ -287,7 +287,7 @@ def test_two_nodes_one_of_them_lost_midway(presets, tmp_path, cli):
     check(code, said, folder, presets, cli, 60)
 
 
-def test_no_cluster_there(cli, tmp_path):
+def test_an_unreachable_ray_cluster_is_an_error(cli, tmp_path):
     pytest.importorskip("ray")
     (tmp_path / "a.txt").write_text("Words.")
     done = cli("summarize", tmp_path / "a.txt", "--ray", "127.0.0.1:1")

@@ -82,14 +82,3 @@ def test_the_prompts_shown_are_a_presets(tmp_path):
     path = tmp_path / f"{DEFAULT}.toml"
     path.write_text(shipped[: shipped.index("[prompts]")] + shown)
     assert load_preset(path).prompts.style("bullets").startswith("Write at most seven")
-
-
-def test_links_lead_somewhere():
-    """Every page, and every heading of one, that a page of docs/ names."""
-    pages = {page.name: page.read_text() for page in DOCS.glob("*.md")}
-    for name, text in pages.items():
-        for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
-            assert not target or (DOCS / target).exists(), f"{name}: {target}"
-            titles = [line.lstrip("# ") for line in pages.get(target or name, "").splitlines() if line.startswith("#")]
-            headings = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
-            assert not heading or heading in headings, f"{name}: {target}#{heading}"

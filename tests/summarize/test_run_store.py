@@ -72,7 +72,7 @@ def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch)
     assert RunStore(None).rates(summary.preset, "abstractive") is None
 
 
-def test_removing(runs, summary) -> None:
+def test_runs_are_removed_by_name(runs, summary) -> None:
     names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(4)]
     with pytest.raises(InputError, match="no run zzz"):
         runs.remove([names[0], "zzz"])
@@ -83,7 +83,7 @@ def test_removing(runs, summary) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "zzz", "%", "last"])
-def test_what_there_is_not(runs, name: str) -> None:
+def test_an_unknown_run_is_refused(runs, name: str) -> None:
     with pytest.raises(InputError, match="there is no run"):
         runs.get(name)
 

@@ -241,7 +241,7 @@ def test_a_target_whose_answers_are_shorter_than_the_unroll_is_refused(tmp_path:
         list(distill(LanguageModel(tiny()), documents(), FRAME, list(range(VOCABULARY)), few, tmp_path, FACTS))
 
 
-def test_text_alone(tmp_path: Path) -> None:
+def test_a_head_can_be_trained_on_document_text_alone(tmp_path: Path) -> None:
     few = plan(2, answers=6, held_out=2, text=1.0, quotes=0.0)
     assert isinstance(list(distill(LanguageModel(tiny()), documents(), FRAME, [], few, tmp_path, FACTS))[-1], Done)
 
@@ -284,7 +284,7 @@ def test_the_vocabulary_is_what_occurs_most() -> None:
     assert coverage(torch.tensor([1, 5]), counts) == pytest.approx(5 / 7)
 
 
-def test_the_corpus(tmp_path: Path) -> None:
+def test_a_corpus_is_read_from_text_and_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two"}) + "\n")
     (tmp_path / "b.txt").write_text("three")
     (tmp_path / "c.bin").write_text("not read")

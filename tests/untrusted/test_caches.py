@@ -62,7 +62,7 @@ def test_what_was_written_is_loaded(place: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
-def test_whatever_the_umask(place: Path, umask: int) -> None:
+def test_files_are_private_whatever_the_umask(place: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         file = written(place)

@@ -86,7 +86,7 @@ def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
 
 
 @pytest.mark.parametrize("examples", but_for([15], [15, 40]))
-def test_nor_do_sampled_ones(target: Target, examples: int) -> None:
+def test_hostile_drafts_change_no_sampled_text(target: Target, examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.lists(trees(), min_size=1, max_size=4), st.integers(0, 2**31))
     def check(handed: list[DraftTree], seed: int) -> None:
