@@ -72,7 +72,7 @@ def run(options: Options) -> Iterator[Event]:
     for name, why in setting.skipped.items():
         yield Warned(f"{name} is left out: {why}")
     found = yield from setting.measure(able)
-    yield from _finished([setting], setting.benchmark(found.records))
+    yield from _finished([setting], setting.benchmark(found.benchmark.records))
 
 
 def explore(options: Options, names: Sequence[str], *, traces: Path | None = None) -> Iterator[Event]:

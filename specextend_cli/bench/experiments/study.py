@@ -84,31 +84,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Every run, and a row a method and length."""
+    """What an experiment measured."""
 
     benchmark: Benchmark
-
-    @property
-    def records(self) -> tuple[Record, ...]:
-        """Every run."""
-        return self.benchmark.records
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """A row a method and length."""
         return summarize(self.benchmark)
 
-    def at(self, length: int) -> tuple[Record, ...]:
-        """The runs of every method at one length."""
-        return tuple(record for record in self.records if record.length == length)
-
-    def of(self, method: str, length: int) -> tuple[Record, ...]:
-        """The runs of one method at one length."""
-        return tuple(record for record in self.at(length) if record.method == method)
-
-    def ratio(self, method: str, other: str, quantity: Quantity, length: int | None = None) -> Interval | None:
+    def ratio(self, method: str, other: str, quantity: Quantity, length: int) -> Interval | None:
         """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
-        records = self.records if length is None else self.at(length)
+        records = tuple(record for record in self.benchmark.records if record.length == length)
         ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
 
