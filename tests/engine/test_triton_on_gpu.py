@@ -8,7 +8,6 @@ import torch
 from specextend_cli.engine.attention.triton_tree import attend, pack
 from specextend_cli.engine.cuda.graphs import cuda_graph
 from tests.engine.test_graphs import check_identity as graphed_identity
-from tests.engine.test_identity import DRAFTERS
 from tests.engine.test_triton import (
     HEADS,
     INTERPRETING,
@@ -23,6 +22,7 @@ from tests.engine.test_triton import (
     inputs,
     random_tree_mask,
 )
+from tests.helpers.decoding import DRAFTERS
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
 

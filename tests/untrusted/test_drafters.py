@@ -20,9 +20,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_identity import POLICIES, SHAPE, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
+from tests.helpers.decoding import POLICIES, SHAPE, run, small
 from tests.helpers.grid import but_for, grid
 
 NEW = 12
