@@ -85,4 +85,4 @@ def _store() -> RunStore:
     from specextend_cli.models.store import cache_root
     from specextend_cli.summarize.runs import RunStore
 
-    return RunStore(cache_root() / "notes.sqlite")
+    return RunStore(cache_root() / "texts.sqlite")

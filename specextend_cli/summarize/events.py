@@ -245,11 +245,6 @@ class Summary:
     reused: int = 0
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """The name of `chunk_summaries` in version 0.1."""
-        return self.chunk_summaries
-
-    @property
     def unsupported(self) -> tuple[Unsupported, ...]:
         """Numbers, dates and names that the source does not have."""
         return tuple(one for sentence in self.sentences for one in sentence.unsupported)

@@ -64,7 +64,7 @@ class Run:
     written: int
     seconds: float
     text: str
-    notes: tuple[str, ...]
+    chunk_summaries: tuple[str, ...]
     sentences: tuple[Sentence, ...]
     quotes: dict[int, Quote]
     read: int = 0
@@ -210,7 +210,7 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "reading": round(meter.prefill_seconds, 3),
         "method": summary.method,
         "text": summary.text,
-        "notes": summary.chunk_summaries,
+        "chunk_summaries": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
     }
@@ -235,7 +235,7 @@ def _run(name: str, record: str) -> Run | None:
         values = json.loads(record)
         values["sentences"] = tuple(map(_sentence, values["sentences"]))
         values["quotes"] = {int(start): Quote(**quote) for start, quote in values["quotes"].items()}
-        return Run(**{**values, "id": name, "notes": tuple(values["notes"])})
+        return Run(**{**values, "id": name, "chunk_summaries": tuple(values["chunk_summaries"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -243,5 +243,4 @@ def _run(name: str, record: str) -> Run | None:
 def _sentence(values: dict[str, Any]) -> Sentence:
     citations = tuple(Citation(**one) for one in values["citations"])
     unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
-    values.pop("draft", None)  # written by earlier versions
     return Sentence(**{**values, "citations": citations, "unsupported": unsupported})

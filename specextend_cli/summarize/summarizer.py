@@ -71,10 +71,6 @@ class Options(EngineOptions, SummaryRequest):
     strict: bool = False
     cache: bool = True
 
-    def __post_init__(self, sentences: str | None, head: str | None, policy: str | None) -> None:
-        SummaryRequest.__post_init__(self, sentences)
-        EngineOptions.__post_init__(self, head, policy)
-
     @property
     def request(self) -> SummaryRequest:
         """What they ask of the summary."""
@@ -103,7 +99,7 @@ class Summarizer:
         self.preset: Preset = with_draft(preset, self.options.engine)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        path = cache_root() / "notes.sqlite" if self.options.cache else None
+        path = cache_root() / "texts.sqlite" if self.options.cache else None
         self._cache, self._runs = store or GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None

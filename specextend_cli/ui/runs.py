@@ -87,13 +87,13 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
 
 def short_record(run: Run) -> dict[str, Any]:
     """A run without its texts."""
-    left_out = ("text", "chunk_summaries", "notes", "sentences")
+    left_out = ("text", "chunk_summaries", "sentences")
     return {key: value for key, value in run_record(run).items() if key not in left_out}
 
 
 def run_record(run: Run) -> dict[str, Any]:
     """A run with every sentence and passage."""
-    record = {**asdict(run), "chunk_summaries": run.notes}
+    record = asdict(run)
     record.pop("quotes")
     return {**record, "sentences": [sentence_record(run, sentence) for sentence in run.sentences]}
 

@@ -35,14 +35,12 @@ def test_attachments_are_warned_of(cli, tmp_path):
     assert "1 attachment was not read: a.pdf." in done.stderr
 
 
-@pytest.mark.parametrize(("mode", "old"), [("extractive", "quoted"), ("abstractive", "written")])
-def test_json_has_the_present_keys_and_the_old_ones(cli, presets, tmp_path, mode, old):
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+def test_json_says_the_mode_and_has_the_chunk_summaries_of_it(cli, presets, tmp_path, mode):
     path = tmp_path / "a.txt"
     path.write_text(text(60))
     record = json.loads(cli("summarize", path, "-m", presets["one"], "--mode", mode, "--json").stdout)
-    assert (record["mode"], record["method"]) == (mode, old)
-    assert (record["request"]["mode"], record["request"]["sentences"]) == (mode, old)
-    assert record["chunk_summaries"] == record["notes"]
-    assert bool(record["notes"]) == (mode == "abstractive")
+    assert record["mode"] == record["request"]["mode"] == mode
+    assert bool(record["chunk_summaries"]) == (mode == "abstractive")
     run = json.loads(cli("show", "last", "--json").stdout)
-    assert run["chunk_summaries"] == run["notes"] == record["notes"]
+    assert run["chunk_summaries"] == record["chunk_summaries"]

@@ -79,7 +79,7 @@ def kept_in(store: Path) -> int:
     """How many notes the store has, none where there is no store yet."""
     try:
         with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-            return connection.execute("select count(*) from notes").fetchone()[0]
+            return connection.execute("select count(*) from texts").fetchone()[0]
     except sqlite3.OperationalError:  # no file, or no table yet
         return 0
 
@@ -88,7 +88,7 @@ def test_ctrl_c_while_decoding_saves_the_notes_and_restores_the_terminal(presets
     source = tmp_path / "harbour.txt"
     source.write_text(text(1500))
     terminal = Terminal("summarize", source, "-m", presets["one"], real=True)
-    notes = home / "cache" / "specextend" / "notes.sqlite"
+    notes = home / "cache" / "specextend" / "texts.sqlite"
     while kept_in(notes) < 3:
         terminal.more()
     assert not terminal.echoes

@@ -93,7 +93,7 @@ def test_a_plan_says_how_long_the_last_runs_took(cli, presets, made, tmp_path):
     path = tmp_path / "harbour.txt"
     path.write_text(text(6))
     asked = ("plan", path, "-m", presets["one"])
-    store = RunStore(cache_root() / "notes.sqlite")
+    store = RunStore(cache_root() / "texts.sqlite")
     store.clear()
     planned = json.loads(cli(*asked, "--json").stdout)
     assert planned["seconds"] is None
@@ -130,7 +130,7 @@ def test_marks_are_asked_for(cli, presets, tmp_path):
     source = tmp_path / "harbour.md"
     source.write_text("# One\n\n" + text(4) + "\n\n# Two\n\n" + text(4, start=20))
     command = ("summarize", source, "-q", "-m", presets["one"])
-    plain, marked = cli(*command), cli(*command, "--cite", "--check")
+    plain, marked = cli(*command), cli(*command, "--cite", "--flag-unsupported")
     assert plain.returncode == marked.returncode == 0
     assert "[s. " in marked.stdout
     unmarked = marked.stdout.replace(" [?]", "")
@@ -138,7 +138,7 @@ def test_marks_are_asked_for(cli, presets, tmp_path):
         unmarked = unmarked.replace(f" [s. {pages}]", "")
     assert unmarked == plain.stdout
     out = tmp_path / "out.md"
-    assert cli(*command, "--cite", "--check", "-o", out).returncode == 0
+    assert cli(*command, "--cite", "--flag-unsupported", "-o", out).returncode == 0
     assert out.read_text().startswith(marked.stdout.rstrip("\n"))
     record = json.loads(cli(*command, "--json").stdout)
     assert record["text"] == plain.stdout.strip()

@@ -19,10 +19,10 @@ from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.test_graphs import check_identity
-from tests.engine.test_identity import DRAFTERS, run, small
 from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.rehearsed_capture import CaptureError, Rehearsal
 

@@ -23,10 +23,10 @@ from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDraf
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import by_generate, generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import grid
 
 LONG = prompt(150)

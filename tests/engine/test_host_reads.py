@@ -17,8 +17,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import DRAFTERS, SHAPE, small
 from tests.engine.tiny_models import prompt, tiny
+from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import PretendDevice
 

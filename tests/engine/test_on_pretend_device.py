@@ -21,8 +21,8 @@ from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import DRAFTERS, WORKING_SETS, run, small
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, WORKING_SETS, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import PretendDevice, flash_attn_func
 

@@ -94,7 +94,7 @@ def test_a_file_is_converted_once_and_again_when_it_changes(tiny_gguf: Path, tmp
 def test_a_preset_of_the_users_own_names_a_file(tiny_gguf: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_bytes(tiny_gguf.read_bytes())
     made = load_preset(str(tmp_path / "tiny.gguf"))
-    text = to_toml(made, None).replace(json.dumps(str(tmp_path / "tiny.gguf")), '"tiny.gguf"')
+    text = to_toml(made).replace(json.dumps(str(tmp_path / "tiny.gguf")), '"tiny.gguf"')
     (tmp_path / "mine.toml").write_text(text.replace("context = 256", "context = 240"))
     preset = read_preset(tmp_path / "mine.toml")
     assert preset.target.source == made.target.source

@@ -201,7 +201,7 @@ def test_every_layout_that_is_published_is_among_the_presets() -> None:
 @pytest.fixture
 def pair(tmp_path: Path) -> Preset:
     """An EAGLE-3 preset whose head names its layers, so that it is probed."""
-    return shrink(load_preset("qwen3-8b-eagle3-redhat"), tmp_path)
+    return shrink(load_preset("qwen3-8b-eagle3"), tmp_path)
 
 
 def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
