@@ -14,11 +14,18 @@ from specextend_cli.documents.decode import encoding
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
+_BLOCK = rb"(?:address|article|aside|blockquote|center|dl|div|figure|footer|h[1-6]|header|main|nav|ol|p|section|table|ul)"
+_FRAGMENT = re.compile(rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<" + _BLOCK + rb"\b[^>]*>", re.I | re.DOTALL)
+_CLOSED = re.compile(rb"</" + _BLOCK + rb"\s*>", re.I)
+_MARKDOWN = re.compile(rb"^(?:#{1,6} |```|~~~|[-*+] |\d+\. |\|)|\]\(", re.MULTILINE)
+_PARAGRAPH = re.compile(rb"\n[ \t\r]*\n[ \t]*(<?)[^\s]")
 _FIELD = re.compile(rb"([!-9;-~]{1,76}):")
+_POSTMARK = re.compile(rb">?From \S.{0,200}?\d\d:\d\d.{0,40}$")
+_DATED = re.compile(rb"date:\s*(?:[a-z]{3},\s*)?\d{1,2} [a-z]{3} \d{2,4} \d\d?:\d\d", re.I)
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
 _MACHINE = frozenset((b"message-id", b"mime-version", b"received", b"return-path", b"content-type", b"delivered-to"))
-LOCKED = "EncryptedPackage".encode("utf-16-le")
-"""Part of an Office file that is encrypted with a password."""
+OFFICE_PARTS = {"EncryptedPackage".encode("utf-16-le"): "locked", "__properties_version1.0".encode("utf-16-le"): "msg"}
+"""Names of parts that tell what an old Office file is: one that is encrypted with a password, or a message."""
 
 _PACKAGE = "specextend_cli.documents."
 _OFFICE = "soffice --headless --convert-to pdf FILE"
@@ -54,23 +61,42 @@ class Format:
     empty: str = ""
 
 
+def _ascii(head: bytes) -> bytes:
+    """The head of a text in an encoding whose ASCII characters are single bytes."""
+    found = encoding(head) or ""
+    if found.startswith(("utf-16", "utf-32")):
+        return head.decode(found, "ignore").encode("utf-8", "ignore").removeprefix(b"\xef\xbb\xbf")
+    return head.removeprefix(b"\xef\xbb\xbf")
+
+
 def _is_html(head: bytes) -> bool:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        head = head.decode("utf-16", "ignore").encode("utf-8", "ignore")
-    return _HTML.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+    head = _ascii(head)
+    return _HTML.match(head) is not None or _is_fragment(head)
+
+
+def _is_fragment(head: bytes) -> bool:
+    """Whether it is HTML without <html>: elements one after the other. Markdown has text between those it begins with."""
+    if not _FRAGMENT.match(head) or not _CLOSED.search(head) or _MARKDOWN.search(head):
+        return False
+    starts = [mark[1] for mark in _PARAGRAPH.finditer(head)]
+    return starts.count(b"") <= 0.2 * len(starts)
 
 
 def _is_email(head: bytes) -> bool:
     """Whether it begins with the header of a message: header fields from the very first line on."""
     fields = set()
-    for line in head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n"):
+    # A memo begins with From and Subject too; only mail programs write other fields, times, and lines between messages.
+    by_machine = False
+    for line in _ascii(head).replace(b"\r\n", b"\n").split(b"\n"):
         field = _FIELD.match(line)
         if field is not None:
             fields.add(field[1].lower())
-        elif not (fields and line[:1] in b" \t") and not (not fields and line.startswith((b"From ", b">From "))):
+            by_machine = by_machine or field[1].lower() in _MACHINE or _DATED.match(line) is not None
+        elif not fields and line.startswith((b"From ", b">From ")):
+            by_machine = by_machine or _POSTMARK.match(line) is not None
+        elif not (fields and line[:1] in b" \t"):
             break
-    # A memo begins with From and Subject too; only mail programs write the other fields.
-    return bool(fields & _ADDRESSED) and bool(fields & _MACHINE)
+    return by_machine and bool(fields & _ADDRESSED)
 
 
 _FORMATS = (
@@ -99,7 +125,7 @@ _FORMATS = (
         empty="what it shows may be made by scripts, which are not run",
     ),
     Format(
-        *("email", "an email", "email", (".eml",)),
+        *("email", "an email", "email", (".eml", ".mbox")),
         matches=_is_email,
         parser=_PACKAGE + "eml:parse",
         empty="it may be only attachments",
@@ -125,6 +151,7 @@ _FORMATS = (
     Format("xlsx", "an Excel workbook", member="xl/", hint=_OFFICE),
     Format("odt", "an OpenDocument file", member="content.xml", hint=_OFFICE),
     Format("doc", "an old Microsoft Office file", signatures=(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), hint=_OFFICE),
+    Format("msg", "an Outlook message (MSG)", hint="save it as .eml, or: msgconvert FILE"),
     Format("locked", "a Microsoft Office file with a password", hint="save it again without a password"),
     Format("rtf", "an RTF document", signatures=(b"{\\rtf",), hint=_PANDOC + _PIPE),
     Format("postscript", "a PostScript file", signatures=(b"%!PS",), hint="ps2pdf FILE -" + _PIPE),

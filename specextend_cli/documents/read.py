@@ -15,7 +15,7 @@ from typing import Unpack
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
-from specextend_cli.documents.formats import FORMATS, LOCKED, detect
+from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
 from specextend_cli.documents.names import STDIN, argument, printable
 from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
 from specextend_cli.documents.request import ReadOptions, ReadRequest
@@ -88,6 +88,7 @@ def _read(request: ReadRequest) -> Document:
     """Hand the request to the reader of its format."""
     kind = request.kind
     if kind != "zip" and not _is_readable(kind, request):
-        raise not_read(request.name, "locked" if kind == "doc" and LOCKED in request.data else kind)
+        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in request.data)
+        raise not_read(request.name, next(inside, kind))
     document: Document = load(FORMATS[kind].reader)(request)
     return document
