@@ -150,7 +150,7 @@ class _Mail:
             rows: list[tuple[ItemKind, str]] = [
                 ("row", f"{name}: {header_text(name, str(value))}")
                 for block in enclosed(part)
-                for name, value in block.raw_items()
+                for name, value in block.items()
             ]
             return _Content(rows)
         if kind in _MESSAGES or filename(part).lower().endswith(".eml"):

@@ -19,6 +19,8 @@ _FRAGMENT = re.compile(rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<" + _BLOCK + rb"\b[^>]
 _CLOSED = re.compile(rb"</" + _BLOCK + rb"\s*>", re.I)
 _MARKDOWN = re.compile(rb"^(?:#{1,6} |```|~~~|[-*+] |\d+\. |\|)|\]\(", re.MULTILINE)
 _PARAGRAPH = re.compile(rb"\n[ \t\r]*\n[ \t]*(<?)[^\s]")
+_ELEMENT = re.compile(rb"<[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,500})?/?>", re.I)
+_OPENING = 2_000  # bytes
 _FIELD = re.compile(rb"([!-9;-~]{1,76}):")
 _POSTMARK = re.compile(rb">?From \S.{0,200}?\d\d:\d\d.{0,40}$")
 _DATED = re.compile(rb"date:\s*(?:[a-z]{3},\s*)?\d{1,2} [a-z]{3} \d{2,4} \d\d?:\d\d", re.I)
@@ -40,7 +42,8 @@ class Format:
     `kind` is its key; `label` names it in sentences ("an EPUB book") and `name` in lists ("EPUB"; "" where it is not
     read). Files with one of `suffixes` are documents of a directory whatever their content.
     A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by a `member`
-    (a folder ends in "/"; `archive` formats have no signature of their own).
+    (a folder ends in "/"; `archive` formats have no signature of their own). A text that none matches is of the format
+    that its suffix promises if that `may_match`.
     `parser` is "module:function": Source -> Parsed, run in the sandbox. `reader` is "module:function": ReadRequest ->
     Document, for formats that are not parsed into sections; `needs_ocr` where it needs `--ocr`.
     `hint` says what makes a refused format readable (FILE stands for the file); `empty` why a document may have no
@@ -53,6 +56,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     signatures: tuple[bytes, ...] = ()
     matches: Callable[[bytes], bool] | None = None
+    may_match: Callable[[bytes], bool] | None = None
     member: str = ""
     parser: str = ""
     reader: str = _PACKAGE + "structured:read_structured"
@@ -82,21 +86,25 @@ def _is_fragment(head: bytes) -> bool:
     return starts.count(b"") <= 0.2 * len(starts)
 
 
-def _is_email(head: bytes) -> bool:
-    """Whether it begins with the header of a message: header fields from the very first line on."""
-    fields = set()
-    # A memo begins with From and Subject too; only mail programs write other fields, times, and lines between messages.
-    by_machine = False
+def _header_fields(head: bytes) -> tuple[set[bytes], bool]:
+    """The names of the header fields from the very first line on, in lower case, and whether a program wrote them."""
+    fields, by_program = set[bytes](), False
     for line in _ascii(head).replace(b"\r\n", b"\n").split(b"\n"):
         field = _FIELD.match(line)
         if field is not None:
             fields.add(field[1].lower())
-            by_machine = by_machine or field[1].lower() in _MACHINE or _DATED.match(line) is not None
+            by_program = by_program or field[1].lower() in _MACHINE or _DATED.match(line) is not None
         elif not fields and line.startswith((b"From ", b">From ")):
-            by_machine = by_machine or _POSTMARK.match(line) is not None
+            by_program = by_program or _POSTMARK.match(line) is not None
         elif not (fields and line[:1] in b" \t"):
             break
-    return by_machine and bool(fields & _ADDRESSED)
+    return fields, by_program
+
+
+def _is_email(head: bytes) -> bool:
+    """Whether it begins with the header of a message. A memo begins with From and Subject, but no program wrote that."""
+    fields, by_program = _header_fields(head)
+    return by_program and bool(fields & _ADDRESSED)
 
 
 _FORMATS = (
@@ -121,12 +129,14 @@ _FORMATS = (
     Format(
         *("html", "an HTML page", "HTML", (".html", ".htm", ".xhtml")),
         matches=_is_html,
+        may_match=lambda head: _ELEMENT.search(_ascii(head)[:_OPENING]) is not None,
         parser=_PACKAGE + "html:parse",
         empty="what it shows may be made by scripts, which are not run",
     ),
     Format(
         *("email", "an email", "email", (".eml", ".mbox")),
         matches=_is_email,
+        may_match=lambda head: _header_fields(head)[0] & (_ADDRESSED | _MACHINE) != set(),
         parser=_PACKAGE + "eml:parse",
         empty="it may be only attachments",
     ),
@@ -166,15 +176,19 @@ FORMATS = {entry.kind: entry for entry in _FORMATS}
 """All formats by kind, those that are read first."""
 
 
-def detect(head: bytes) -> str:
+def detect(head: bytes, suffix: str = "") -> str:
     """The kind of a file by its first `HEAD` bytes, or all of them: a key of `FORMATS`.
 
-    Every ZIP is a "zip" here; the sandbox looks inside.
+    Every ZIP is a "zip" here; the sandbox looks inside. The suffix decides only what a text without a mark of its own is.
     """
     for entry in FORMATS.values():
         if head.startswith(entry.signatures) or (entry.matches is not None and entry.matches(head)):
             return entry.kind
-    return "text" if encoding(head) else "binary"
+    if not encoding(head):
+        return "binary"
+    promised = kind_by_suffix(suffix)
+    may_match = FORMATS[promised].may_match if promised else None
+    return promised if promised and may_match is not None and may_match(head) else "text"
 
 
 def kind_by_member(contains: Callable[[str], bool]) -> str:

@@ -6,6 +6,7 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any
 
@@ -22,6 +23,8 @@ from specextend_cli.errors import InputError
 
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ROWS = frozenset(("dd", "dt", "li"))
+_NEXT = "\x1e"  # between the items of a list in a cell
+_LISTS = frozenset(("dl", "ol", "ul"))
 _BLOCKS = {
     *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
     *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
@@ -83,8 +86,8 @@ def _read(root: Any | None, parsed: Parsed) -> None:
         return
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
-    builder = _ItemBuilder(parsed)
     visibility = VisibilityFilter(root)
+    builder = _ItemBuilder(parsed, visibility.letters)
     walk = etree.iterwalk(root, events=("start", "end"))
     skipped: Any = None
     for event, element in walk:
@@ -112,8 +115,8 @@ def _read(root: Any | None, parsed: Parsed) -> None:
 class _ItemBuilder:
     """Start and end of elements to items. Text is collected until a block ends."""
 
-    def __init__(self, parsed: Parsed) -> None:
-        self._parsed = parsed
+    def __init__(self, parsed: Parsed, letters: Callable[[Any], int]) -> None:
+        self._parsed, self._letters = parsed, letters
         self._text: list[str] = []
         self._heading = 0  # number of open headings
         self._pre = 0
@@ -123,10 +126,19 @@ class _ItemBuilder:
         self._table = Table()
         self._cells: list[Cell] | None = None
         self._open = False  # whether a cell is open
+        self._data_row = False  # whether its row has other cells with text
+        self._cell_lists: list[int | None] = []  # of each open list in a cell its items so far, None where they are rows
         self._span = (1, 1)  # its columns and rows
         self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
     def start(self, tag: str, element: Any) -> None:
+        if tag in _LISTS:
+            fits = self._open and self._data_row and self._size() + self._letters(element) <= _LONG_CELL
+            self._cell_lists.append(0 if fits else None)
+        if self._cell_lists and (count := self._cell_lists[-1]) is not None and tag in _LISTS | _ROWS:
+            self._text.append(_NEXT if count and tag != "dd" else " ")
+            self._cell_lists[-1] = count + (tag in _ROWS)
+            return
         if tag in _BREAKS_ROW and self._cells is not None:
             self._end_row()
         if tag in ("td", "th"):
@@ -136,6 +148,8 @@ class _ItemBuilder:
         elif tag == "tr":
             self._flush()
             self._cells = []
+            filled = (self._letters(cell) > 0 for cell in element if name(cell).lower() in ("td", "th"))
+            self._data_row = sum(filled) > 1
         elif tag in _HEADINGS:
             self._flush()
             self._heading += 1
@@ -160,7 +174,12 @@ class _ItemBuilder:
             self._scripts.append((len(self._text), kind) if kind else None)
 
     def end(self, tag: str, element: Any) -> None:
-        if tag in ("td", "th"):
+        in_cell = bool(self._cell_lists) and self._cell_lists[-1] is not None
+        if tag in _LISTS:
+            self._cell_lists.pop()
+        if in_cell and tag in _LISTS | _ROWS:
+            self._text.append(" ")
+        elif tag in ("td", "th"):
             self._end_cell()
         elif tag in ("tr", "table"):
             self._end_row()
@@ -207,13 +226,13 @@ class _ItemBuilder:
         """End a block: a paragraph, or a line in a cell."""
         if self._cells is None:
             self._flush()
-        elif sum(map(len, self._text)) > _LONG_CELL:
+        elif self._size() > _LONG_CELL:
             self._end_row()
         else:
             self._text.append(" ")
 
     def _end_cell(self) -> None:
-        text = " ".join("".join(self._text).split())
+        text = " ".join(self._joined().split())
         if self._cells is None:
             self._flush()
         else:
@@ -239,12 +258,18 @@ class _ItemBuilder:
         self._parsed.add_rows(self._table)
         self._table = Table()
 
+    def _size(self) -> int:
+        return sum(map(len, self._text))
+
+    def _joined(self) -> str:
+        return re.sub(rf"\s*{_NEXT}\s*", "; ", "".join(self._text))
+
     def _clear(self) -> None:
         self._text.clear()
         self._scripts = [None] * len(self._scripts)
 
     def _flush(self) -> None:
-        text = "".join(self._text)
+        text = self._joined()
         self._clear()
         if self._cells is not None and not self._heading:
             if text.strip():

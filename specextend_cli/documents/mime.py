@@ -1,7 +1,7 @@
 """The messages in a file of mail, their header fields and their parts, with limits on what hostile mail can cost.
 
-The parser keeps header fields as they are written (compat32): the newer policies of the standard library lose parameters
-that are not quoted as they should be, and with the boundary of a message all of its text.
+Header fields are kept as they are written (compat32): the newer policies of the standard library lose parameters that
+are not quoted as they should be, and with the boundary of a message all of its text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.policy import Compat32
 
 from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 
@@ -28,9 +29,19 @@ _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _BOUNDARY = re.compile(r"^--(\S[^\n\"]{0,68}?)[ \t]*\n(?=[!-9;-~]{1,76}:|[ \t]*\n)", re.MULTILINE)
 
 
+class _Written(Compat32):
+    """Header fields as text of limited length; bytes beyond ASCII, which should not be there, are decoded."""
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        return _text(value[:MAX_HEADER])
+
+
+_POLICY = _Written()
+
+
 def messages(data: bytes) -> Iterator[Message]:
     """The messages of a file: one, or those of an mbox. UTF-16 is read as such."""
-    if (found := encoding(data[:HEAD])) and found.startswith("utf-"):
+    if (found := encoding(data[:HEAD])) and found.startswith(("utf-16", "utf-32")):
         data = data.decode(found, "replace").encode("utf-8", "replace")
     starts = [match.start() for match in _BETWEEN.finditer(data)]
     if len(starts) < 2:
@@ -42,18 +53,17 @@ def messages(data: bytes) -> Iterator[Message]:
 
 def parse_message(data: bytes) -> Message:
     """One message; a broken one is parsed as far as it goes."""
-    return email.message_from_bytes(data, policy=email.policy.compat32)
+    return email.message_from_bytes(data, policy=_POLICY)
 
 
 def header(message: Message, field: str) -> str:
     """A header field as people read it, on one line, of `MAX_HEADER` characters at most; "" where there is none."""
-    written = next((value for name, value in message.raw_items() if name.lower() == field.lower()), "")
-    return header_text(field, str(written))
+    return header_text(field, str(message.get(field, "")))
 
 
 def header_text(field: str, written: str) -> str:
     """The same of a field as it is written."""
-    written = " ".join(_text(written[:MAX_HEADER]).split())
+    written = " ".join(written.split())
     with suppress(*BROKEN):
         return " ".join(str(email.policy.default.header_factory(field, written)).split())
     return written
@@ -67,7 +77,7 @@ def has_long_header(message: Message) -> bool:
 def filename(part: Message) -> str:
     """The name of an attachment on one line, or ""."""
     with suppress(*BROKEN):
-        found = _text((part.get_filename() or "")[:MAX_HEADER])
+        found = part.get_filename() or ""
         with suppress(*BROKEN):
             found = str(make_header(decode_header(found)))
         return " ".join(found.split())
@@ -120,7 +130,7 @@ def enclosed(part: Message) -> list[Message]:
     payload = part.get_payload()
     encoded = str(part.get("content-transfer-encoding", "")).strip().lower() in ("base64", "quoted-printable")
     if isinstance(payload, list) and encoded and len(payload) == 1 and isinstance(payload[0], Message):
-        inner = Message(policy=email.policy.compat32)
+        inner = Message(policy=_POLICY)
         inner["Content-Transfer-Encoding"] = str(part["content-transfer-encoding"])
         written = payload[0].get_payload()
         if isinstance(written, str) and not payload[0].items():  # against the standard, but it is written so
