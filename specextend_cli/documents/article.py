@@ -34,7 +34,7 @@ Words = tuple[str, ...]
 
 
 class _Item(NamedTuple):
-    """An item of a page: whether most of it is links, all of it (each cell of a row), or in the article or its comments."""
+    """An item of a page: whether most of it is links (each cell of it), and whether article and comments contain it."""
 
     kind: ItemKind
     text: str

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-
-LEFT_OUT = frozenset(("control", "encoded data", "hidden text", "navigation", "outside the article", "outside the parts"))
+LEFT_OUT = frozenset(
+    ("control", "encoded data", "hidden text", "navigation", "outside the article", "outside the parts")
+)
 """Kinds of repairs that leave out words of a file."""
 
 

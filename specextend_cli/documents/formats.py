@@ -14,7 +14,7 @@ from specextend_cli.documents.decode import encoding
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
-_BLOCK = rb"(?:address|article|aside|blockquote|center|dl|div|figure|footer|h[1-6]|header|main|nav|ol|p|section|table|ul)"
+_BLOCK = rb"(?:article|aside|blockquote|center|dl|div|figure|footer|h[1-6]|header|main|nav|ol|p|section|table|ul)"
 _FRAGMENT = re.compile(rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<" + _BLOCK + rb"\b[^>]*>", re.I | re.DOTALL)
 _CLOSED = re.compile(rb"</" + _BLOCK + rb"\s*>", re.I)
 _MARKDOWN = re.compile(rb"^(?:#{1,6} |```|~~~|[-*+] |\d+\. |\|)|\]\(", re.MULTILINE)
@@ -79,7 +79,7 @@ def _is_html(head: bytes) -> bool:
 
 
 def _is_fragment(head: bytes) -> bool:
-    """Whether it is HTML without <html>: elements one after the other. Markdown has text between those it begins with."""
+    """Whether it is HTML without <html>: elements one after the other. Markdown has text between its own."""
     if not _FRAGMENT.match(head) or not _CLOSED.search(head) or _MARKDOWN.search(head):
         return False
     starts = [mark[1] for mark in _PARAGRAPH.finditer(head)]
@@ -102,7 +102,7 @@ def _header_fields(head: bytes) -> tuple[set[bytes], bool]:
 
 
 def _is_email(head: bytes) -> bool:
-    """Whether it begins with the header of a message. A memo begins with From and Subject, but no program wrote that."""
+    """Whether it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
     fields, by_program = _header_fields(head)
     return by_program and bool(fields & _ADDRESSED)
 
@@ -179,7 +179,7 @@ FORMATS = {entry.kind: entry for entry in _FORMATS}
 def detect(head: bytes, suffix: str = "") -> str:
     """The kind of a file by its first `HEAD` bytes, or all of them: a key of `FORMATS`.
 
-    Every ZIP is a "zip" here; the sandbox looks inside. The suffix decides only what a text without a mark of its own is.
+    Every ZIP is a "zip" here; the sandbox looks inside. The suffix decides what a text without a mark of its own is.
     """
     for entry in FORMATS.values():
         if head.startswith(entry.signatures) or (entry.matches is not None and entry.matches(head)):

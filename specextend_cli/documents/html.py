@@ -127,7 +127,7 @@ class _ItemBuilder:
         self._cells: list[Cell] | None = None
         self._open = False  # whether a cell is open
         self._data_row = False  # whether its row has other cells with text
-        self._cell_lists: list[int | None] = []  # of each open list in a cell its items so far, None where they are rows
+        self._cell_lists: list[int | None] = []  # the items of each open list in a cell, None where they are rows
         self._span = (1, 1)  # its columns and rows
         self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
@@ -135,9 +135,12 @@ class _ItemBuilder:
         if tag in _LISTS:
             fits = self._open and self._data_row and self._size() + self._letters(element) <= _LONG_CELL
             self._cell_lists.append(0 if fits else None)
+            self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
         if self._cell_lists and (count := self._cell_lists[-1]) is not None and tag in _LISTS | _ROWS:
             self._text.append(_NEXT if count and tag != "dd" else " ")
-            self._cell_lists[-1] = count + (tag in _ROWS)
+            if tag in _ROWS:
+                self._cell_lists[-1] = count + 1
+                self._text.append(self._number(tag, element))
             return
         if tag in _BREAKS_ROW and self._cells is not None:
             self._end_row()
@@ -156,14 +159,9 @@ class _ItemBuilder:
         elif tag in _ROWS:
             self._flush()
             self._items += 1
-            self._marker = "- " if tag == "li" else ""
-            if tag == "li" and self._lists and (following := self._lists[-1]) is not None:
-                number = _number(attribute(element, "value"), following)
-                self._marker, self._lists[-1] = f"{number}. ", number + 1
+            self._marker = self._number(tag, element) or ("- " if tag == "li" else "")
         elif tag in _BLOCKS:
             self._break()
-            if tag in ("ol", "ul"):
-                self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
             self._pre += tag == "pre"
             if tag == "table":
                 self._end_table()
@@ -177,6 +175,7 @@ class _ItemBuilder:
         in_cell = bool(self._cell_lists) and self._cell_lists[-1] is not None
         if tag in _LISTS:
             self._cell_lists.pop()
+            self._lists.pop()
         if in_cell and tag in _LISTS | _ROWS:
             self._text.append(" ")
         elif tag in ("td", "th"):
@@ -194,8 +193,6 @@ class _ItemBuilder:
             self._items -= 1
         elif tag in _BLOCKS:
             self._break()
-            if tag in ("ol", "ul"):
-                self._lists.pop()
             self._pre -= tag == "pre"
         elif tag in _INLINE and (script := self._scripts.pop()):
             self._set_script(*script, element)
@@ -208,6 +205,14 @@ class _ItemBuilder:
         self._end_row()
         self._end_table()
         self._flush()
+
+    def _number(self, tag: str, element: Any) -> str:
+        """The number of an item of an ordered list, as "3. "; else ""."""
+        if tag != "li" or not self._lists or (following := self._lists[-1]) is None:
+            return ""
+        number = _number(attribute(element, "value"), following)
+        self._lists[-1] = number + 1
+        return f"{number}. "
 
     def _set_script(self, start: int, kind: str, element: Any) -> None:
         """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""
