@@ -144,7 +144,7 @@ _FORMATS = (
     Format(
         *("text", "a text", "text", (".rst", ".txt", ".text")),
         reader=_PACKAGE + "text:read_text",
-        empty="what it has is control characters or page furniture only",
+        empty="what it has is control characters, encoded data or page furniture only",
     ),
     Format(
         *("image", "an image"),

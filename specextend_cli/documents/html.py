@@ -102,6 +102,8 @@ def _read(root: Any | None, parsed: Parsed) -> None:
                 continue
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
+            elif tag == "svg":
+                parsed.remove("text of a drawing", " ".join(" ".join(text.itertext()) for text in element.iter("{*}text")))
             walk.skip_subtree()
             skipped = element
         else:
