@@ -110,7 +110,7 @@ def _is_email(head: bytes) -> bool:
 _FORMATS = (
     Format(
         *("pdf", "a PDF", "PDF", (".pdf",)),
-        matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head),
+        matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head) and not _is_email(head),
         reader=_PACKAGE + "pdf:read_pdf",
         empty="what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     ),

@@ -151,7 +151,7 @@ class _ItemBuilder:
             self._open = self._cells is not None
             self._span = _number(attribute(element, "colspan"), 1), _number(attribute(element, "rowspan"), 1)
         elif tag == "tr":
-            self._flush()
+            self._end_row()
             self._cells = []
             filled = (self._letters(cell) > 0 for cell in element if name(cell).lower() in ("td", "th"))
             self._data_row = sum(filled) > 1
