@@ -20,8 +20,12 @@ from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 
 MAX_HEADER = 10_000
 """Characters of a header field that are read: the time to parse one grows faster than its length."""
+_MAX_NAME = 200  # characters of the name of an attachment
 # What the standard library raises for unexpected headers and encodings.
-BROKEN = (MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+BROKEN = (
+    *(MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
+    *(TypeError, ValueError),
+)
 
 _POSTMARK = rb"From \S[^\n]{0,200}?\d\d:\d\d(?::\d\d)?[^\n]{0,40}\r?\n"
 _BETWEEN = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=" + _POSTMARK + rb"(?:>?[!-9;-~]{1,76}:|>From ))")
@@ -80,7 +84,7 @@ def filename(part: Message) -> str:
         found = part.get_filename() or ""
         with suppress(*BROKEN):
             found = str(make_header(decode_header(found)))
-        return " ".join(found.split())
+        return " ".join(found.split())[:_MAX_NAME]
     return ""
 
 
