@@ -103,7 +103,8 @@ def _read(root: Any | None, parsed: Parsed) -> None:
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
             elif tag == "svg":
-                parsed.remove("text of a drawing", " ".join(" ".join(text.itertext()) for text in element.iter("{*}text")))
+                labels = (" ".join(label.itertext()) for label in element.iter("{*}text"))
+                parsed.remove("text of a drawing", " ".join(labels))
             walk.skip_subtree()
             skipped = element
         else:

@@ -46,7 +46,9 @@ def _beginnings(page: Sequence[Line]) -> Iterator[Line]:
         alike = Counter(kinds)
         for line, kind in zip(block, kinds, strict=True):
             # A single line that begins with "Note:" may be prose; keys come one after the other, from the first line.
-            if kind is not None and alike[kind] > 1 and (kind[0] != "key" or kinds[0] == kind):
+            # So may two that begin with "she said:".
+            least = 3 if kind is not None and kind[0] == "key" and line.text[0].islower() else 2
+            if kind is not None and alike[kind] >= least and (kind[0] != "key" or kinds[0] == kind):
                 yield line
 
 

@@ -30,6 +30,7 @@ def read(text: str, name: str = "a.txt") -> Document:
         "Shopping\n• bread and a lot of butter\n• milk",
         "Date: Monday\nPlace: Rome\nChair: Anna",
         "Invoice no.: 14\nBill to: Ann Smith and Sons, Rome\nDue: 4 May",
+        "name: bridge of the old town\nlength: 40 m\nwidth: 3 m",
         "ANN: Where is it?\nBO: Under the old bridge, I think\nANN: No.",
     ],
 )
@@ -46,6 +47,7 @@ def test_items_and_keys_stay_lines(text: str) -> None:
     [
         "The river rose by three metres in a night, and nobody\nsaw it: the mill was under water before\nthe sun rose.",
         "It came in two parts, and the first of them was the old\n- and much repaired - bridge of the village.",
+        'And when the old miller replied: "Oh yes, it came," she would mutter\nangrily: "How deaf you are!"',
         "Note: the river rose by three metres in a single night\nand the mill was under water by the morning.",
     ],
 )
