@@ -24,6 +24,7 @@ from specextend_cli.errors import InputError
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ROWS = frozenset(("dd", "dt", "li"))
 _NEXT = "\x1e"  # between the items of a list in a cell
+_STOPS = ".!?:;,。！？…"
 _LISTS = frozenset(("dl", "ol", "ul"))
 _BLOCKS = {
     *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
@@ -270,7 +271,12 @@ class _ItemBuilder:
         return sum(map(len, self._text))
 
     def _joined(self) -> str:
-        return re.sub(rf"\s*{_NEXT}\s*", "; ", "".join(self._text))
+        text, *more = "".join(self._text).split(_NEXT)
+        if not more:
+            return text
+        items = [item for item in map(str.strip, (text, *more)) if item]
+        ended = (item if item[-1] in _STOPS else f"{item};" for item in items[:-1])
+        return " ".join((*ended, *items[-1:]))
 
     def _clear(self) -> None:
         self._text.clear()

@@ -172,12 +172,13 @@ def test_lists_in_cells_keep_their_text() -> None:
         f"<table><tr><th>Founders</th>{cell}<td>1975</td></tr>"
         "<tr><th>Steps</th><td>In order: <ol start=2><li>wash</li><li>dry</li></ol>each day</td></tr>"
         "<tr><th>Terms</th><td><dl><dt>CEO<dd>chief<dt>CFO<dd>finance</dl></td></tr>"
+        "<tr><th>Prose</th><td><ul><li>It rains.<li>It snows!<li>No</ul></td></tr>"
         "<tr><th>Nested</th><td><ul><li>a<ul><li>b<li>c</ul><li>d</ul></td></tr>"
         "<tr><th>Text</th><td><p>One <a href=/x>link</a>.</p><p>Two.</p></td></tr></table>"
     )
     assert document.text == (
         "Founders  Bill Bates; Kim Kay (CFO)  1975\nSteps  In order: 2. wash; 3. dry each day\n"
-        "Terms  CEO chief; CFO finance\nNested  a b; c; d\nText  One link. Two."
+        "Terms  CEO chief; CFO finance\nProse  It rains. It snows! No\nNested  a b; c; d\nText  One link. Two."
     )
 
 
