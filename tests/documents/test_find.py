@@ -40,9 +40,9 @@ def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
         "sub/z.pdf",  # promised: reading it says what is wrong
         "sub/deep/word",
     ]
-    assert (
-        found.account
-        == "sheet.xlsx (a ZIP archive), empty.log (empty), letter.msg (an Outlook message (MSG)), photo.jpeg (an image); 2 hidden"
+    assert found.account == (
+        "sheet.xlsx (a ZIP archive), empty.log (empty), letter.msg (an Outlook message (MSG)), photo.jpeg (an image); "
+        "2 hidden"
     )
     assert str(found) == f"5 documents; skipped: {found.account}"
 
