@@ -192,7 +192,8 @@ class Summarizer:
             warnings.append(warning)
             yield Warned(warning)
         pages, empty, failed, dropped = extraction.pages, extraction.empty, extraction.failed, plan.tokens - read
-        coverage = Coverage(pages, empty, failed, read, dropped, unit, extraction.ocr)
+        left_out, unread = extraction.left_out, extraction.unread
+        coverage = Coverage(pages, empty, failed, read, dropped, unit, extraction.ocr, left_out, unread)
         summary = Summary(
             document=document.name,
             text=text.strip(),

@@ -247,7 +247,10 @@ def format_level(level: events.Level) -> str:
 
 
 def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
-    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known."""
+    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known.
+
+    That nothing was dropped is not said where words were left out in reading, or parts not opened.
+    """
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span, coverage.unit)} read"]
     else:
@@ -255,7 +258,12 @@ def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = No
     for pages, how in ((coverage.empty, "without text"), (coverage.ocr, "by OCR"), (coverage.failed, "unreadable")):
         if pages:
             pieces.append(f"{len(pages)} {how} ({format_numbers(pages)})")
-    pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
+    if coverage.left_out:
+        pieces.append(f"{format_many(coverage.left_out, 'word')} left out")
+    if coverage.unread:
+        pieces.append(f"{format_many(coverage.unread, 'part')} not read")
+    if coverage.dropped or not (coverage.left_out or coverage.unread):
+        pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
     return "; ".join(pieces)
 
 

@@ -402,6 +402,20 @@ def test_coverage_is_said_in_full():
     assert format_coverage(scanned, (1, 8)) == "pages 1-8 read; 3 by OCR (2-3, 7); 0 tokens dropped"
 
 
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ({"left_out": 1_204}, "2 pages read; 1,204 words left out"),
+        ({"unread": 1}, "2 pages read; 1 part not read"),
+        ({"left_out": 1, "unread": 2}, "2 pages read; 1 word left out; 2 parts not read"),
+        ({"left_out": 9, "dropped": 3}, "2 pages read; 9 words left out; 3 tokens dropped"),
+        ({}, "2 pages read; 0 tokens dropped"),
+    ],
+)
+def test_nothing_dropped_is_said_only_where_it_is_so(lost, said):
+    assert format_coverage(Coverage(2, (), (), 100, **lost)) == said
+
+
 def test_what_was_written_before_is_counted_not_timed():
     *_, last = stream()
     summary = replace(last.summary, meter=Meter(), seconds=0.5, reused=3)
