@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.topics import Topics
@@ -39,7 +40,8 @@ class Selector:
     def __init__(self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]]) -> None:
         self._bags = bags
         self._lines = [printed(text[one.start : one.end]) for one in found]
-        prose = [one.kind in ("prose", "item") for one in found]
+        beside = beside_the_text(self._lines, found)
+        prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
         self._whole = [ok and is_whole(line) for ok, line in zip(prose, self._lines, strict=True)]
         self._before = [self._chain(found, i) for i in range(len(found))]
         self._sizes = np.array([count_words(line) for line in self._lines])
