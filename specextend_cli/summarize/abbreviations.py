@@ -69,7 +69,8 @@ STARTERS = _words(
     a about according after all also although among an and another any anyone are as at because before between both but
     by can could did do does during each either even every everyone few finally first for from further had has have he
     her here his how however i if in instead it its last later many meanwhile more moreover most mr mrs ms much my
-    neither never no nobody none nor not nothing now of on once one only or other others our over perhaps second several she should
+    neither never no nobody none nor not nothing now of on once
+    one only or other others our over perhaps second several she should
     since so some soon such that the their then there therefore these they this those though three through thus to today
     together two under unlike until was we were what when where whether which while who whose why will with within
     without would yes yet you your

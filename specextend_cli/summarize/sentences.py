@@ -25,8 +25,8 @@ _CLOSING = r"[\p{Pe}\p{Pf}]"
 _OWN = r"[\p{STerm}།--[.!?]]"
 _PHRASED = r"[\p{Thai}\p{Lao}]"
 # Marks of other scripts (。 । ؟) end a sentence without a space behind, but not before decimals ("３．５") nor where
-# somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one. The mark of
-# a footnote belongs to the sentence before it ("so.[4]").
+# somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one. The number
+# of a footnote belongs to the sentence before it ("so.[4]").
 _END = regex.compile(
     rf"""(?:
         [.!?…]["')\]”’»]*(?:(?:\[\d{{1,3}}\])+|[⁰¹²³⁴-⁹]+)?(?=\s)
@@ -43,10 +43,14 @@ _LAST_WORD = regex.compile(
 _NEXT_WORD = regex.compile(r"""[\p{Ps}\p{Pi}"'¿¡]*+([\p{L}\p{M}\p{N}'’]*)""")
 _INITIALS = regex.compile(r"(?:\p{L}\p{M}*){1,2}(?:\.[ \u00a0]?\p{L}{1,3})+")
 _NUMBER = regex.compile(r"\s*[\p{Ps}]?\d+\.")
-_LABEL = regex.compile(r"\s*(?:(?:[Ss]ec(?:tion|\.)|[Aa]rt(?:icle|\.)|[Cc]hapter|[Rr]ule|[Pp]art|§)\s(?:\d+|[IVXLC]+)|\p{Lu})\.")
+_LABEL = regex.compile(
+    r"\s*(?:(?:[Ss]ec(?:tion|\.)|[Aa]rt(?:icle|\.)|[Cc]hapter|[Rr]ule|[Pp]art|§)\s(?:\d+|[IVXLC]+)|\p{Lu})\."
+)
 _ORDINAL = regex.compile(r"\b\d{1,2}\.\Z")
 # What a number makes an ordinal of, where nouns have capitals.
-_COUNTED = regex.compile(r"(?:Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrh|Jh|Jahrtausend|Auflage|Kapitel|Mal)")
+_COUNTED = regex.compile(
+    r"(?:Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrh|Jh|Jahrtausend|Auflage|Kapitel|Mal)"
+)
 _VOWELLESS = regex.compile(r"[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,5}")
 _UNCASED = r"\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}"
 _LETTER = regex.compile(rf"[\p{{Lu}}{_UNCASED}]")
@@ -112,8 +116,11 @@ def _is_inside(text: str, start: int, mark: regex.Match[str]) -> bool:
         begun = _NEXT_WORD.match(text, start, start + _TAIL)
         return begun is None or not begun[1][:1].islower()
     name = _LAST_WORD.search(tail)
-    return text[point] in "!?" and mark[0].rstrip() in "!?" and name is not None and (
-        following.lower() in COMPANY or (name[0].lower() in EXCLAIMED and following.lower() not in STARTERS)
+    return (
+        text[point] in "!?"
+        and mark[0].rstrip() in "!?"
+        and name is not None
+        and (following.lower() in COMPANY or (name[0].lower() in EXCLAIMED and following.lower() not in STARTERS))
     )
 
 
@@ -147,7 +154,7 @@ def _is_abbreviated(text: str, start: int, tail: str, following: str, at: int) -
 
 
 def _ends_with_letter(tail: str, at: int, following: str) -> bool:
-    """Whether a sentence ends with a single letter ("plan B. The …"), and not with the first of a name ("J. A. Roe")."""
+    """Whether a sentence ends with a single letter ("plan B. The …"): it is no initial of a name ("J. A. Roe")."""
     before = tail[:at].rstrip()
     return len(following) > 1 and not before.endswith(".") and bool(before)
 

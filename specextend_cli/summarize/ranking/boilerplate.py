@@ -23,14 +23,17 @@ _MAIL = r"(?:e-?mail|message|communication|transmission|fax)"
 _PATTERNS: dict[Class, str] = {
     "contact": rf"""
         \bon\ the\ (?:last|back|front|inside)\ (?:page|cover)\ of\ this\b
-      | \b(?:phone\ numbers?|address(?:es)?)\b.*\b(?:on|at)\ the\ (?:cover|end|back)\b|\baddress\ (?:given\ )?on\ the\ cover\b
+      | \b(?:phone\ numbers?|address(?:es)?)\b.*\b(?:on|at)\ the\ (?:cover|end|back)\b
+            |\baddress\ (?:given\ )?on\ the\ cover\b
       | \bchecks?\ (?:or|and)\ money\ orders?\b|\bmoney\ orders?\ (?:should|must|payable)\b|\bpayable\ in\ advance\b
       | ^Orders?\ (?:for\ [\d\w]+\ or\ more|may|should|can|must)\b.*\b(?:cop(?:y|ies)|placed|mailed|phone|fax|mail)\b
       | \bcop(?:y|ies)\b.*\b(?:(?:is|are)\ free|\$\d+(?:\.\d+)?\ each
           |(?:be\ )?(?:ordered|purchased|obtained|requested)\ (?:from|by|at|for))\b
-      | \b[Ii]f\ you\b.{{0,30}}\b(?:have|need|want)\ (?:\w+\ ){{0,3}}(?:questions?|comments|concerns|information|assistance)\b
+      | \b[Ii]f\ you\b.{{0,30}}\b(?:have|need|want)\ (?:\w+\ ){{0,3}}(?:questions?|comments|concerns|information
+            |assistance)\b
       | \b(?:questions?|comments?|concerns?)\b.*\b(?:contact|call|write|reach)\ (?:me|us|him|her|them|the|our)\b
-      | \bhesitate\ to\ (?:call|contact|ask|write|reach)\b|^Feel\ free\ to\b|^Let\ (?:me|us)\ know\ if\ you\ (?:have|need)\b
+      | \bhesitate\ to\ (?:call|contact|ask|write|reach)\b|^Feel\ free\ to\b|^Let\ (?:me
+            |us)\ know\ if\ you\ (?:have|need)\b
       | ^For\b.*\b(?:information|inquir(?:y|ies)|enquir(?:y|ies)|questions?|details)\b.*
           \b(?:contact|call|visit|write|e-?mail|go\ to)\b
       | \b(?:[Kk]ey|[Mm]ajor|[Ss]ignificant|[Ii]mportant)\ contribut(?:ors?|ions?)\ (?:to|of|on)\ th(?:is|ese)\b
@@ -41,47 +44,65 @@ _PATTERNS: dict[Class, str] = {
       | ^Subscribe\b|\b[Ss]ubscription\ (?:rates?|prices?)\b|\bselect\ [“"]?Subscribe\b|\b[Oo]ffice\ hours\ are\b
       | ^To\ report\ (?:fraud|abuse|suspected|waste)\b|\be-?mail\ you\ a\ list\b
       | ^You\ (?:may|can)\ (?:also\ )?(?:write|call|reach|contact|e-?mail|follow|visit)\ (?:to\ )?(?:me|us|the|our)\b
-      | ^(?:Please\ )?(?:[Vv]isit|[Ff]ollow|[Ff]ind|[Jj]oin)\ (?:us|our|the)\b.*\b(?:[Ww]eb\ ?site|page|online|on\ \p{{Lu}})
+      | ^(?:Please\ )?(?:[Vv]isit|[Ff]ollow|[Ff]ind|[Jj]oin)\ (?:us|our|the)\b.*\b(?:[Ww]eb\ ?site|page|online
+            |on\ \p{{Lu}})
     """,
     "notice": rf"""
-        \bno\ virus(?:es)?\ (?:was\ |were\ )?(?:found|detected)\ in\ (?:this|the)\b|\bscanned\b.*\bvirus(?:es)?\b|\bfor\ the\ presence\ of\ (?:computer\ )?viruses\b
-      | \b[Tt]his\ (?:\p{{L}}+\ )?{_MAIL}\b.*\b(?:confidential|privileged|intended\ (?:solely|only|for)|proprietary|addressee)\b
+        \bno\ virus(?:es)?\ (?:was\ |were\ )?(?:found|detected)\ in\ (?:this|the)\b|\bscanned\b.*\bvirus(?:es)?\b
+              |\bfor\ the\ presence\ of\ (?:computer\ )?viruses\b
+      | \b[Tt]his\ (?:\p{{L}}+\ )?{_MAIL}\b.*\b(?:confidential|privileged|intended\ (?:solely|only|for)|proprietary
+            |addressee)\b
       | \bvirus(?:es)?\b.*\b(?:this|attach\p{{L}}+)\b.*\b{_MAIL}\b|\b{_MAIL}\b.*\b(?:free\ (?:from|of))\ (?:any\ )?virus
-      | \breceived\ this\b.{{0,40}}\bin\ error\b|\bnot\ (?:be\ )?(?:an?|the|an\ )\ ?(?:intended\ recipient|addressee)\b|^Unless\ you\ are\ the\ addressee\b
-      | \b[Uu]nauthori[sz]ed\b.*\b(?:copying|disclosure|use|distribution|review)\b.*\b(?:prohibited|forbidden|unlawful)\b
+      | \breceived\ this\b.{{0,40}}\bin\ error\b|\bnot\ (?:be\ )?(?:an?|the|an\ )\ ?(?:intended\ recipient
+            |addressee)\b|^Unless\ you\ are\ the\ addressee\b
+      | \b[Uu]nauthori[sz]ed\b.*\b(?:copying|disclosure|use|distribution|review)\b.*\b(?:prohibited|forbidden
+            |unlawful)\b
       | \bconsider\ the\ environment\ before\b|\breceiv(?:e|ed|ing)\ this\b.*\bbecause\ you\b|\b[Tt]o\ unsubscribe\b
       | \bview\ this\ {_MAIL}\ in\b|^Sent\ from\ my\b|^Click\ (?:here|below|on\ the)\b
-      | \b(?:views?|opinions?|contents?|conclusions?)\b.*\bnot\ necessarily\ (?:represent|reflect|those|state|imply|endorse)
+      | \b(?:views?|opinions?|contents?|conclusions?)\b.*\bnot\ necessarily\ (?:represent|reflect|those|state|imply
+            |endorse)
       | \b(?:views|opinions)\ expressed\b.*\bare\ (?:those|solely|my\ own|the\ author)
       | \b[Aa]ll\ rights\ reserved\b(?!\ to\b)|^(?:©|Copyright\ (?:©|\(c\)|(?:19|20)\d\d))|©\ ?(?:19|20)\d\d
       | \b(?:[Tt]his|[Tt]he)\ (?:work|publication|report|document|book|text|material)\b.*
           \b(?:copyright(?:ed)?\b|public\ domain\b|(?:CC|GPL|MIT|Apache|Creative\ Commons)\b.*\blicen[cs]e)
-      | \bcopyright\ holder\b.*\bpermission\b|\bpermission\ (?:of|from)\ the\ (?:copyright\ )?(?:holder|publisher|author)s?\b.*\breproduc|\breproduced\b.*\bwithout\b.*\bpermission\b
+      | \bcopyright\ holder\b.*\bpermission\b|\bpermission\ (?:of|from)\ the\ (?:copyright\ )?(?:holder|publisher
+            |author)s?\b.*\breproduc|\breproduced\b.*\bwithout\b.*\bpermission\b
       | ^Permission\ is\ (?:hereby\ )?granted\b|\b[Ee]ntered,?\ according\ to\ (?:the\ )?A\p{{L}}+\ of\ Congress\b
-      | ^(?:Printed|Published|Typeset)\ (?:by|in|at|for)\b(?!.*\b(?:is|was|are|were|has|it|he|she)\b)|^Distribution\ of\ this\b.*\bunlimited\b
-      | ^This\b.*\boriginally\ (?:published|posted|appeared)\b|\bon\ (?:Facebook|Twitter|LinkedIn|Instagram|YouTube)\b.*\bupdates\b
+      | ^(?:Printed|Published|Typeset)\ (?:by|in|at|for)\b(?!.*\b(?:is|was|are|were|has|it|he|she)\b)
+            |^Distribution\ of\ this\b.*\bunlimited\b
+      | ^This\b.*\boriginally\ (?:published|posted|appeared)\b|\bon\ (?:Facebook|Twitter|LinkedIn|Instagram
+            |YouTube)\b.*\bupdates\b
       | ^You\ can\ (?:also\ )?follow\b.*\bon\ (?:Facebook|Twitter|LinkedIn|Instagram|X)\b
       | \b(?:accepts?|assumes?)\ no\ (?:liability|responsibility)\b.*\b(?:{_MAIL}|virus\p{{L}}*|errors\ or\ omissions)\b
     """,
     "pointer": r"""
-        ^(?:Table|Figure|Fig\.|Chart|Exhibit|Appendix|Appendixes|Box|Annex)s?\ (?:[\dIVXLA-Z][\w.-]*\ )?(?:(?:below|above|also)\ )*
-          (?:shows?|lists?|illustrates?|presents?|provides?|contains?|summarizes?|describes?|compares?|depicts?|displays?
+        ^(?:Table|Figure|Fig\.|Chart|Exhibit|Appendix|Appendixes|Box|Annex)s?\ (?:[\dIVXLA-Z][\w.-]*\ )?(?:(?:below
+              |above|also)\ )*
+          (?:shows?|lists?|illustrates?|presents?|provides?|contains?|summarizes?|describes?|compares?"
+        r"|depicts?|displays?
             |gives?|defines?|serves?|demonstrates?|outlines?|identifies|includes?|details|breaks)\b(?!\ that\b)
-      | \b(?:is|are|can\ be|may\ be)\ (?:also\ )?(?:listed|described|shown|provided|presented|discussed|given|found|included|summarized
+      | \b(?:is|are|can\ be|may\ be)\ (?:also\ )?(?:listed|described|shown|provided|presented|discussed|given|found
+            |included|summarized
             |detailed|reproduced|explained)\b[^,;]{0,40}\bin\ (?:more\ detail\ in\ )?(?:the\ )?
             (?:[Aa]ppendi(?:x|ces|xes)|[Tt]able|[Ff]igure|[Aa]nnex|[Ee]nclosure)\b
       | ^(?:Please\ )?(?:See|Refer\ to)\ (?!to\ it\b|that\b)|^For\ [^,]*,\ (?:please\ )?(?:see|refer)\b
       | ^\[?(?:Illustration|Image|Photo)\b\W|^(?:Notes?|Sources?|Legend|Key):
       | ^The\ (?:rest|remainder)\ of\ this\ \p{L}+\ (?:is\ (?:organi[sz]ed|structured)|proceeds|describes|discusses)
-      | ^(?:This|The\ following)\ (?:appendix|table|figure|annex)\ (?:contains?|describes?|provides?|lists?|shows?|presents?)\b
+      | ^(?:This|The\ following)\ (?:appendix|table|figure|annex)\ (?:contains?|describes?|provides?|lists?|shows?
+            |presents?)\b
     """,
     "signature": r"""
-        ^(?:With\ )?(?:[Bb]est|[Kk]ind(?:est)?|[Ww]arm(?:est)?|[Mm]any)\ (?:regards|wishes|thanks)\b(?:,|\ from\b|\ \p{Lu}|\W*\Z)
-      | ^(?:Respectfully(?:\ submitted|\ yours)?|Sincerely(?:\ yours)?|Yours\ (?:truly|sincerely|faithfully|ever)|Cordially
+        ^(?:With\ )?(?:[Bb]est|[Kk]ind(?:est)?|[Ww]arm(?:est)?|[Mm]any)\ (?:regards|wishes|thanks)\b(?:,|\ from\b
+              |\ \p{Lu}|\W*\Z)
+      | ^(?:Respectfully(?:\ submitted|\ yours)?|Sincerely(?:\ yours)?|Yours\ (?:truly|sincerely|faithfully|ever)
+            |Cordially
           |Thanks\ and\ regards|Regards|Cheers),\ ?(?:\p{Lu}|\Z)
-      | ^(?:Thanks|Thank\ you|Many\ thanks)\ (?:for\ (?:your|the\ (?:quick|prompt|fast|opportunity|reply))|so\ much|very\ much|again|in\ advance)\b
-      | \bfinds\ you\ well\b|^(?:Enclosed|Attached)\ (?:please\ find|you\ will\ find)\b|^[Pp]lease\ find\ (?:attached|enclosed)\b
-      | ^Statement\ of\ \p{Lu}[^.]*\b(?:Director|Secretary|Administrator|Chairman|Counsel|President|Professor|Commissioner)\b
+      | ^(?:Thanks|Thank\ you|Many\ thanks)\ (?:for\ (?:your|the\ (?:quick|prompt|fast|opportunity|reply))|so\ much
+            |very\ much|again|in\ advance)\b
+      | \bfinds\ you\ well\b|^(?:Enclosed|Attached)\ (?:please\ find|you\ will\ find)\b
+            |^[Pp]lease\ find\ (?:attached|enclosed)\b
+      | ^Statement\ of\ \p{Lu}[^.]*\b(?:Director|Secretary|Administrator|Chairman|Counsel|President|Professor
+            |Commissioner)\b
       | ^By\ [Tt]he\ [Aa]uthor\ [Oo]f\b
     """,
 }
@@ -90,17 +111,22 @@ _RULES = [(name, regex.compile(pattern, regex.VERBOSE)) for name, pattern in _PA
 # What could be the verb of an English sentence. "-s" behind one of these words is a plural.
 VERB = regex.compile(
     r"""\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|may|might|must|shall|should|will|would
-      |\p{L}+(?:ed|n['’]t)|began|became|came|fell|gave|grew|held|led|left|lost|made|met|rose|said|saw|set|spent|took|went
+      |\p{L}+(?:ed|n['’]t)|began|became|came|fell|gave|grew|held|led|left|lost|made|met|rose|said|saw|set"
+        r"|spent|took|went
       |(?<!\b(?:to|of|and|or|about|[Tt]he|for|in|by|with|on|from|an?)\ )(?<!['’])\p{Ll}+[^s\W]s)\b""",
     regex.VERBOSE,
 )
 _SIGNAL = regex.compile(
-    r"^(?:See(?:,|\ also|\ generally|\ id)?|But\ see|Cf\.|Accord|Contra|Id\.|Ibid\.|Compare(?=.*\d))\ (?=\S)(?!to it|that)"
+    r"^(?:See(?:,|\ also|\ generally|\ id)?|But\ see|Cf\.|Accord|Contra|Id\.|Ibid\."
+    r"|Compare(?=.*\d))\ (?=\S)(?!to it|that)"
 )
 # Reporters, codes, sections and cases.
 _LEGAL = regex.compile(
-    r"""\d\ (?:U\.S\.C?\.?|F\.\ ?(?:2|3)d|F\.\ ?Supp|C\.F\.R|S\.\ Ct|Stat\.|Fed\.\ Reg|Cong\.|L\.\ Ed|Ohio\ St)|§|\bPub\.\ L\.|\ v\.\ |\bIn\ re\b
-      |\b(?:H\.R\.|S\.)\ (?:Rep|Doc|Res)\.|\bFed\.\ R\.|\b(?:Tr\.|302|Ex\.\ \d+),?\ at\ \d|,\ (?:at|paras?\.)\ \d+(?:[-–]\d+)?[.;]"""
+    r"""\d\ (?:U\.S\.C?\.?|F\.\ ?(?:2|3)d|F\.\ ?Supp|C\.F\.R|S\.\ Ct|Stat\.|Fed\.\ Reg|Cong\.|L\.\ Ed|Ohio\ St)|§
+          |\bPub\.\ L\.|\ v\.\ |\bIn\ re\b
+      |\b(?:H\.R\.|S\.)\ (?:Rep|Doc|Res)\.|\bFed\.\ R\.|\b(?:Tr\.|302|Ex\.\ \d+),?\ at\ \d|,\ (?:at
+            |paras?\.)\ \d+(?:[-–]\d+)?[.;]""",
+    regex.VERBOSE,
 )
 _INSIDE = regex.compile(r"\([^()]*\)|“[^”]*”|\"[^\"]*\"")
 # The parts of an entry of a bibliography: author, date, volume and pages, publisher, place, number of a report.
@@ -114,27 +140,37 @@ _PARTS = [
     regex.compile(pattern, regex.VERBOSE)
     for pattern in (
         r"[(,.]\ ?(?:\p{L}+\ (?:\d{1,2},\ )?)?(?:1[5-9]|20)\d\d[a-z]?(?:\)|[.,;:]|\Z)",
-        r"\b[Vv]ol(?:\.|ume)\ ?[\dIVX]+|\b[Nn]o\.\ ?\d+\ ?\(|\bpp?\.\ ?\d+|\b\d+\ ?\(\d+\)\ ?[:,]|\b\d+\ \((?:1[5-9]|20)\d\d\)|:\ ?\d+[-–]\d+",
-        r"\bPress\b|\bPublish(?:ers?|ing)\b|\b(?:Books|Verlag|Wiley|Springer|Elsevier|Routledge|Oliver\ and\ Boyd)\b|\b\d(?:st|nd|rd|th)\ ed\.",
-        r"\b(?:Journal|Quarterly|Proceedings|Bulletin|Transactions|Annals|Review)\ (?:of|on|for)\b|\b(?:Quarterly|Review),?\ (?:\d|[Vv]ol)",
+        r"\b[Vv]ol(?:\.|ume)\ ?[\dIVX]+|\b[Nn]o\.\ ?\d+\ ?\(|\bpp?\.\ ?\d+"
+        r"|\b\d+\ ?\(\d+\)\ ?[:,]|\b\d+\ \((?:1[5-9]|20)\d\d\)|:\ ?\d+[-–]\d+",
+        r"\bPress\b|\bPublish(?:ers?|ing)\b|\b(?:Books|Verlag|Wiley|Springer|Elsevier|Routledge|Oliver\ and\ Boyd)\b"
+        r"|\b\d(?:st|nd|rd|th)\ ed\.",
+        r"\b(?:Journal|Quarterly|Proceedings|Bulletin|Transactions|Annals|Review)\ (?:of|on|for)\b"
+        r"|\b(?:Quarterly|Review),?\ (?:\d|[Vv]ol)",
         r"\b\p{Lu}\p{L}+(?:,\ (?:\p{Lu}\.?){2})?:\ (?:\p{Lu}|(?:19|20)\d\d|\p{L}+\.\ \d)",
-        r"\b(?:GAO|CRS|CBO|GGD|RCED|DOE|EPA|NIST)(?:[/-]\p{Lu}+)*[- ](?:Report\ )?\p{Lu}*\d[\d-]+|\bISBN\b|\bdoi\b|\barXiv\b|\bReport\ RL?S?\d{4,}",
+        r"\b(?:GAO|CRS|CBO|GGD|RCED|DOE|EPA|NIST)(?:[/-]\p{Lu}+)*[- ](?:Report\ )?\p{Lu}*\d[\d-]+"
+        r"|\bISBN\b|\bdoi\b|\barXiv\b|\bReport\ RL?S?\d{4,}",
         r"[“\"]\p{Lu}[^”\"]*[.,?][”\"](?!\ \p{Ll})",
     )
 ]
-_RETRIEVED = regex.compile(r"^(?:Retrieved|Accessed|Adapted|Reprinted|Excerpted)\ (?:on\b|from\b|\p{Lu})|^In Proceedings of\b")
+_RETRIEVED = regex.compile(
+    r"^(?:Retrieved|Accessed|Adapted|Reprinted|Excerpted)\ (?:on\b|from\b|\p{Lu})|^In Proceedings of\b"
+)
 _ENGLISH = regex.compile(r"\b(?:the|of|and|for|by|from|with)\b")
 _LONG_WORD = regex.compile(r"\p{L}{4,}")
 _LOWER = regex.compile(r"(?<![\p{L}\p{N}'’-])(?!(?:the|of|and|or|for|by|from|with|in|on|to|at|as|an?)\b)\p{Ll}\p{L}*")
 _ENOUGH = 3  # long words of a title, or of names and offices
 _SECTION = regex.compile(
     r"""[\W\d]*(?:Appendix\ \w+:?\s+)?(?:
-        (?:Selected\ |General\ |Annotated\ )?(?:References?(?:\ (?:and|&)\ Notes|\ Cited)?|Bibliography|(?:Works|Literature)\ Cited
+        (?:Selected\ |General\ |Annotated\ )?(?:References?(?:\ (?:and|&)\ Notes|\ Cited)?|Bibliography|(?:Works
+              |Literature)\ Cited
           |(?:Further|Suggested|Recommended)\ Readings?)
-      | (?:Related\ )?(?:GAO\ )?(?:Related\ )?(?:Products|Publications)|(?:Table\ of\ )?Contents|List\ of\ (?:Figures|Tables|Abbreviations|Illustrations)
-      | (?:Staff\ )?Acknowledge?ments?|(?:GAO|Agency|Staff)?\ ?Contacts?(?:\ and\ (?:Staff\ )?Acknowledge?ments?)?|Contact\ Information
+      | (?:Related\ )?(?:GAO\ )?(?:Related\ )?(?:Products|Publications)|(?:Table\ of\ )?Contents
+            |List\ of\ (?:Figures|Tables|Abbreviations|Illustrations)
+      | (?:Staff\ )?Acknowledge?ments?|(?:GAO|Agency|Staff)?\ ?Contacts?(?:\ and\ (?:Staff\ )?Acknowledge?ments?)?
+            |Contact\ Information
       | (?:End|Foot)notes|Index|Copyright(?:\ Notice)?|About\ the\ Authors?|(?:Legal\ )?Disclaimer
-      | (?:To\ )?(?:Obtain(?:ing)?|Order(?:ing)?)\ (?:Copies|Information|by).*|To\ Report\ Fraud.*|Congressional\ Relations|Public\ Affairs|GAO['’]s\ Mission
+      | (?:To\ )?(?:Obtain(?:ing)?|Order(?:ing)?)\ (?:Copies|Information|by).*|To\ Report\ Fraud.*
+            |Congressional\ Relations|Public\ Affairs|GAO['’]s\ Mission
     )[\W\d]*""",
     regex.VERBOSE | regex.IGNORECASE,
 )
