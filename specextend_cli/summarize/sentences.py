@@ -85,7 +85,7 @@ def _is_told(text: str, start: int, mark: regex.Match[str]) -> bool:
     """Whether enough of the word after a mark is there to say if the sentence ends: of most its first letter."""
     found = _NEXT_WORD.match(text, mark.end(), mark.end() + _TAIL)
     if found is None or found.end() < len(text) or found.end() == mark.end() + _TAIL:
-        return mark.end() < len(text)
+        return bool(mark.end() < len(text))
     if not found[1] or found[1][0].islower():
         return False
     name = _LAST_WORD.search(text[max(start, mark.start() - _TAIL) : mark.start()])

@@ -78,8 +78,8 @@ _PATTERNS: dict[Class, str] = {
     "pointer": r"""
         ^(?:Table|Figure|Fig\.|Chart|Exhibit|Appendix|Appendixes|Box|Annex)s?\ (?:[\dIVXLA-Z][\w.-]*\ )?(?:(?:below
               |above|also)\ )*
-          (?:shows?|lists?|illustrates?|presents?|provides?|contains?|summarizes?|describes?|compares?"
-        r"|depicts?|displays?
+          (?:shows?|lists?|illustrates?|presents?|provides?|contains?|summarizes?|describes?|compares?
+            |depicts?|displays?
             |gives?|defines?|serves?|demonstrates?|outlines?|identifies|includes?|details|breaks)\b(?!\ that\b)
       | \b(?:is|are|can\ be|may\ be)\ (?:also\ )?(?:listed|described|shown|provided|presented|discussed|given|found
             |included|summarized
@@ -111,8 +111,8 @@ _RULES = [(name, regex.compile(pattern, regex.VERBOSE)) for name, pattern in _PA
 # What could be the verb of an English sentence. "-s" behind one of these words is a plural.
 VERB = regex.compile(
     r"""\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|may|might|must|shall|should|will|would
-      |\p{L}+(?:ed|n['’]t)|began|became|came|fell|gave|grew|held|led|left|lost|made|met|rose|said|saw|set"
-        r"|spent|took|went
+      |\p{L}+(?:ed|n['’]t)|began|became|came|fell|gave|grew|held|led|left|lost|made|met|rose|said|saw|set
+      |spent|took|went
       |(?<!\b(?:to|of|and|or|about|[Tt]he|for|in|by|with|on|from|an?)\ )(?<!['’])\p{Ll}+[^s\W]s)\b""",
     regex.VERBOSE,
 )
@@ -182,7 +182,10 @@ _UNENDED = regex.compile(
 
 
 def boilerplate(line: str) -> Class | None:
-    """What a printed sentence is, if it is one that no summary needs; else None."""
+    """What a printed sentence is, if it is one that no summary needs; else None.
+
+    The time is not linear in its length: give it sentences of some bounded number of words.
+    """
     for name, rule in _RULES:
         if rule.search(line):
             return name

@@ -47,7 +47,8 @@ class Selector:
         beside = beside_the_text(self._lines, found)
         prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
         self._whole = [ok and is_whole(line) for ok, line in zip(prose, self._lines, strict=True)]
-        self._concludes = np.array([concludes(line) for line in self._lines], bool)
+        # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
+        self._concludes = np.array([self._whole[i] and concludes(line) for i, line in enumerate(self._lines)], bool)
         self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]
         self._before = [self._chain(found, i) for i in range(len(found))]
         self._sizes = np.array([count_words(line) for line in self._lines])
