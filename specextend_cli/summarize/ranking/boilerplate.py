@@ -65,6 +65,7 @@ _PATTERNS: dict[Class, str] = {
       | \b[Aa]ll\ rights\ reserved\b(?!\ to\b)|^(?:©|Copyright\ (?:©|\(c\)|(?:19|20)\d\d))|©\ ?(?:19|20)\d\d
       | \b(?:[Tt]his|[Tt]he)\ (?:work|publication|report|document|book|text|material)\b.*
           \b(?:copyright(?:ed)?\b|public\ domain\b|(?:CC|GPL|MIT|Apache|Creative\ Commons)\b.*\blicen[cs]e)
+      | \bsubject\ to\ copyright\b
       | \bcopyright\ holder\b.*\bpermission\b|\bpermission\ (?:of|from)\ the\ (?:copyright\ )?(?:holder|publisher
             |author)s?\b.*\breproduc|\breproduced\b.*\bwithout\b.*\bpermission\b
       | ^Permission\ is\ (?:hereby\ )?granted\b|\b[Ee]ntered,?\ according\ to\ (?:the\ )?A\p{{L}}+\ of\ Congress\b

@@ -43,8 +43,8 @@ _LEANS = regex.compile(
       |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",
     regex.VERBOSE,
 )
-# An entry of a table of contents, or a date line of a cover; and who was sent a draft of a report.
-_NO_TEXT = regex.compile(r"\s[.]\Z|[.]\s?[.]\s?[.]\s?[.]|\bFor Release\b|\b[ap]\.m\.\Z")
+# An entry of a table of contents, a date line of a cover, or what breaks off; and who was sent a draft of a report.
+_NO_TEXT = regex.compile(r"\s[.]\Z|(?:[.][.][.]|…)[\"'”’»)]*\Z|[.]\s?[.]\s?[.]\s?[.]|\bFor Release\b|\b[ap]\.m\.\Z")
 _BOILERPLATE = regex.compile(
     r"""\bdraft\ of\ (?:this|the|our)\ (?:report|testimony|statement)\ (?:to|for|by)\b
       |\baccordance\ with\ generally\ accepted\ (?:government\ )?auditing\b
