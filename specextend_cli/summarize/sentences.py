@@ -111,11 +111,13 @@ def _is_inside(text: str, start: int, mark: regex.Match[str]) -> bool:
     following = found[1] if found else ""
     if text[point] == "." and mark[0].rstrip() == "." and _is_abbreviated(text, start, tail, following, mark.end()):
         return True
-    # Text without capitals has no sign but the mark itself, and a line ends a sentence as well as it does.
+    name = _LAST_WORD.search(tail)
+    # Text without capitals has no sign but the mark itself, a line ends a sentence as well as it does, and behind a
+    # long word that is no abbreviation a name in lower case may begin one ("… server. kubeadm …").
     if following[:1].islower() and not any(one.isupper() for one in following) and "\n" not in mark[0]:
         begun = _NEXT_WORD.match(text, start, start + _TAIL)
-        return begun is None or not begun[1][:1].islower()
-    name = _LAST_WORD.search(tail)
+        plain = name is not None and len(name[0]) > _SURE and name[0].lower() not in _KNOWN
+        return (begun is None or not begun[1][:1].islower()) and not (plain and mark[0].rstrip() == ".")
     return (
         text[point] in "!?"
         and mark[0].rstrip() in "!?"

@@ -51,6 +51,7 @@ def test_one_sentence(text: str) -> None:
         ("If that fails, there is plan B. ", "It costs more."),
         ("The committee agreed.[4] ", "Its chairman did not."),
         ("i went home. ", "then i slept."),
+        ("The types are no endpoint of the API server. ", "kubeadm follows the convention."),
         ("Sales fell. ", "iPhone prices did not."),
         ("Dr. \n\n", "The next page begins here."),
     ],
