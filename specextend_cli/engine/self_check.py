@@ -55,8 +55,8 @@ def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
     stock = stock.float()
     if not bool(stock.isfinite().all()):
         return "it computes values that are not numbers"
-    size = _prompt_length(model)
-    for part, rows in (("a prompt", slice(None, size)), ("a draft tree", slice(size, None))):
+    prompt = _prompt_length(model)
+    for part, rows in (("a prompt", slice(None, prompt)), ("a draft tree", slice(prompt, None))):
         size = disagreement(ours[rows], stock[rows], model.dtype)
         if size is not None:
             return f"its logits of {part} differ from those by its own attention, by {size:.0%} of their size"

@@ -60,7 +60,8 @@ def check_attention(name: str, device: torch.device) -> None:
     """UsageError where the attention back end of that name does not run on `device`, or its package is missing."""
     needed = {"flash_attn": "cuda", "triton": "cuda", "split": "cpu"}.get(name, device.type)
     why = f"it runs on {needed}, the model on {device.type}" if needed != device.type else ""
-    if not why and (name == "triton" and find_spec(name) is None or name == "flash_attn" and not _has_flash_attn()):
+    packages = {"triton": lambda: find_spec("triton") is not None, "flash_attn": _has_flash_attn}
+    if not why and name in packages and not packages[name]():
         why = f"the package {name.replace('_', '-')} is not installed"
     if why:
         raise UsageError(f"--attention {name} is not usable here", why=why, fix="--attention auto")

@@ -10,12 +10,11 @@ from tests.engine.test_graphs import check_identity as graphed_identity
 from tests.engine.test_triton import (
     HEADS,
     INTERPRETING,
-    TOLERANCE,
     TRITON,
     check,
     check_identity,
-    check_placed,
     check_options,
+    check_placed,
     check_scores,
     check_sequences,
 )

@@ -126,7 +126,7 @@ def rope_and_store(
 
 
 def store(keys: Tensor, values: Tensor, like: Tensor, place: Tensor, starts: Tensor, layer: int) -> None:
-    b, heads, n, _ = keys.shape
+    _, heads, n, _ = keys.shape
     like = keys[:0].to(like.dtype)
     for sequence, start in enumerate(starts.tolist()):
         memory = rows_at(place, layer, sequence, heads, start + n, like)

@@ -31,7 +31,11 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
     name = runs.add(summary, document(text(6)))
     found = runs.get(name)
     assert len(name) == 6
-    assert (found.text, found.sentences, found.chunk_summaries) == (summary.text, summary.sentences, summary.chunk_summaries)
+    assert (found.text, found.sentences, found.chunk_summaries) == (
+        summary.text,
+        summary.sentences,
+        summary.chunk_summaries,
+    )
     assert (found.document, found.preset, found.tokens) == (summary.document, summary.preset, summary.coverage.tokens)
     assert runs.get(name[:2]) == runs.get(name.upper()) == runs.get("last") == found
     source = text(6)

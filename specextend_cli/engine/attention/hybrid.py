@@ -71,11 +71,8 @@ def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
 @cache
 def _has_cudnn(device: torch.device) -> bool:
     """Whether cuDNN's attention is there, and gives what torch's flash kernel gives."""
-    if (
-        device.type != "cuda"
-        or torch.cuda.get_device_capability(device)[0] < 9
-        or not torch.backends.cudnn.is_available()
-    ):
+    is_new = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
+    if not is_new or not torch.backends.cudnn.is_available():
         return False
     shapes = (1, 4, 256, 64), (1, 2, 512, 64), (1, 2, 512, 64)
     generator = torch.Generator(device).manual_seed(0)

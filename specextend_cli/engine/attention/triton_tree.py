@@ -4,8 +4,8 @@
 applied to the last few blocks of the same loop, and the keys are split over the whole GPU however few the queries are.
 triton is imported when the first kernel runs, so this module loads on machines without it.
 
-The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with the
-cache's place and the number of keys in device memory (`attend_placed`), one graph serves every cache and length.
+The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with
+the cache's place and the number of keys in device memory (`attend_placed`), one graph serves every cache and length.
 """
 
 from __future__ import annotations
@@ -155,10 +155,9 @@ def _launch(
         maxnreg=MOST_REGISTERS,
     )
     if merging:
-        # One number of ways for all: each would be compiled, and those that are not there take no time.
-        merge_splits[(b * n * heads,)](
-            parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=MOST_SPLITS, num_warps=4
-        )
+        # One block size for all numbers of splits: each would be compiled, and splits that are not there cost nothing.
+        sizes = {"D": d, "BLOCK_D": width, "BLOCK_S": MOST_SPLITS}
+        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes, num_warps=4)
     return out.transpose(1, 2)
 
 

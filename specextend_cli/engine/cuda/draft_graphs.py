@@ -1,7 +1,7 @@
 """A whole draft without the host: one graph reads the committed tokens, another grows the tree by a level.
 
-The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as bits,
-and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and reads
+The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as
+bits, and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and reads
 on the device which level it is. The host sets where the cache is, launches, and reads the finished tree.
 """
 
@@ -35,8 +35,8 @@ class DraftModel(NamedTuple):
     """What a draft is grown with.
 
     `step` is its forward; `fuse` makes a head's states [n, hidden] of the target's features [n, `features`], None for a
-    language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens it
-    knows those below `tokens`, and proposes those below `most`.
+    language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens
+    it knows those below `tokens`, and proposes those below `most`.
     """
 
     step: CapturedStep

@@ -1,7 +1,7 @@
 """A decoder of few launches: joined matrices, and one kernel for what lies between two of them.
 
 Ten launches a layer, where transformers' layers take some sixty. It covers the block families that the native forward
-of processors covers: attention and a gated MLP, each behind an RMS norm (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite),
+of processors covers (attention and a gated MLP, each behind an RMS norm: Llama, SmolLM, Qwen2, Qwen3, Mistral), Granite,
 and the layers of EAGLE heads. A model of another make raises CannotFuseError and keeps transformers' layers.
 """
 
@@ -233,34 +233,33 @@ class FusedModel:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
-        x, read = self._embedded(inputs.tokens)
-        states, queries, normed = [x], [], read
-        for index, (x, normed, q) in enumerate(self._decoder.run(x, read, self._norm, inputs)):
-            states.append(x)
-            queries.append(LayerQueries(q, self._decoder.layers[index].scale))
-        return StepOutput(self._logits(normed), (*states[:-1], normed), tuple(queries))
+        first, read = self._embedded(inputs.tokens)
+        states, normed, queries = zip(*self._decoder.run(first, read, self._norm, inputs), strict=True)
+        asked = (LayerQueries(q, layer.scale) for q, layer in zip(queries, self._decoder.layers, strict=True))
+        return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), tuple(asked))
 
     def read(self, prompt: ForwardInput, cache: KVCache) -> ModelOutput:
         """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
         context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
         inputs.set_place(cache.start, cache.end, 0, place_of(cache))
         inputs.positions.copy_(prompt.positions[0])
-        x, read = self._embedded(prompt.tokens[0])
-        states, normed = {0: x}, read
+        first, read = self._embedded(prompt.tokens[0])
+        states, last = {0: first}, read
 
         def attend(q: Tensor, layer: int, scale: float) -> Tensor:
             k, v = cache.buffer[:, layer, None, :, : cache.end]
             return context.backend(q, k, v, scale, None)
 
-        for index, (x, normed, q) in enumerate(self._decoder.run(x, read, self._norm, inputs, attend)):
+        for index, (x, normed, q) in enumerate(self._decoder.run(first, read, self._norm, inputs, attend)):
+            last = normed
             if index + 1 in prompt.feature_layers:
                 states[index + 1] = x
             if index in context.record:
                 asked = q[0, :, -1:].clone() if context.record_last else q[0]  # a copy lets the others be freed
                 context.queries[index] = LayerQueries(asked, self._decoder.layers[index].scale)
-        states[len(self._decoder.layers)] = normed
+        states[len(self._decoder.layers)] = last
         features = [states[layer] for layer in prompt.feature_layers]
-        logits = self._logits(normed[-prompt.logits_to_keep :])
+        logits = self._logits(last[-prompt.logits_to_keep :])
         return ModelOutput(logits[None], torch.cat(features, -1)[None] if features else None)
 
     def _embedded(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -309,7 +308,5 @@ class FusedHead:
             fused_ops.add_norm(states, None, self._hidden_norm, out=read[:, states.shape[1] :])
             if self._config.norm_before_residual:
                 x = read[:, states.shape[1] :].contiguous()
-        normed = read
-        for x, normed, _ in self._decoder.run(x, read, self._norm, inputs):  # noqa: B007 - the last ones count
-            pass
-        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else x,))
+        *_, (after, normed, _) = self._decoder.run(x, read, self._norm, inputs)
+        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after,))

@@ -1,8 +1,8 @@
 """What a captured forward reads and what it computes: memory that stays in place.
 
 A graph repeats the same launches over the same memory, so whatever changes between forwards lies in device memory:
-tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place.py`). All of it is one
-tensor, so that the host can set it by one upload.
+tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place.py`). All of it is
+one tensor, so that the host can set it by one upload.
 """
 
 from __future__ import annotations
