@@ -27,12 +27,15 @@ _NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
 _SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
-_JOINT = 0.03  # in sizes: additional width of a gap between digits of two figures
+_JOINT = 0.1  # in sizes: additional width of a gap between digits of two figures; kerning is narrower
+_CLEAR = 0.18  # a gap that wide may divide even what reads as one number
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?|\d+(?:\.\d+)?[eE][+−-]?\d+")
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
 _WORD = re.compile(r"[^\W\d_]{3}")
 _NEARBY_ROWS = 8  # rows above and below in which a gap may recur
 _MOST = 100  # figures in a row
+_LONGEST = 40  # characters of a number
 _NEAR = 2.5  # sizes from one row to the next
 
 
@@ -162,8 +165,17 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
             if put or spaces[start - 1] > least:
                 yield _Gap(line.spans[start - 2][1], line.spans[start][0], line, start - 1)
     for at in joints(line, _JOINT):
-        if line.body[at].isdigit():
-            yield _Gap(line.spans[at - 1][1], line.spans[at][0], line, at)
+        left, right = line.spans[at - 1][1], line.spans[at][0]
+        if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not _in_number(line.body, at)):
+            yield _Gap(left, right, line, at)
+
+
+def _in_number(body: str, at: int) -> bool:
+    """Whether the word around a position is one number by its form: 14,918,000 or 12:15:45 or 1.5e-3."""
+    start, end = max(body.rfind(" ", 0, at), body.rfind("\t", 0, at)) + 1, len(body)
+    for space in " \t":
+        end = min(end, found) if (found := body.find(space, at)) >= 0 else end
+    return end - start <= _LONGEST and _GROUPED.fullmatch(body[start:end].strip("($€£¥+−–-)%*†‡.,;")) is not None
 
 
 def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:
