@@ -14,6 +14,7 @@ from statistics import median
 
 from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
+from specextend_cli.documents.number_forms import is_one_number
 from specextend_cli.documents.word_gaps import joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
@@ -24,18 +25,16 @@ _WIDE = 1.5  # times as wide a gap must be in other lines
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
 _FEW = 3  # spaces: too few to tell whether a line is justified
 _NUMBER = re.compile(
-    r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
+    r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[eE][+−-]?\d+)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
 _SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
 _JOINT = 0.1  # in sizes: additional width of a gap between digits of two figures; kerning is narrower
 _CLEAR = 0.18  # a gap that wide may divide even what reads as one number
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?|\d+(?:\.\d+)?[eE][+−-]?\d+")
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
 _WORD = re.compile(r"[^\W\d_]{3}")
 _NEARBY_ROWS = 8  # rows above and below in which a gap may recur
 _MOST = 100  # figures in a row
-_LONGEST = 40  # characters of a number
 _NEAR = 2.5  # sizes from one row to the next
 
 
@@ -166,16 +165,8 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
                 yield _Gap(line.spans[start - 2][1], line.spans[start][0], line, start - 1)
     for at in joints(line, _JOINT):
         left, right = line.spans[at - 1][1], line.spans[at][0]
-        if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not _in_number(line.body, at)):
+        if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not is_one_number(line.body, at)):
             yield _Gap(left, right, line, at)
-
-
-def _in_number(body: str, at: int) -> bool:
-    """Whether the word around a position is one number by its form: 14,918,000 or 12:15:45 or 1.5e-3."""
-    start, end = max(body.rfind(" ", 0, at), body.rfind("\t", 0, at)) + 1, len(body)
-    for space in " \t":
-        end = min(end, found) if (found := body.find(space, at)) >= 0 else end
-    return end - start <= _LONGEST and _GROUPED.fullmatch(body[start:end].strip("($€£¥+−–-)%*†‡.,;")) is not None
 
 
 def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:

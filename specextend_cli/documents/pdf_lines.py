@@ -9,20 +9,12 @@ from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, Line
+from specextend_cli.documents.line import HYPHEN, Line
+from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
-
-_RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
-# What may be a superscript: digits with their sign, also those of several note marks (commas and dashes between them),
-# and single small letters at the end of a word (not two, as in 1st) or alone at the beginning of a line.
-_SUPERSCRIPT = re.compile(
-    r"(?P<digits>[+\-−–]?\d{1,24}(?:[,–-]\d{1,4}){0,6})|(?<=[^\W_])[a-z](?![\w’'])"
-    r"|(?<=[.,;:)\]%”\"])[a-z](?![\w’'.)])|^[ ]*[a-z](?=\s|[A-Z])",
-    re.MULTILINE,
-)
 
 
 class PageLines(TypedDict):
@@ -38,12 +30,15 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     glyphs = Glyphs(page)
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
-    text = _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match), text)
+    text, inserted = mark_superscripts(glyphs, text)
     found = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
         if body and body != HYPHEN:
             found.append(_glyph_line(glyphs, body, match.start() + match[0].index(body)))
+    for line in found if inserted else ():
+        places = inserted.keys() & range(line.first, line.first + len(line.body))
+        line.changed = {at - line.first: inserted[at] + text[at] for at in places}
     find_cells(found)
     found = _split_by_size(found)
     repairs = repair_spaces(found)
@@ -59,9 +54,9 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     """The line of this text; a superscript at an end says nothing about its type."""
     last = len(body.rstrip(HYPHEN)) - 1
     ends = glyphs.at(first), glyphs.at(first + last)
-    level = [at for at in (0, last) if not _is_superscript(body[at])]
+    level = [at for at in (0, last) if not is_superscript(body[at])]
     if len(level) < 2:
-        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or _is_superscript(letter))]
+        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
     return GlyphLine(glyphs, body, first, ends[0].left, ends[1].right, head, tail)
 
@@ -99,38 +94,3 @@ def _outside(glyph: Glyph, box: Box) -> bool:
     (x, y), size = glyph.center, glyph.size
     low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
     return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)
-
-
-def _is_superscript(letter: str) -> bool:
-    return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
-
-
-def _superscript(glyphs: Glyphs, match: re.Match[str]) -> str:
-    """A run of characters, with those that are raised against their neighbours as superscripts."""
-    text, (start, end) = match.string, match.span()
-    while text[start] == " ":
-        start += 1
-    # Only a number may be a superscript without a base before it: it is compared with what follows.
-    beside = [start - 1] if start > 0 and not text[start - 1].isspace() else []
-    if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
-        beside.append(after)
-    if glyphs.same_height((start, end - 1, *beside)):
-        return match[0]
-    run = {at: glyphs.at(at) for at in range(start, end)}
-    level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
-    low, high = level.base + 0.1 * level.size, level.base + level.size
-    raised = {at for at, mark in run.items() if mark.size < 0.85 * level.size and low < mark.base < high}
-    if not any(text[at].isalnum() for at in raised):
-        return match[0]
-    letters = (text[at].translate(_RAISED) if at in raised else text[at] for at in range(start, end))
-    return text[match.start() : start] + "".join(letters)
-
-
-def _after(text: str, start: int, end: int) -> int | None:
-    """The position of the character that follows a run; at the beginning of a line after a space or line break."""
-    while start > 0 and text[start - 1] == " ":
-        start -= 1
-    begins = start == 0 or text[start - 1] == "\n"
-    while begins and end < len(text) and text[end] in " \n":
-        end += 1
-    return end if end < len(text) and not text[end].isspace() else None
