@@ -38,8 +38,8 @@ _MOST = 100  # figures in a row
 _NEAR = 2.5  # sizes from one row to the next
 
 
-def find_cells(lines: Sequence[GlyphLine]) -> None:
-    """Put tabs in the gaps of the lines of a page."""
+def find_cells(lines: Sequence[GlyphLine], jumps: int = 0) -> None:
+    """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined (see `jumps.py`)."""
     dense = []  # lines that may span two columns: their width does not indicate a gap
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
@@ -48,7 +48,7 @@ def find_cells(lines: Sequence[GlyphLine]) -> None:
             dense.append(line)
     sample = dense[:: max(len(dense) // _SAMPLE, 1)]  # tells whether it is worth testing all of them
     found = sum(bool(_wide_gaps(line, _WIDE * line.size)) for line in sample)
-    if found + sum(bool(line.gaps) for line in lines) >= _ENOUGH:
+    if jumps + found + sum(bool(line.gaps) for line in lines) >= _ENOUGH:
         for line in dense:
             _mark(line, _WIDE * line.size)
     _find_figures(lines)

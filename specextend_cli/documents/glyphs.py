@@ -75,6 +75,14 @@ class Glyphs:
         heights = [abs(box.top - box.bottom) for box in map(self._box_of, positions)]
         return bool(min(heights) >= 0.9 * max(heights))
 
+    def may_jump(self, before: int, after: int) -> bool:
+        """Whether the second of two characters may be left of the first or higher or lower: a cheap first test."""
+        box = self._box_of(before)
+        right, bottom, top = box.right, box.bottom, box.top
+        box = self._box_of(after)
+        apart = abs(box.bottom - bottom) > 0.1 * (top - bottom)
+        return bool(apart or box.left < right)
+
     def generated(self, position: int) -> bool:
         """Whether PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
         return bool(self._raw.FPDFText_IsGenerated(self._page, self._index(position)) == 1)

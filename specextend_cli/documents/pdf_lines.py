@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
+from specextend_cli.documents.jumps import split_at_jumps
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
@@ -31,15 +32,18 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
     text, inserted = mark_superscripts(glyphs, text)
-    found = []
+    found: list[GlyphLine] = []
+    jumps = 0
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
         if body and body != HYPHEN:
-            found.append(_glyph_line(glyphs, body, match.start() + match[0].index(body)))
+            divided = list(split_at_jumps(glyphs, body, match.start() + match[0].index(body)))
+            found += (_glyph_line(glyphs, part, first) for part, first in divided)
+            jumps += len(divided) - 1
     for line in found if inserted else ():
         places = inserted.keys() & range(line.first, line.first + len(line.body))
         line.changed = {at - line.first: inserted[at] + text[at] for at in places}
-    find_cells(found)
+    find_cells(found, jumps)
     found = _split_by_size(found)
     repairs = repair_spaces(found)
     lines = [_line(line, number) for line in found]
