@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from specextend_cli.documents.glyphs import Glyphs
+from specextend_cli.documents.superscripts import MARK, SMALLER, plain
 
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _OFFSET = 0.45  # sizes between two base lines; cells of one row differ less
 _APART = 1.0  # sizes: a note mark or an index is nearer to its word
+_MARK = re.compile(MARK)
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
 
 
@@ -20,9 +22,20 @@ def split_at_jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[tuple[str,
 
     `body[n]` is the character at position `first + n` of the page's text.
     """
-    cuts = [match.start() for match in _SPACE.finditer(body) if _is_jump(glyphs, body, match.start(), first)]
+    cuts: list[int] = []
+    for match in _SPACE.finditer(body):
+        at = match.start()
+        if (cuts and _is_mark(glyphs, body, cuts[-1], at, first)) or _is_jump(glyphs, body, at, first):
+            cuts.append(at)
     for start, end in pairwise([-1, *cuts, len(body)]):
         yield body[start + 1 : end], first + start + 1
+
+
+def _is_mark(glyphs: Glyphs, body: str, cut: int, end: int, first: int) -> bool:
+    """Whether the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
+    if not _MARK.fullmatch(plain(body[cut + 1 : end])):
+        return False
+    return glyphs.at(first + cut + 1).size < SMALLER * glyphs.at(first + cut - 1).size
 
 
 def _is_jump(glyphs: Glyphs, body: str, space: int, first: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.jumps import split_at_jumps
+from specextend_cli.documents.late_marks import place_late_marks
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
@@ -46,6 +47,7 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     find_cells(found, jumps)
     found = _split_by_size(found)
     repairs = repair_spaces(found)
+    found = place_late_marks(found)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Set
 from specextend_cli.documents.glyphs import Glyph, Glyphs
 from specextend_cli.documents.line import SUPERSCRIPT_LETTERS
 
+SMALLER = 0.85
+"""Of the size of the type beside it: raised characters are smaller."""
+
+MARK = r"\d{1,3}(?:[,–-]\d{1,3}){0,4}|[a-z]|[*†‡§]{1,3}"
+"""The mark of a note, or those of several."""
+
 _RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
+_PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 # What may be a superscript: digits with their sign, also those of several note marks (commas and dashes between them),
 # and single small letters at the end of a word (not two, as in 1st) or alone at the beginning of a line.
 _SUPERSCRIPT = re.compile(
@@ -25,6 +32,16 @@ def mark_superscripts(glyphs: Glyphs, text: str) -> tuple[str, dict[int, str]]:
     """The text of a page with superscripts, of the same length, and what is to be inserted at some positions."""
     inserted: dict[int, str] = {}
     return _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match, inserted), text), inserted
+
+
+def raised(text: str) -> str:
+    """The digits and letters of a text as superscripts."""
+    return text.translate(_RAISED)
+
+
+def plain(text: str) -> str:
+    """A text without superscripts."""
+    return text.translate(_PLAIN)
 
 
 def is_superscript(letter: str) -> bool:
@@ -51,7 +68,7 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     low, high = level.base + 0.1 * level.size, level.base + level.size
 
     def is_raised(glyph: Glyph) -> bool:
-        return glyph.size < 0.85 * level.size and low < glyph.base < high
+        return glyph.size < SMALLER * level.size and low < glyph.base < high
 
     raised = {at for at, mark in run.items() if is_raised(mark)}
     if not any(text[at].isalnum() for at in raised):

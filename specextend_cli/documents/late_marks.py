@@ -1,0 +1,90 @@
+"""Put the marks of notes that a page draws after the words behind them where they stand on the page."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from specextend_cli.documents.glyphs import GlyphLine
+from specextend_cli.documents.superscripts import MARK, SMALLER, plain, raised
+
+_MARKS = re.compile(rf"(?:{MARK})(?:\s+(?:{MARK})){{0,39}}")
+_MAX_LINES = 200  # of marks on a page: with more it is a table or a diagram
+_LOW, _HIGH = 0.1, 0.9  # of the size of the line: how much higher a mark stands
+_ROOM = 0.25  # sizes: how much a mark may overlap the letters beside it
+_BEHIND = 0.3  # sizes behind the end of a line at which a mark may begin
+_WORD = re.compile(r"[^\W\d_]{2}")
+
+
+@dataclass(slots=True)
+class _Mark:
+    """A mark in a line of nothing but marks."""
+
+    line: GlyphLine
+    text: str
+    left: float
+    right: float
+
+
+def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
+    """The lines of a page, in which raised marks that were lines of their own are superscripts in their lines."""
+    small = {id(line): line for line in lines if _MARKS.fullmatch(plain(line.body))}
+    if not 0 < len(small) <= _MAX_LINES:
+        return list(lines)
+    hosts = sorted((line for line in lines if _WORD.search(line.body)), key=lambda line: line.base)
+    bases = [line.base for line in hosts]
+    largest = max((line.size for line in hosts), default=0.0)
+    placed: set[int] = set()
+    for line in sorted(small.values(), key=lambda line: -line.left):  # of several in one place, the last one first
+        near = hosts[bisect_left(bases, line.base - _HIGH * largest) : bisect_right(bases, line.base)]
+        marks = list(_marks(line))[::-1]
+        places = [None if _is_fraction(mark, small.values()) else _place(near, mark) for mark in marks]
+        if all(places):
+            placed.add(id(line))
+            for mark, (host, at) in zip(marks, filter(None, places), strict=True):
+                host.changed[at] = host.changed.get(at, host.body[at]) + raised(mark.text)
+    return [line for line in lines if id(line) not in placed]
+
+
+def _marks(line: GlyphLine) -> Iterator[_Mark]:
+    for word in re.finditer(r"\S+", line.body):
+        yield _Mark(line, plain(word[0]), line.spans[word.start()][0], line.spans[word.end() - 1][1])
+
+
+def _is_fraction(mark: _Mark, lines: Iterable[GlyphLine]) -> bool:
+    """Whether another small number is below the mark."""
+    return any(
+        0 < mark.line.base - other.base < 1.5 * mark.line.size
+        and min(mark.right, other.right) > max(mark.left, other.left)
+        for other in lines
+    )
+
+
+def _place(hosts: Sequence[GlyphLine], mark: _Mark) -> tuple[GlyphLine, int] | None:
+    """The line of a mark and the index of the last character before it."""
+    for host in hosts:
+        if _fits(host, mark) and (at := _letter_before(host, mark)) is not None:
+            return host, at
+    return None
+
+
+def _fits(host: GlyphLine, mark: _Mark) -> bool:
+    """Whether a mark is smaller and higher than a line, and within it."""
+    line = mark.line
+    upright = host.head.turn == line.head.turn and not (host.head.slanted or line.head.slanted)
+    raised = _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < SMALLER * host.size
+    return upright and raised and host.left < mark.left and mark.left < host.right + _BEHIND * host.size
+
+
+def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:
+    """The index of the last character before a mark; None where there is no room for the mark behind it."""
+    middle = (mark.left + mark.right) / 2
+    letters = [at for at, letter in enumerate(host.body) if not letter.isspace()]
+    before = [at for at in letters if sum(host.spans[at]) / 2 < middle]
+    behind = min((host.spans[at][0] for at in letters if sum(host.spans[at]) / 2 >= middle), default=mark.right)
+    if not before:
+        return None
+    at, room = max(before, key=lambda at: host.spans[at][1]), _ROOM * host.size
+    return at if host.spans[at][1] < mark.left + room and mark.right < behind + room else None
