@@ -12,6 +12,7 @@ from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.jumps import split_at_jumps
 from specextend_cli.documents.late_marks import place_late_marks
 from specextend_cli.documents.line import HYPHEN, Line
+from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
@@ -46,7 +47,7 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
         line.changed = {at - line.first: inserted[at] + text[at] for at in places}
     find_cells(found, jumps)
     found = _split_by_size(found)
-    repairs = repair_spaces(found)
+    repairs = repair_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
@@ -64,7 +65,10 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     if len(level) < 2:
         level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
-    return GlyphLine(glyphs, body, first, ends[0].left, ends[1].right, head, tail)
+    left, right = ends[0].left, ends[1].right
+    if left > right and RIGHT_TO_LEFT.search(body):
+        left, right = ends[1].left, ends[0].right
+    return GlyphLine(glyphs, body, first, left, right, head, tail)
 
 
 def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
