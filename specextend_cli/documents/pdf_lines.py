@@ -8,6 +8,7 @@ from operator import not_
 from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
+from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.jumps import split_at_jumps
 from specextend_cli.documents.late_marks import place_late_marks
@@ -42,12 +43,15 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
             divided = list(split_at_jumps(glyphs, body, match.start() + match[0].index(body)))
             found += (_glyph_line(glyphs, part, first) for part, first in divided)
             jumps += len(divided) - 1
-    for line in found if inserted else ():
-        places = inserted.keys() & range(line.first, line.first + len(line.body))
-        line.changed = {at - line.first: inserted[at] + text[at] for at in places}
+    found, repairs = _without_copies(found)
     find_cells(found, jumps)
     found = _split_by_size(found)
-    repairs = repair_spaces(found) + order_letters(found)
+    for line in found if inserted else ():
+        for place in inserted.keys() & range(line.first, line.first + len(line.body)):
+            at = place - line.first
+            line.changed[at] = inserted[place] + line.changed.get(at, line.body[at])
+    repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
+    repairs += repair_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
@@ -69,6 +73,21 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     if left > right and RIGHT_TO_LEFT.search(body):
         left, right = ends[1].left, ends[0].right
     return GlyphLine(glyphs, body, first, left, right, head, tail)
+
+
+def _without_copies(lines: list[GlyphLine]) -> tuple[list[GlyphLine], list[SpaceRepair]]:
+    """The lines without words that are drawn on the same words of other lines, and the repairs."""
+    copied = {id(line): end for line, end in doubled_words(lines)}
+    kept: list[GlyphLine] = []
+    repairs: list[SpaceRepair] = []
+    for line in lines:
+        end = copied.get(id(line), 0)
+        rest = line.body[end:].lstrip()
+        if end:
+            repairs.append((KIND, line.body, rest))
+        if rest:
+            kept.append(_glyph_line(line.glyphs, rest, line.first + len(line.body) - len(rest)) if end else line)
+    return kept, repairs
 
 
 def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
