@@ -28,7 +28,8 @@ _NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[eE][+−-]?\d+)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
 _SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
-_JOINT = 0.1  # in sizes: additional width of a gap between digits of two figures; kerning is narrower
+_JOINT = 0.03  # in sizes: additional width of a gap between a letter and a figure
+_DIGITS = 0.1  # and of one between the digits of two figures; kerning within a figure is narrower
 _CLEAR = 0.18  # a gap that wide may divide even what reads as one number
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
@@ -163,8 +164,11 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
             put = real and line.glyphs.generated(line.first + start - 1)
             if put or spaces[start - 1] > least:
                 yield _Gap(line.spans[start - 2][1], line.spans[start][0], line, start - 1)
+    between_digits = joints(line, _DIGITS)
     for at in joints(line, _JOINT):
         left, right = line.spans[at - 1][1], line.spans[at][0]
+        if line.body[at - 1].isdigit() and at not in between_digits:
+            continue
         if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not is_one_number(line.body, at)):
             yield _Gap(left, right, line, at)
 

@@ -4,51 +4,83 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from specextend_cli.documents.glyphs import Glyphs
 from specextend_cli.documents.superscripts import MARK, SMALLER, plain
 
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
-_OFFSET = 0.45  # sizes between two base lines; cells of one row differ less
+_OFFSET = 0.45  # sizes between the base lines of two columns
 _APART = 1.0  # sizes: a note mark or an index is nearer to its word
+_ENOUGH = 3  # lines of two columns on a page
 _MARK = re.compile(MARK)
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
+_PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a table cell
 
 
-def split_at_jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[tuple[str, int]]:
-    """The parts of a line between jumps, each with the position of its first character.
+@dataclass(slots=True)
+class _Jump:
+    """A space at which the text goes back to the left (or else to another base line, further to the right)."""
 
-    `body[n]` is the character at position `first + n` of the page's text.
+    at: int
+    back: bool
+
+
+def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The lines of a page, divided at jumps; each is a text and the position of its first character.
+
+    Jumps to the right divide prose only: the cells of a row may be at different heights too.
     """
-    cuts: list[int] = []
+    found = [(body, first, list(_jumps(glyphs, body, first))) for body, first in lines]
+    beside = {(first, at) for body, first, jumps in found for at in _between_prose(body, jumps)}
+    parts: list[tuple[str, int]] = []
+    for body, first, jumps in found:
+        cuts = [jump.at for jump in jumps if jump.back or (len(beside) >= _ENOUGH and (first, jump.at) in beside)]
+        parts += ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
+    return parts
+
+
+def _between_prose(body: str, jumps: Sequence[_Jump]) -> Iterator[int]:
+    """The jumps to the right with prose on both sides."""
+    ends = [-1, *(jump.at for jump in jumps), len(body)]
+    for number, jump in enumerate(jumps):
+        before, after = body[ends[number] + 1 : jump.at], body[jump.at + 1 : ends[number + 2]]
+        if not jump.back and _PROSE.match(before) and _PROSE.match(after):
+            yield jump.at
+
+
+def _jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[_Jump]:
+    last = -1
     for match in _SPACE.finditer(body):
         at = match.start()
-        if (cuts and _is_mark(glyphs, body, cuts[-1], at, first)) or _is_jump(glyphs, body, at, first):
-            cuts.append(at)
-    for start, end in pairwise([-1, *cuts, len(body)]):
-        yield body[start + 1 : end], first + start + 1
+        jump = _jump(glyphs, body, at, first)
+        if jump is None and last >= 0 and _is_mark(glyphs, body, last, at, first):
+            jump = _Jump(at, back=True)
+        if jump:
+            last = at
+            yield jump
 
 
-def _is_mark(glyphs: Glyphs, body: str, cut: int, end: int, first: int) -> bool:
+def _is_mark(glyphs: Glyphs, body: str, jump: int, end: int, first: int) -> bool:
     """Whether the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
-    if not _MARK.fullmatch(plain(body[cut + 1 : end])):
+    if not _MARK.fullmatch(plain(body[jump + 1 : end])):
         return False
-    return glyphs.at(first + cut + 1).size < SMALLER * glyphs.at(first + cut - 1).size
+    return glyphs.at(first + jump + 1).size < SMALLER * glyphs.at(first + jump - 1).size
 
 
-def _is_jump(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
-    """Whether the character after a space is left of the one before it, or on another base line and far away."""
+def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:
     before, after = first + space - 1, first + space + 1
     if not glyphs.may_jump(before, after):
-        return False
+        return None
     if any(unicodedata.bidirectional(body[at]) in ("R", "AL", "AN", "NSM") for at in (space - 1, space + 1)):
-        return False  # that script runs to the left
+        return None  # that script runs to the left
     a, b = glyphs.at(before), glyphs.at(after)
     size = max(a.size, b.size)
     if a.turn != b.turn or a.slanted or b.slanted or size <= 0:
-        return False
-    return b.left < a.right - _BACK * size or (
-        abs(a.base - b.base) > _OFFSET * size and b.left > a.right + _APART * size
-    )
+        return None
+    if b.left < a.right - _BACK * size:
+        return _Jump(space, back=True)
+    lower = abs(a.base - b.base) > _OFFSET * size and b.left > a.right + _APART * size
+    return _Jump(space, back=False) if lower else None

@@ -35,14 +35,14 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
     text, inserted = mark_superscripts(glyphs, text)
-    found: list[GlyphLine] = []
-    jumps = 0
+    lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
         if body and body != HYPHEN:
-            divided = list(split_at_jumps(glyphs, body, match.start() + match[0].index(body)))
-            found += (_glyph_line(glyphs, part, first) for part, first in divided)
-            jumps += len(divided) - 1
+            lines_of_text.append((body, match.start() + match[0].index(body)))
+    divided = split_at_jumps(glyphs, lines_of_text)
+    jumps = len(divided) - len(lines_of_text)
+    found = [_glyph_line(glyphs, part, first) for part, first in divided]
     found, repairs = _without_copies(found)
     find_cells(found, jumps)
     found = _split_by_size(found)
