@@ -37,6 +37,8 @@ def drop_doubled_letters(line: GlyphLine) -> SpaceRepair | None:
 
 def _is_copy(letter: tuple[float, float], other: tuple[float, float], size: float) -> bool:
     width, shift = letter[1] - letter[0], abs(other[0] - letter[0])
+    if letter == other:  # both are of one ligature; PDFium drops letters at the same place
+        return False
     return width > 0 and shift < min(_SHIFT * size, _OF_WIDTH * width)
 
 

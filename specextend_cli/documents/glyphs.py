@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 _SLANT = 0.06  # of a quarter turn
 _MAX = 1e6  # points
+_MOST = 8  # characters in a row that PDFium left out
+_LINE_ENDS = (10, 13)
 
 
 @dataclass(slots=True)
@@ -45,6 +47,19 @@ class Glyphs:
         """PDFium's index of the character at a position of the page's text."""
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         return index
+
+    def dropped_before(self, length: int, count: int) -> Iterator[int]:
+        """The positions in a text of this length before which it lacks a character that is drawn.
+
+        `count`: characters of the page. PDFium leaves out those whose code is a control character.
+        """
+        last = self._index(0) if length < count else -1
+        for position in range(1, length if length < count else 0):
+            index = self._index(position)
+            codes = [self._raw.FPDFText_GetUnicode(self._page, between) for between in range(last + 1, index)][:_MOST]
+            if any(code < 32 and code not in _LINE_ENDS for code in codes):
+                yield position
+            last = index
 
     def _box_of(self, position: int) -> Any:
         self._raw.FPDFText_GetLooseCharBox(self._page, self._index(position), self._box)

@@ -17,6 +17,7 @@ from specextend_cli.documents.cleaning import clean_lines
 from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.layout import Outline
 from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
+from specextend_cli.documents.ligatures import repair_ligatures
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
 from specextend_cli.documents.names import argument, page_label, places
 from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
@@ -118,6 +119,13 @@ def read_pdf(request: ReadRequest) -> Document:
         warnings.append(f"{places(found.fallback_pages)} needed the second reader: the layout there may be poor.")
     if found.images and len(empty) >= max(3, 0.1 * total) and not ocr:
         warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
+    found.pages, repaired, unknown = repair_ligatures(found.pages)
+    found.edits += (edit for edit in repaired if edit.page in found.wanted)
+    if unknown:
+        warnings.append(
+            f"{format_many(len(unknown), 'character')} inside words of {name} could not be read, as in"
+            f" “{unknown[0]}”: the fonts lack a text encoding; --ocr reads them."
+        )
     pages = [found.pages[number] for number in sorted(found.pages)]
     cleaned = clean_lines(name, pages, found.outline, found.requested)
     if found.labels:

@@ -20,6 +20,8 @@ from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
+_HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
+
 
 class PageLines(TypedDict):
     """The lines in the order of the file, the texts that lie outside of the page, and repairs of spaces."""
@@ -33,8 +35,15 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
     glyphs = Glyphs(page)
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
-    text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
+    text = page.get_text_range().replace("\r\n", " \n").replace("\ufffe", HYPHEN)
+    text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, inserted = mark_superscripts(glyphs, text)
+    replaced = {place: more + text[place] for place, more in inserted.items()}
+    for place in glyphs.dropped_before(len(text), page.count_chars()):
+        if text[place - 1].isspace():
+            replaced[place] = "\ufffd" + replaced.get(place, text[place])
+        else:
+            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + "\ufffd"
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
@@ -46,10 +55,10 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     found, repairs = _without_copies(found)
     find_cells(found, jumps)
     found = _split_by_size(found)
-    for line in found if inserted else ():
-        for place in inserted.keys() & range(line.first, line.first + len(line.body)):
+    for line in found if replaced else ():
+        for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
-            line.changed[at] = inserted[place] + line.changed.get(at, line.body[at])
+            line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
     repairs += repair_spaces(found) + order_letters(found)
     found = place_late_marks(found)
@@ -59,6 +68,12 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
         outside = [False] * len(lines)
     hidden = [line.text for line in compress(lines, outside)]
     return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
+
+
+def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
+    """Whether a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
+    here, there = glyphs.at(hyphen), glyphs.at(hyphen + 1 + (text[hyphen + 1] == " "))
+    return there.left < here.left or abs(there.base - here.base) > 0.3 * here.size
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
