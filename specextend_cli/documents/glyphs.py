@@ -48,17 +48,18 @@ class Glyphs:
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         return index
 
-    def dropped_before(self, length: int, count: int) -> Iterator[int]:
-        """The positions in a text of this length before which it lacks a character that is drawn.
+    def dropped(self, length: int, count: int) -> Iterator[tuple[int, int]]:
+        """The positions in a text of this length before which it lacks a character that is drawn, and its code.
 
         `count`: characters of the page. PDFium leaves out those whose code is a control character.
         """
-        last = self._index(0) if length < count else -1
-        for position in range(1, length if length < count else 0):
+        if length >= count:
+            return
+        last = self._index(0)
+        for position in range(1, length):
             index = self._index(position)
-            codes = [self._raw.FPDFText_GetUnicode(self._page, between) for between in range(last + 1, index)][:_MOST]
-            if any(code < 32 and code not in _LINE_ENDS for code in codes):
-                yield position
+            between = [self._raw.FPDFText_GetUnicode(self._page, n) for n in range(last + 1, min(index, last + _MOST))]
+            yield from ((position, code) for code in between[:1] if code < 32 and code not in _LINE_ENDS)
             last = index
 
     def _box_of(self, position: int) -> Any:

@@ -15,11 +15,13 @@ from specextend_cli.documents.late_marks import place_late_marks
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
+from specextend_cli.documents.utf16 import from_units, to_units
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
+_SPACE_GLYPH = 3  # the number of the space in most fonts
 _HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 
 
@@ -35,11 +37,14 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
     glyphs = Glyphs(page)
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
-    text = page.get_text_range().replace("\r\n", " \n").replace("\ufffe", HYPHEN)
+    text = to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
-    for place in glyphs.dropped_before(len(text), page.count_chars()):
+    for place, code in glyphs.dropped(len(text), page.count_chars()):
+        beside = [at for at in (place - 1, place) if text[at] == " "]
+        if any(map(glyphs.generated, beside)) or (code == _SPACE_GLYPH and text[place] == " "):
+            continue
         if text[place - 1].isspace():
             replaced[place] = "\ufffd" + replaced.get(place, text[place])
         else:
@@ -67,6 +72,7 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
     hidden = [line.text for line in compress(lines, outside)]
+    repairs = [(kind, from_units(before), from_units(after)) for kind, before, after in repairs]
     return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
 
 
@@ -130,7 +136,7 @@ def _line(line: GlyphLine, page: int) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
-    return Line(line.text, page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
+    return Line(from_units(line.text), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
