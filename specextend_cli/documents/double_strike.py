@@ -25,7 +25,7 @@ def drop_doubled_letters(line: GlyphLine) -> SpaceRepair | None:
         spans = line.glyphs.spans(line.first + match.start(), len(match[0]), line.head.turn)
         kept = spans[0]
         for at, span in enumerate(spans[1:], match.start() + 1):
-            if _is_copy(kept, span, line.size):
+            if _is_copy(kept, span, line.size) and _is_beside(line, at):
                 copies[at] = ""
             else:
                 kept = span
@@ -37,9 +37,13 @@ def drop_doubled_letters(line: GlyphLine) -> SpaceRepair | None:
 
 def _is_copy(letter: tuple[float, float], other: tuple[float, float], size: float) -> bool:
     width, shift = letter[1] - letter[0], abs(other[0] - letter[0])
-    if letter == other:  # both are of one ligature; PDFium drops letters at the same place
-        return False
     return width > 0 and shift < min(_SHIFT * size, _OF_WIDTH * width)
+
+
+def _is_beside(line: GlyphLine, at: int) -> bool:
+    """Whether a letter is near the one before it: below it in vertical writing, at the same place in a ligature."""
+    (x, y), (left, low) = (line.glyphs.at(line.first + place).center for place in (at - 1, at))
+    return 0 < max(abs(x - left), abs(y - low)) < 2 * _SHIFT * line.size
 
 
 def doubled_words(lines: Sequence[GlyphLine]) -> Iterator[tuple[GlyphLine, int]]:

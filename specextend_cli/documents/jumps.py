@@ -67,7 +67,8 @@ def _is_mark(glyphs: Glyphs, body: str, jump: int, end: int, first: int) -> bool
     """Whether the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
     if not _MARK.fullmatch(plain(body[jump + 1 : end])):
         return False
-    return glyphs.at(first + jump + 1).size < SMALLER * glyphs.at(first + jump - 1).size
+    before, mark = glyphs.at(first + jump - 1), glyphs.at(first + jump + 1)
+    return mark.size < SMALLER * before.size and 0 < mark.base - before.base < before.size
 
 
 def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:

@@ -13,8 +13,10 @@ from specextend_cli.documents.superscripts import MARK, SMALLER, plain, raised
 _MARKS = re.compile(rf"(?:{MARK})(?:\s+(?:{MARK})){{0,39}}")
 _MAX_LINES = 200  # of marks on a page: with more it is a table or a diagram
 _LOW, _HIGH = 0.1, 0.9  # of the size of the line: how much higher a mark stands
-_ROOM = 0.25  # sizes: how much a mark may overlap the letters beside it
+_ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
+_ROOM_IN_WORD = 0.1  # where it is between letters of a word
 _BEHIND = 0.3  # sizes behind the end of a line at which a mark may begin
+_BEFORE = 0.6  # sizes between the number of a note and its text
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -44,7 +46,9 @@ def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
         if all(places):
             placed.add(id(line))
             for mark, (host, at) in zip(marks, filter(None, places), strict=True):
-                host.changed[at] = host.changed.get(at, host.body[at]) + raised(mark.text)
+                letter = host.changed.get(max(at, 0), host.body[max(at, 0)])
+                host.changed[max(at, 0)] = letter + raised(mark.text) if at >= 0 else raised(mark.text) + letter
+                host.left = min(host.left, mark.left)
     return [line for line in lines if id(line) not in placed]
 
 
@@ -63,7 +67,7 @@ def _is_fraction(mark: _Mark, lines: Iterable[GlyphLine]) -> bool:
 
 
 def _place(hosts: Sequence[GlyphLine], mark: _Mark) -> tuple[GlyphLine, int] | None:
-    """The line of a mark and the index of the last character before it."""
+    """The line of a mark and the index of the last character before it; -1 for the number of a note."""
     for host in hosts:
         if _fits(host, mark) and (at := _letter_before(host, mark)) is not None:
             return host, at
@@ -75,7 +79,12 @@ def _fits(host: GlyphLine, mark: _Mark) -> bool:
     line = mark.line
     upright = host.head.turn == line.head.turn and not (host.head.slanted or line.head.slanted)
     raised = _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < SMALLER * host.size
-    return upright and raised and host.left < mark.left and mark.left < host.right + _BEHIND * host.size
+    return (
+        upright
+        and raised
+        and host.left - _BEFORE * host.size < mark.right
+        and mark.left < host.right + _BEHIND * host.size
+    )
 
 
 def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:
@@ -85,6 +94,8 @@ def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:
     before = [at for at in letters if sum(host.spans[at]) / 2 < middle]
     behind = min((host.spans[at][0] for at in letters if sum(host.spans[at]) / 2 >= middle), default=mark.right)
     if not before:
-        return None
-    at, room = max(before, key=lambda at: host.spans[at][1]), _ROOM * host.size
+        return -1 if mark.right < behind + _ROOM * host.size else None
+    at = max(before, key=lambda at: host.spans[at][1])
+    in_word = all(map(str.isalnum, host.body[at : at + 2])) and at + 1 < len(host.body)
+    room = (_ROOM_IN_WORD if in_word else _ROOM) * host.size
     return at if host.spans[at][1] < mark.left + room and mark.right < behind + room else None
