@@ -220,11 +220,7 @@ _LABEL = re.compile(
 )
 
 
-# A number at an end of a title of several words; it is no year ("Chapter 3" and "Budget 2020" are titles).
-_BESIDE = re.compile(
-    r"(?!(?:19|20)\d\d\b)(?P<first>\d{1,9})\s+[^\W\d_]\S*(?:\s+\S+)*\s+\S*[^\W\d_]\S*"
-    r"|[^\W\d_]\S*\s+(?:\S+\s+)*?\S*[^\W\d_]\S*\s+(?!(?:19|20)\d\d$)(?P<last>\d{1,9})"
-)
+_TITLE_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)\d{1,9}")  # no year
 _MAX_TITLE = 200  # characters
 
 
@@ -235,8 +231,13 @@ def _beside_title(text: str) -> int | None:
         return None
     if _ALONE.fullmatch(_modulo_digits(plain)) and (alone := re.search(r"\d{1,9}", plain)):
         return int(alone[0])
-    found = _BESIDE.fullmatch(plain)
-    return int(found["first"] or found["last"]) if found else None
+    # At an end of a title of several words: "Chapter 3" and "Budget 2020" are titles.
+    words = plain.split()
+    for number, title in ((words[0], words[1:]), (words[-1], words[:-1])) if words else ():
+        named = [any(map(str.isalpha, word)) for word in title]
+        if _TITLE_NUMBER.fullmatch(number) and sum(named) > 1 and title[0][0].isalpha():
+            return int(number)
+    return None
 
 
 def _modulo_digits(text: str) -> str:
