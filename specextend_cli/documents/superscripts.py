@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 
 from specextend_cli.documents.glyphs import Glyph, Glyphs
 from specextend_cli.documents.line import SUPERSCRIPT_LETTERS
@@ -81,7 +81,7 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     return text[match.start() : start] + "".join(letters)
 
 
-def _decimals(text: str, raised: Set[int]) -> Iterator[tuple[int, int]]:
+def _decimals(text: str, raised: set[int]) -> Iterator[tuple[int, int]]:
     """The start and end of each raised number with a decimal point or a percent sign."""
     for at in sorted(raised):
         number = _DECIMAL.match(text, at) if at - 1 not in raised else None

@@ -189,18 +189,18 @@ DRAWING = (
         for apart, reverse in ((False, False), (True, False), (False, True))
     ),
     *(
-        EdgeCase(f"struck-{at}.pdf", struck_twice(*how), STRUCK)
-        for at, how in enumerate(
+        EdgeCase(f"struck-{at}.pdf", make, STRUCK)
+        for at, make in enumerate(
             (
-                (0.9, 0.0, "letter"),
-                (1.2, 0.0, "letter"),
-                (0.9, 0.9, "letters of a line"),
-                (0.0, 0.9, "letters of a line"),
-                (0.5, 0.0, "letters of a line", 4),
-                (0.3, 0.0, "words of a line"),
-                (0.3, 0.3, "words of a line", 3),
-                (0.3, 0.0, "page"),
-                (0.0, 0.0, "page"),
+                struck_twice(0.9, 0.0, "letter"),
+                struck_twice(1.2, 0.0, "letter"),
+                struck_twice(0.9, 0.9, "letters of a line"),
+                struck_twice(0.0, 0.9, "letters of a line"),
+                struck_twice(0.5, 0.0, "letters of a line", 4),
+                struck_twice(0.3, 0.0, "words of a line"),
+                struck_twice(0.3, 0.3, "words of a line", 3),
+                struck_twice(0.3, 0.0, "page"),
+                struck_twice(0.0, 0.0, "page"),
             )
         )
     ),
