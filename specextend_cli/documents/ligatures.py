@@ -24,7 +24,6 @@ _USUAL = {
     **dict(zip("\x1b\x1c\x1d\x1e\x1f", _PLAIN, strict=True)),
     **{"↵": "ff", "\u019f": "ti", "\u01a9": "tt", "\u014c": "ft"},
 }
-_STANDARD = {"®": "fi", "¯": "fl"}  # only if the words agree: they have a meaning of their own
 _MEANINGLESS = "\x00-\x01\x03-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd"
 _ODD = re.compile(
     rf"([^\W\d_]{{0,40}})([{_MEANINGLESS}\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf®¯\u019f\u01a9\u014c])(?=([^\W\d_]{{0,40}}))"
@@ -33,6 +32,7 @@ _NO_MEANING = re.compile(f"[{_MEANINGLESS}]")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _LONGEST = 40  # letters of a word
 _FEWEST = 2  # letters beside the character
+_ENOUGH = 0.25  # of the words that it does not make: so many must it make
 _MOST = 20_000  # such characters in a document
 # Beginnings and parts of frequent words that contain a ligature.
 _PARTS = re.findall(
@@ -48,6 +48,9 @@ _PARTS = re.findall(
     "better little letter committ matter written attempt attent setting button bottom attack battle pattern after "
     "often left soft draft shift gift craft lift ",
 )
+
+_ENDINGS = {"tion", "tive", "ting", "ties", "fied", "fication", "tify", "tically"}
+_SHORT = 4  # letters of a part
 
 
 class _Place(NamedTuple):
@@ -122,7 +125,17 @@ def _known_letters(place: _Place, ligature: str, words: Counter[str]) -> int:
     if words[word]:
         return len(word)
     parts = ((part, word.find(part)) for part in _PARTS)
-    return max((len(part) for part, at in parts if 0 <= at <= start and end <= at + len(part)), default=0)
+    return max(
+        (len(part) for part, at in parts if 0 <= at <= start and end <= at + len(part) and _is_likely(word, part, at)),
+        default=0,
+    )
+
+
+def _is_likely(word: str, part: str, at: int) -> bool:
+    """Whether a part may be at that place: a short one only begins or (an ending) ends a word."""
+    if part in _ENDINGS:
+        return word.rstrip("s").endswith(part.rstrip("s"))
+    return at == 0 or len(part) > _SHORT
 
 
 def _meanings(known: Mapping[_Place, str]) -> dict[str, str]:
@@ -132,10 +145,10 @@ def _meanings(known: Mapping[_Place, str]) -> dict[str, str]:
         votes[place.character][ligature] += 1
     meanings: dict[str, str] = {}
     for character, counted in votes.items():
-        counted.pop("", None)
-        usual = _USUAL.get(character) or (_STANDARD.get(character) if counted else None)
-        if counted[usual or ""] == counted.total() and usual:
-            meanings[character] = usual
-        elif len(counted) == 1 and counted.total() > 1:
+        unknown = counted.pop("", 0)
+        usual, agreed = _USUAL.get(character), len(counted) == 1 and counted.total() >= _ENOUGH * unknown
+        if agreed and (counted.total() > 1 or usual in counted):
             meanings[character] = next(iter(counted))
+        elif usual and not counted and not _NO_MEANING.match(character):  # a control character may be anything
+            meanings[character] = usual
     return meanings
