@@ -51,13 +51,17 @@ def doubled_words(lines: Sequence[GlyphLine]) -> Iterator[tuple[GlyphLine, int]]
 
     The end is the length of the body where all of the line is a copy.
     """
+    maps: dict[int, dict[int, str]] = {}  # the letters of a line by their places, by its id
     level = sorted(lines, key=lambda line: (line.head.turn, line.base))
     for row in runs(level, lambda row, line: _is_level(row[-1], line)):
         row.sort(key=lambda line: line.left)
         for at, line in enumerate(row):
             # Lines of one row do not overlap, unless one is drawn on the other.
             over = [other for other in row[max(at - _MOST, 0) : at + _MOST + 1] if _is_over(line, other)]
-            if over and (end := max(_copied(line, other) for other in over)):
+            for other in over:
+                if id(other) not in maps:
+                    maps[id(other)] = _letters(other)
+            if over and (end := max(_copied(line, maps[id(other)], _grid(other)) for other in over)):
                 yield line, end
 
 
@@ -70,14 +74,17 @@ def _is_over(line: GlyphLine, other: GlyphLine) -> bool:
     return other.first < line.first and min(line.right, other.right) - max(line.left, other.left) > _SHIFT * line.size
 
 
-def _copied(line: GlyphLine, other: GlyphLine) -> int:
-    """The end of the words with which a line begins and that the other has at the same places; 0 without any."""
-    there = {round(left / _grid(line)): letter for (left, _), letter in zip(other.spans, other.body, strict=True)}
+def _letters(line: GlyphLine) -> dict[int, str]:
+    return {round(left / _grid(line)): letter for (left, _), letter in zip(line.spans, line.body, strict=True)}
+
+
+def _copied(line: GlyphLine, letters: dict[int, str], grid: float) -> int:
+    """The end of the words with which a line begins and that another line has at the same places; 0 without any."""
     end = 0
     for word in re.finditer(r"\S+", line.body):
         for at in range(*word.span()):
-            place = round(line.spans[at][0] / _grid(line))
-            if line.body[at] not in (there.get(place - 1), there.get(place), there.get(place + 1)):
+            place = round(line.spans[at][0] / grid)
+            if line.body[at] not in (letters.get(place - 1), letters.get(place), letters.get(place + 1)):
                 return end
         end = word.end()
     return len(line.body)

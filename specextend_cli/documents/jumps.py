@@ -15,6 +15,7 @@ _BACK = 0.5  # sizes: what follows begins so far left of the end of what is befo
 _OFFSET = 0.45  # sizes between the base lines of two columns
 _APART = 1.0  # sizes: a note mark or an index is nearer to its word
 _ENOUGH = 3  # lines of two columns on a page
+_BEGINNING = 100  # characters that tell whether a part is prose
 _MARK = re.compile(MARK)
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
 _PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a table cell
@@ -46,7 +47,7 @@ def _between_prose(body: str, jumps: Sequence[_Jump]) -> Iterator[int]:
     """The jumps to the right with prose on both sides."""
     ends = [-1, *(jump.at for jump in jumps), len(body)]
     for number, jump in enumerate(jumps):
-        before, after = body[ends[number] + 1 : jump.at], body[jump.at + 1 : ends[number + 2]]
+        before, after = body[ends[number] + 1 : jump.at][:_BEGINNING], body[jump.at + 1 : ends[number + 2]][:_BEGINNING]
         if not jump.back and _PROSE.match(before) and _PROSE.match(after):
             yield jump.at
 

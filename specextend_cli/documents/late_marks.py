@@ -11,7 +11,8 @@ from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.superscripts import MARK, SMALLER, plain, raised
 
 _MARKS = re.compile(rf"(?:{MARK})(?:\s+(?:{MARK})){{0,39}}")
-_MAX_LINES = 200  # of marks on a page: with more it is a table or a diagram
+_MAX_MARKS = 400  # on a page: with more it is a table or a diagram
+_LONGEST = 1_000  # characters of a line of text
 _LOW, _HIGH = 0.1, 0.9  # of the size of the line: how much higher a mark stands
 _ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
 _ROOM_IN_WORD = 0.1  # where it is between letters of a word
@@ -33,9 +34,11 @@ class _Mark:
 def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
     """The lines of a page, in which raised marks that were lines of their own are superscripts in their lines."""
     small = {id(line): line for line in lines if _MARKS.fullmatch(plain(line.body))}
-    if not 0 < len(small) <= _MAX_LINES:
+    if not 0 < sum(len(line.body.split()) for line in small.values()) <= _MAX_MARKS:
         return list(lines)
-    hosts = sorted((line for line in lines if _WORD.search(line.body)), key=lambda line: line.base)
+    hosts = sorted(
+        (line for line in lines if len(line.body) <= _LONGEST and _WORD.search(line.body)), key=lambda line: line.base
+    )
     bases = [line.base for line in hosts]
     largest = max((line.size for line in hosts), default=0.0)
     placed: set[int] = set()

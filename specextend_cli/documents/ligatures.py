@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _LONGEST = 40  # letters of a word
 _FEWEST = 2  # letters beside the character
 _ENOUGH = 0.25  # of the words that it does not make: so many must it make
-_MOST = 20_000  # such characters in a document
+_MOST, _MOST_WORDS = 20_000, 2_000  # such characters in a document, and words with them
 # Beginnings and parts of frequent words that contain a ligature.
 _PARTS = re.findall(
     r"\w+",
@@ -68,7 +68,7 @@ def repair_ligatures(pages: Mapping[int, Sequence[Line]]) -> tuple[dict[int, lis
     """
     lines = [line for page in pages.values() for line in page if _NO_MEANING.search(line.text) or _has_odd(line.text)]
     places = [_Place(*match.groups()) for line in lines for match in _ODD.finditer(line.text) if _is_in_word(match)]
-    if not 0 < len(places) <= _MOST:
+    if not 0 < len(places) <= _MOST or len(set(places)) > _MOST_WORDS:
         return {number: list(page) for number, page in pages.items()}, [], []
     words = Counter(word.lower() for page in pages.values() for line in page for word in _WORD.findall(line.text))
     known = {place: _known(place, words) for place in set(places)}
