@@ -13,7 +13,7 @@ from specextend_cli.documents.superscripts import MARK, SMALLER, plain, raised
 _MARKS = re.compile(rf"(?:{MARK})(?:\s+(?:{MARK})){{0,39}}")
 _MAX_MARKS = 400  # on a page: with more it is a table or a diagram
 _LONGEST = 1_000  # characters of a line of text
-_LOW, _HIGH = 0.1, 0.9  # of the size of the line: how much higher a mark stands
+_LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
 _ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
 _ROOM_IN_WORD = 0.1  # where it is between letters of a word
 _BEHIND = 0.3  # sizes behind the end of a line at which a mark may begin
@@ -43,7 +43,8 @@ def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
     largest = max((line.size for line in hosts), default=0.0)
     placed: set[int] = set()
     for line in sorted(small.values(), key=lambda line: -line.left):  # of several in one place, the last one first
-        near = hosts[bisect_left(bases, line.base - _HIGH * largest) : bisect_right(bases, line.base)]
+        reach = _HIGH * largest
+        near = hosts[bisect_left(bases, line.base - reach) : bisect_right(bases, line.base + reach)]
         marks = list(_marks(line))[::-1]
         places = [None if _is_fraction(mark, small.values()) else _place(near, mark) for mark in marks]
         if all(places):
@@ -71,23 +72,23 @@ def _is_fraction(mark: _Mark, lines: Iterable[GlyphLine]) -> bool:
 
 def _place(hosts: Sequence[GlyphLine], mark: _Mark) -> tuple[GlyphLine, int] | None:
     """The line of a mark and the index of the last character before it; -1 for the number of a note."""
-    for host in hosts:
-        if _fits(host, mark) and (at := _letter_before(host, mark)) is not None:
-            return host, at
-    return None
+    beside = [host for host in hosts if _reaches(host, mark)]
+    host = min(beside, key=lambda host: abs(host.base - mark.line.base), default=None)
+    if host is None or not _fits(host, mark) or (at := _letter_before(host, mark)) is None:
+        return None
+    return host, at
+
+
+def _reaches(host: GlyphLine, mark: _Mark) -> bool:
+    """Whether a mark is between the ends of a line, a little before it, or right behind it."""
+    return host.left - _BEFORE * host.size < mark.right and mark.left < host.right + _BEHIND * host.size
 
 
 def _fits(host: GlyphLine, mark: _Mark) -> bool:
-    """Whether a mark is smaller and higher than a line, and within it."""
+    """Whether a mark is smaller and higher than a line."""
     line = mark.line
     upright = host.head.turn == line.head.turn and not (host.head.slanted or line.head.slanted)
-    raised = _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < SMALLER * host.size
-    return (
-        upright
-        and raised
-        and host.left - _BEFORE * host.size < mark.right
-        and mark.left < host.right + _BEHIND * host.size
-    )
+    return upright and _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < SMALLER * host.size
 
 
 def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:

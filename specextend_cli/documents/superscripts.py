@@ -11,7 +11,7 @@ from specextend_cli.documents.line import SUPERSCRIPT_LETTERS
 SMALLER = 0.85
 """Of the size of the type beside it: raised characters are smaller."""
 
-MARK = r"\d{1,3}(?:[,–-]\d{1,3}){0,4}|[a-z]|[*†‡§]{1,3}"
+MARK = r"\d{1,3}(?:[,–-]\d{1,3}){0,4}|[*†‡§]{1,3}"
 """The mark of a note, or those of several."""
 
 _RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
