@@ -16,7 +16,7 @@ _LONGEST = 1_000  # characters of a line of text
 _LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
 _ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
 _ROOM_IN_WORD = 0.1  # where it is between letters of a word
-_BEHIND = 0.3  # sizes behind the end of a line at which a mark may begin
+_BEHIND = 0.25  # sizes between a word and its mark
 _BEFORE = 0.6  # sizes between the number of a note and its text
 _WORD = re.compile(r"[^\W\d_]{2}")
 
@@ -102,4 +102,5 @@ def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:
     at = max(before, key=lambda at: host.spans[at][1])
     in_word = all(map(str.isalnum, host.body[at : at + 2])) and at + 1 < len(host.body)
     room = (_ROOM_IN_WORD if in_word else _ROOM) * host.size
-    return at if host.spans[at][1] < mark.left + room and mark.right < behind + room else None
+    near = -room < mark.left - host.spans[at][1] < _BEHIND * host.size
+    return at if near and mark.right < behind + room else None

@@ -42,8 +42,8 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
     for place, code in glyphs.dropped(len(text), page.count_chars()):
-        beside = [at for at in (place - 1, place) if text[at] == " "]
-        if any(map(glyphs.generated, beside)) or (code == _SPACE_GLYPH and text[place] == " "):
+        spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
+        if code == _SPACE_GLYPH and spaces:
             continue
         if text[place - 1].isspace():
             replaced[place] = "\ufffd" + replaced.get(place, text[place])

@@ -184,6 +184,11 @@ def test_hyphens_in_rows_of_a_table_stay() -> None:
         assert texts(hyphens([[at(first, -12), at("12 in all", -24)]])[0]) == [[first, "12 in all"]]
 
 
+def test_a_note_below_a_hyphen_keeps_its_number() -> None:
+    lines = [at("and faster than the usual standard-", 70, size=9.5), at("1 See the book of the mill.", 39, size=7.5)]
+    assert texts(hyphens([lines])[0]) == [[line.text for line in lines]]
+
+
 def test_hyphens_across_pages_and_words_of_one_line() -> None:
     fixed, _ = hyphens([[at(f"a pre{HYPHEN}", 10)], [at("diction", 700, page=2)]])
     assert texts(fixed) == [["a prediction"], []]

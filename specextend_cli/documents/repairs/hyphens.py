@@ -79,12 +79,18 @@ def _last_word(text: str) -> str:
 def _code(here: Line, there: Line) -> str:
     """The first word of a line if it belongs to a number or a code before it (737-MAX, 10-year, B-52), or ""."""
     is_row = here.gaps or there.gaps or CELL_SEPARATOR in here.text or len(here.text) < _SHORT
-    if is_row or not here.text.endswith(_HYPHENS):
+    if is_row or not here.text.endswith(_HYPHENS) or not _is_below(here, there):
         return ""
     begins = re.match(r"\d" if here.text[-2:-1].isalpha() else r"[^\W\d_]", there.text)
     if not (begins and here.text[-2:-1].isalnum()) or _SECOND_PART.match(there.text):
         return ""
     return there.text.split(maxsplit=1)[0]
+
+
+def _is_below(here: Line, there: Line) -> bool:
+    """Whether a line is the next one of a paragraph; at the foot of a page it may be a note."""
+    alike = here.page == there.page and abs(here.size - there.size) <= 0.08 * here.size
+    return alike and 0 < here.base - there.base < 2.5 * here.size
 
 
 def _is_capitals(text: str) -> bool:
