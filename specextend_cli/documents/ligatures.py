@@ -15,6 +15,8 @@ from specextend_cli.documents.line import Line
 
 KIND = "ligature"
 UNKNOWN = "unreadable character"
+UNREAD = "\ufffd"
+"""Stands for a character that the fonts do not name."""
 
 _PLAIN = ("ff", "fi", "fl", "ffi", "ffl")
 _RARE = ("ti", "tt", "ft")  # in the fonts of some word processors
@@ -61,20 +63,19 @@ class _Place(NamedTuple):
     after: str
 
 
-def repair_ligatures(pages: Mapping[int, Sequence[Line]]) -> tuple[dict[int, list[Line]], list[Edit], list[str]]:
-    """The pages with ligatures as letters, the edits, and samples of the words in which a character remains unknown.
+def repair_ligatures(pages: Mapping[int, Sequence[Line]]) -> tuple[dict[int, list[Line]], list[Edit]]:
+    """The pages with ligatures as letters, and the edits.
 
-    A character without a meaning between letters becomes U+FFFD, so that it is seen.
+    A character without a meaning that remains unknown between letters becomes `UNREAD`, so that it is seen.
     """
     lines = [line for page in pages.values() for line in page if _NO_MEANING.search(line.text) or _has_odd(line.text)]
     places = [_Place(*match.groups()) for line in lines for match in _ODD.finditer(line.text) if _is_in_word(match)]
     if not 0 < len(places) <= _MOST or len(set(places)) > _MOST_WORDS:
-        return {number: list(page) for number, page in pages.items()}, [], []
+        return {number: list(page) for number, page in pages.items()}, []
     words = Counter(word.lower() for page in pages.values() for line in page for word in _WORD.findall(line.text))
     known = {place: _known(place, words) for place in set(places)}
     meanings = _meanings(known)
     edits: list[Edit] = []
-    unknown: list[str] = []
 
     def repaired(line: Line) -> Line:
         def substitute(match: re.Match[str]) -> str:
@@ -85,16 +86,15 @@ def repair_ligatures(pages: Mapping[int, Sequence[Line]]) -> tuple[dict[int, lis
             if ligature:
                 edits.append(Edit(KIND, line.page, place.character, ligature))
             elif _NO_MEANING.match(place.character) and place.before and place.after:
-                ligature = "\ufffd"
+                ligature = UNREAD
                 edits.append(Edit(UNKNOWN, line.page, place.character, ligature))
-                unknown.append(f"{place.before}{ligature}{place.after}")
             return f"{place.before}{ligature or place.character}"
 
         return line._replace(text=_ODD.sub(substitute, line.text))
 
     changed = {id(line) for line in lines}
     fixed = {n: [repaired(line) if id(line) in changed else line for line in page] for n, page in pages.items()}
-    return fixed, edits, unknown
+    return fixed, edits
 
 
 def _has_odd(text: str) -> bool:

@@ -222,7 +222,7 @@ DRAWING = (
         "ligatures-unknown.pdf",
         spoiled("\ue001\ue002\ue003\ue004", f"{RIVER[:59]} xyli{{ff}}orm and zu{{fl}}ib."),
         f"{RIVER[:59]} xyli\ufffdorm and zu\ufffdib.",
-        warning="2 characters inside words",
+        warning="2 characters of ligatures-unknown.pdf could not be read",
     ),
     *(
         EdgeCase(f"large-heads-{at}.pdf", headed(head), numbered_text())
