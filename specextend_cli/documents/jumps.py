@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from specextend_cli.documents.glyphs import Glyphs
+from specextend_cli.documents.glyphs import Glyph, Glyphs
 from specextend_cli.documents.superscripts import MARK, SMALLER, plain
 
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _OFFSET = 0.45  # sizes between the base lines of two columns
 _APART = 1.0  # sizes: a note mark or an index is nearer to its word
+_LEVEL = 0.1  # sizes between the base lines of cells of one row
+_LOOK_BACK = 200  # characters
 _ENOUGH = 3  # lines of two columns on a page
 _BEGINNING = 100  # characters that tell whether a part is prose
 _MARK = re.compile(MARK)
@@ -83,6 +85,15 @@ def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:
     if a.turn != b.turn or a.slanted or b.slanted or size <= 0:
         return None
     if b.left < a.right - _BACK * size:
-        return _Jump(space, back=True)
+        # A cell that is drawn after those to the right of it stays in its row.
+        level = abs(a.base - b.base) < _LEVEL * size
+        return None if level and _is_free(glyphs, space, first, b) else _Jump(space, back=True)
     lower = abs(a.base - b.base) > _OFFSET * size and b.left > a.right + _APART * size
     return _Jump(space, back=False) if lower else None
+
+
+def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
+    """Whether a character lies on none of those before it in the line."""
+    start = max(space - _LOOK_BACK, 0)
+    spans = glyphs.spans(first + start, space - start, letter.turn)
+    return not any(left < letter.right and letter.left < right for left, right in spans)
