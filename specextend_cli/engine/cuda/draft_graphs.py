@@ -1,8 +1,8 @@
 """A whole draft without the host: one graph reads the committed tokens, another grows the tree by a level.
 
 The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as
-bits, and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and reads
-on the device which level it is. The host sets where the cache is, launches, and reads the finished tree.
+bits, and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and
+reads on the device which level it is. The host sets where the cache is, launches, and reads the finished tree.
 """
 
 from __future__ import annotations
