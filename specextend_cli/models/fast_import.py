@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from threading import Thread, current_thread
 from types import ModuleType
 from typing import Any
 
@@ -28,8 +29,21 @@ own_process = False
 """Whether the process is the program's own; the console script sets it."""
 
 
+_ahead: Thread | None = None
+
+
+def import_ahead() -> None:
+    """Begin `import_transformers` in a thread, beside what the caller does meanwhile: reading a document."""
+    global _ahead
+    if _ahead is None:
+        _ahead = Thread(target=import_transformers)  # no daemon: Python must not end in the middle of an import
+        _ahead.start()
+
+
 def import_transformers() -> None:
     """Import the parts of transformers that every model needs."""
+    if _ahead is not None and _ahead is not current_thread():
+        _ahead.join()  # what failed there is tried again, and raises here
     with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
         for name in _NEEDED:
             import_module(f"transformers.{name}")

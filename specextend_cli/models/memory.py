@@ -14,6 +14,7 @@ from specextend_cli.models.sources import locate
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
+_GRAPH_ROWS = 256  # of all graphs: trees of up to 64 nodes, batches of up to 32 sequences, drafts
 _PREFILL = 1024  # tokens of a prefill step, which bound its activations
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
@@ -60,7 +61,9 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         kv=target.kv_bytes_per_token(item) * tokens,
         draft_weights=draft_weights,
         draft_kv=draft_kv,
-        workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
+        workspace=_workspace(target, preset.tree.nodes, item)
+        + has_head * _states(target, item)
+        + _graphs(target, item),
         complete=draft is not None or not preset.draft.has_model,
     )
 
@@ -112,3 +115,9 @@ def _workspace(shape: Shape, nodes: int, item: int) -> int:
 def _states(shape: Shape, item: int) -> int:
     """Hidden states of a prefill step for a head: all layers', before its feature layers are selected."""
     return _PREFILL * item * (shape.layers + 1) * shape.hidden
+
+
+def _graphs(shape: Shape, item: int) -> int:
+    """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, and its logits."""
+    row = item * (shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab)
+    return _GRAPH_ROWS * row
