@@ -202,9 +202,9 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
                 one.choosing / (one.choosing + RETRIEVAL.every * (one.drafting + one.verifying))
             ),
         },
-        f"Random weights. The prompt is read once, by the first. Drafting: eight forwards of an EAGLE-3 head over {RETRIEVAL.size:,} tokens at most, and over "
-        f"all. A working set is chosen every {RETRIEVAL.every} steps. Floor: what must be read and multiplied, at the "
-        "ceilings above.",
+        "Random weights. The prompt is read once, by the first. Drafting: eight forwards of an EAGLE-3 head over "
+        f"{RETRIEVAL.size:,} tokens at most, and over all. A working set is chosen every {RETRIEVAL.every} steps. Floor: "
+        "what must be read and multiplied, at the ceilings above.",
     )
 
 

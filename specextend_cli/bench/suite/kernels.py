@@ -9,7 +9,7 @@ without the host; "eager": with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from statistics import median
 from typing import Any, TypeAlias
@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.roofline import seconds
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.engine.attention import Backend, ForwardContext, backend_for
+from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.attention.hybrid import has_flash_attn
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
