@@ -63,9 +63,18 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         draft_kv=draft_kv,
         workspace=_workspace(target, preset.tree.nodes, item)
         + has_head * _states(target, item)
-        + _graphs(target, item),
+       ,
         complete=draft is not None or not preset.draft.has_model,
     )
+
+
+def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
+    """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, and its logits."""
+    shape = target_shape(preset.target)
+    if shape is None:
+        return 0
+    row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
+    return _GRAPH_ROWS * row * _ITEM[dtype or preset.target.dtype]
 
 
 def fits(preset: Preset, device_memory: int) -> bool | None:
@@ -115,9 +124,3 @@ def _workspace(shape: Shape, nodes: int, item: int) -> int:
 def _states(shape: Shape, item: int) -> int:
     """Hidden states of a prefill step for a head: all layers', before its feature layers are selected."""
     return _PREFILL * item * (shape.layers + 1) * shape.hidden
-
-
-def _graphs(shape: Shape, item: int) -> int:
-    """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, and its logits."""
-    row = item * (shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab)
-    return _GRAPH_ROWS * row

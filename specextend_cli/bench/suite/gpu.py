@@ -203,8 +203,8 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
             ),
         },
         "Random weights. The prompt is read once, by the first. Drafting: eight forwards of an EAGLE-3 head over "
-        f"{RETRIEVAL.size:,} tokens at most, and over all. A working set is chosen every {RETRIEVAL.every} steps. Floor: "
-        "what must be read and multiplied, at the ceilings above.",
+        f"{RETRIEVAL.size:,} tokens at most, and over all. A working set is chosen every {RETRIEVAL.every} steps. "
+        "Floor: what must be read and multiplied, at the ceilings above.",
     )
 
 
