@@ -1,0 +1,64 @@
+"""CUDA graphs without a GPU: what was captured is computed again by the host, and goes where the first result lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from specextend_cli.engine.cuda import graph_check
+from specextend_cli.engine.cuda.fused import CannotFuseError
+
+
+@dataclass
+class Repeated:
+    """A `Capture` without CUDA. `rows` has the numbers of rows or sequences of the forwards that were replayed.
+
+    All graphs share their memory, so a replay leaves nothing that any of them has computed before: it becomes NaN.
+    """
+
+    captures: int = 0
+    replays: int = 0
+    rows: list[int] = field(default_factory=list)
+    _results: list[list[Tensor]] = field(default_factory=list)
+
+    def __call__(self, body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+        self.captures += 1
+        first = body()
+        results = tensors(first)
+        self._results.append(results)
+
+        def replay() -> None:
+            self.replays += 1
+            again = tensors(body())
+            for one in self._results:
+                for tensor in one:
+                    tensor.fill_(torch.nan)
+            for old, new in zip(results, again, strict=True):
+                old.copy_(new)
+            if results:
+                self.rows.append(len(results[0]))
+
+        for tensor in results:
+            tensor.fill_(torch.nan)  # a graph computes nothing while it is captured
+        return first, replay
+
+
+def tensors(captured: Any) -> list[Tensor]:
+    """All tensors in what a captured function returns."""
+    return [leaf for leaf in tree_leaves(captured) if isinstance(leaf, Tensor)]
+
+
+def only_stock_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no model be fused, so that transformers' layers are captured."""
+
+    def refuse(model: object) -> None:
+        raise CannotFuseError("not in this test")
+
+    monkeypatch.setattr(graph_check, "FusedModel", refuse)
+    monkeypatch.setattr(graph_check, "FusedHead", refuse)
