@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.cuda import fused_ops, graphs
+from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda.draft_ops import Level
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda.step import WORDS, StepInputs
 from tests.helpers.pretend_device import Pretend
 
 
@@ -27,6 +30,8 @@ def replace_kernels(
     """Let graphs compute by these. `wrap` is applied to each."""
     for kernel in (add_norm, rope_and_store, store, gated, attend_placed):
         monkeypatch.setattr(fused_ops, kernel.__name__, wrap(_on_host(kernel)))
+    for kernel in (best, advance):
+        monkeypatch.setattr(draft_ops, kernel.__name__, wrap(_on_host(kernel)))
     monkeypatch.setattr(graphs, "pack", wrap(_on_host(pack)))
 
 
@@ -44,6 +49,10 @@ def _on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inner(leaf: Any) -> Any:
+    if isinstance(leaf, Level | StepInputs):
+        bare = copy(leaf)
+        bare.__dict__.update({name: _inner(value) for name, value in vars(leaf).items()})
+        return bare
     if isinstance(leaf, tuple):
         made = [_inner(one) for one in leaf]
         return type(leaf)(*made) if hasattr(leaf, "_fields") else tuple(made)
@@ -161,3 +170,44 @@ def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
     for slot in range(tree):
         words[:n, slot // 64] |= mask[:, slot].long() << slot % 64
     return words
+
+
+def best(
+    logits: Tensor, width: int, most: int, vocabulary: Tensor | None, *, row: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    if row is not None:
+        logits = logits.index_select(0, row)
+    highest, ids = logits[:, :most].float().log_softmax(-1).topk(width)
+    return highest.exp(), ids if vocabulary is None else vocabulary[ids]
+
+
+def advance(level: Level, shares: Tensor, tokens: Tensor, begin: Tensor | None = None) -> None:
+    held, width = level.inputs, shares.shape[1]
+    assert held.words is not None
+    if begin is None:
+        size, slots = int(level.count), int(held.lengths[1])
+        position, start = int(held.positions[0]) + 1, int(held.starts) + width
+        children = (level.scores[:, None] * shares).flatten()
+        parents = level.nodes.repeat_interleave(width)
+        _, chosen = children.topk(width)
+        words = held.words.clone()
+    else:
+        size, slots, position, start = 1, 0, int(begin[1]), int(begin[2])
+        children, parents, chosen = shares[0].clone(), torch.zeros(width, dtype=torch.long), torch.arange(width)
+        words = torch.zeros(width, WORDS, dtype=torch.long)
+    at = slice(size, size + len(children))
+    level.tree[0, at], level.tree[1, at] = tokens.flatten(), parents
+    level.tree[2, at] = children.view(torch.int32).long()
+    above = chosen // width if begin is None else torch.zeros_like(chosen)
+    held.words.copy_(words[above])
+    for number in range(width):
+        slot = slots + number
+        held.words[number, slot // 64] |= torch.tensor(1) << slot % 64
+    held.tokens.copy_(tokens.flatten()[chosen])
+    level.scores.copy_(children[chosen])
+    level.nodes.copy_(size + chosen)
+    level.above.copy_(above)
+    held.positions.fill_(position)
+    held.starts.fill_(start)
+    held.lengths.copy_(torch.tensor([start + width, slots + width]))
+    level.count.fill_(size + len(children))

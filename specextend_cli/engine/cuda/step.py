@@ -32,16 +32,23 @@ class StepInputs:
     """
 
     def __init__(
-        self, rows: int, sequences: int, device: torch.device, states: Tensor | None = None, more: int = 0
+        self,
+        rows: int,
+        sequences: int,
+        device: torch.device,
+        states: Tensor | None = None,
+        *,
+        more: int = 0,
+        in_tree: bool = False,
     ) -> None:
-        """`states` [.., hidden] tells the head's width and number format."""
+        """`states` [.., hidden] tells the head's width and number format; `in_tree`: even one row has a mask."""
         sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, SIZE, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
         self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = (
             self.packed.split(sizes)
         )
-        self.words = words.view(rows, WORDS) if rows > sequences else None
+        self.words = words.view(rows, WORDS) if rows > sequences or in_tree else None
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
         self._behind = self.packed[2 * rows + rows * WORDS :]  # starts, lengths, place
 

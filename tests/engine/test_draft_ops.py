@@ -1,0 +1,61 @@
+"""The kernels that choose a draft tree's nodes against torch, in Triton's interpreter or on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.cuda import draft_ops
+from specextend_cli.engine.cuda.draft_ops import Level
+from tests.engine.test_fused_ops import devices
+from tests.helpers import torch_kernels
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("width", "vocabulary", "most"), [(3, 100, 100), (6, 5000, 4990), (8, 1024, 1024)])
+def test_the_best_of_each_row(device: str, dtype: torch.dtype, width: int, vocabulary: int, most: int) -> None:
+    generator = torch.Generator().manual_seed(width)
+    rows = [torch.randperm(vocabulary, generator=generator) for _ in range(4)]  # no two are equal
+    logits = (torch.stack(rows) / 256).to(device, dtype)
+    tokens = torch.randperm(vocabulary, generator=generator).to(device)
+    for names in (None, tokens):
+        for row in (None, torch.tensor([2], device=device)):
+            ours = draft_ops.best(logits, width, most, names, row=row)
+            theirs = torch_kernels.best(logits, width, most, names, row=row)
+            assert torch.allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-6)
+            assert dtype != torch.float32 or torch.equal(ours[1], theirs[1])  # others round some logits to equal ones
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # numpy, by which the interpreter computes
+@devices
+def test_values_that_are_no_numbers_stay_so(device: str) -> None:
+    logits = torch.zeros(1, 40, device=device)
+    logits[0, 7] = torch.nan
+    assert draft_ops.best(logits, 3, 40, None)[0].isnan().all()
+
+
+@devices
+@pytest.mark.parametrize("width", [1, 3, 6, 8])
+def test_levels(device: str, width: int) -> None:
+    """As many as fill more than one word of the mask."""
+    levels = 128 // width - 1 if width > 1 else 7
+    generator = torch.Generator().manual_seed(width)
+    ours, theirs = (Level(width, 1 + width + levels * width**2, torch.device(where), None) for where in (device, "cpu"))
+    begin = torch.tensor([0, 30, 17])
+    for number in range(levels):
+        shape = (1 if number == 0 else width, width)
+        shares = torch.rand(shape, generator=generator).softmax(-1).sort(-1, descending=True).values
+        ids = torch.randint(0, 1000, shape, generator=generator)
+        draft_ops.advance(ours, shares.to(device), ids.to(device), None if number else begin.to(device))
+        torch_kernels.advance(theirs, shares, ids, None if number else begin)
+        for name in ("scores", "nodes", "above", "count", "tree"):
+            assert torch.equal(of(ours, name), of(theirs, name)), (number, name)
+        for name in ("tokens", "positions", "words", "starts", "lengths"):
+            assert torch.equal(of(ours.inputs, name), of(theirs.inputs, name)), (number, name)
+
+
+def of(owner: object, name: str) -> Tensor:
+    found: Tensor = getattr(owner, name)
+    return found.cpu()
