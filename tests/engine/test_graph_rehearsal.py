@@ -96,10 +96,11 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
         assert written(target, drafter, positions="absolute") == by_generate(NEW, LENGTH, name)
         assert rehearsal.replays > 4
     rehearsal.replays, lengths, tokens = 0, (30, 9, 18), [list[int](), list[int](), list[int]()]
-    requests = [BatchRequest(prompt(n), Stop(6 + number)) for number, n in enumerate(lengths)]
+    texts = [prompt(60, seed=n)[:n] for n in lengths]
+    requests = [BatchRequest(text, Stop(6 + number)) for number, text in enumerate(texts)]
     for number, event in decode_batch(lm, requests, slots=3):
         tokens[number].extend(event.tokens if isinstance(event, Step) else ())
-    assert tokens == [generate(tiny(name), prompt(n), 6 + number) for number, n in enumerate(lengths)]
+    assert tokens == [generate(tiny(name), text, 6 + number) for number, text in enumerate(texts)]
     assert rehearsal.replays == 7
     assert rehearsal.captures == captures
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
-from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -25,6 +22,8 @@ from tests.engine.test_identity import DRAFTERS, WORKING_SETS, run, small
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import PretendDevice, flash_attn_func
+from tests.helpers.repeated_capture import Repeated, only_stock_layers
+from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 NEW, PROMPT = 12, prompt(90)  # every operation is dispatched in Python
 SHAPE = TreeShape(nodes=8, depth=3, width=2, threshold=0.0)
@@ -37,15 +36,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("flash_attn")
     package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), flash_attn_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
-
-    def attend(
-        q: Tensor, k: Tensor, v: Tensor, scale: float, *, softmax: Any, words: Tensor | None = None, tree: int = 0
-    ) -> Tensor:
-        return reference(q, k, v, scale, words, softmax)
-
-    kernels = import_module("specextend_cli.engine.attention.triton_tree")  # its package has a function of this name
-    monkeypatch.setattr(kernels, "attend", attend)
-    monkeypatch.setattr(kernels, "pack", Tensor.clone)
+    replace_attention(monkeypatch)
 
 
 def there(name: str = "llama", **settings: str) -> LanguageModel:
